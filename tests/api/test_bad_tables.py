@@ -233,7 +233,7 @@ BAD_TABLES: dict[str, BadTable] = {
     "statistics of no column": bad_property("delta.dataSkippingStatsColumns", "z", "'z'"),
     "statistics of half a name": bad_property("delta.dataSkippingStatsColumns", "`k", "separated"),
     "statistics of a column twice": bad_property(
-        "delta.dataSkippingStatsColumns", "k, K", "named twice"
+        "delta.dataSkippingStatsColumns", "k, K", "listed twice"
     ),
     "statistics of a partition column": BadTable(
         wanted=columns(

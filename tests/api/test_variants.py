@@ -154,8 +154,8 @@ def test_a_table_becomes_one_with_variants(path: str) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"metadata": b"\x01\x00", "value": b""}, "no bytes for its value"),
-        ({"metadata": b"\x02\x00", "value": b"\x00"}, "not of version 1"),
+        ({"metadata": b"\x01\x00", "value": b""}, "a row with an empty value"),
+        ({"metadata": b"\x02\x00", "value": b"\x00"}, "isn't version 1"),
         ({"metadata": None, "value": b"\x00"}, "metadata alone is null"),
     ],
 )

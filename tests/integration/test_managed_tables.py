@@ -105,7 +105,7 @@ def test_the_short_api_makes_and_writes_managed_tables(path, catalog):
     assert bayou.write(path, rows(50, 1), mode="overwrite", catalog=catalog) == 5
     assert content(path, catalog) == [{"id": 50, "v": 50}]
     assert len(table.history()) == 6
-    with pytest.raises(UnsupportedFeatureError, match="managed by a catalog"):
+    with pytest.raises(UnsupportedFeatureError, match="a catalog manages it"):
         bayou.write(path, rows(60, 1))
 
 
@@ -159,12 +159,12 @@ def test_maintenance_is_the_catalogs_unless_it_permits_it(path, catalog):
     table = bayou.table(path, catalog=keeping)
     before = sorted(Path(path).rglob("*"))
     for name in ("optimize", "zorder", "purge", "vacuum"):
-        with pytest.raises(UnsupportedFeatureError, match="doesn't permit it"):
+        with pytest.raises(UnsupportedFeatureError, match="doesn't permit (OPTIMIZE|REORG|VACUUM)"):
             OPERATIONS[name](table)
     assert table.vacuum(0, dry_run=True, enforce_retention_duration=False).dry_run
     for file in Path(path, "_delta_log").iterdir():
         os.utime(file, (time.time() - OLD, time.time() - OLD))
-    with pytest.raises(UnsupportedFeatureError, match="kept in shape by the catalog"):
+    with pytest.raises(UnsupportedFeatureError, match="permit log cleanup"):
         Table.for_path(ArrowEngine(), path, keeping).clean_up_log(ArrowEngine())
     assert sorted(Path(path).rglob("*")) == before
     table.delete("id = 1")
@@ -196,9 +196,9 @@ def test_what_makes_a_table_managed_stays(path, catalog, tmp_path):
         alter.drop_feature("catalogManaged")
     with pytest.raises(FeatureInUseError, match="catalogManaged needs it"):
         alter.drop_feature("inCommitTimestamp")
-    with pytest.raises(TablePropertyError, match="can't do without"):
+    with pytest.raises(TablePropertyError, match="the table is catalog-managed"):
         alter.set_properties({"delta.enableInCommitTimestamps": "false"})
-    with pytest.raises(TablePropertyError, match="can't do without"):
+    with pytest.raises(TablePropertyError, match="the table is catalog-managed"):
         alter.unset_properties("delta.enableInCommitTimestamps")
     other = str(tmp_path / "other")
     bayou.write(other, rows(0, 1))

@@ -153,7 +153,7 @@ def test_a_table_without_a_schema_yet_says_so(log, stands_in):
     with pytest.raises(SchemaError) as caught:
         open_table(log)
     assert str(caught.value) == (
-        f"{log.table} has no schema: its metaData action has no schemaString yet."
+        f"{log.table}: the table has no schema yet: its metaData action has no schemaString."
     )
 
 
@@ -226,13 +226,13 @@ def test_an_action_that_is_nested_too_deeply_or_out_of_range_is_named(log, actio
 @pytest.mark.parametrize(
     ("fields", "partitions", "message"),
     [
-        ([("a", "long"), ("a", "string")], [], "field 'a' is there twice"),
+        ([("a", "long"), ("a", "string")], [], "field 'a' is duplicated"),
         ([("a\0", "long")], [], "has a null character in its name"),
         ([("a", "long")], ["b"], "column 'b' isn't in the schema"),
         (
             [("a", {"type": "array", "elementType": "long", "containsNull": True})],
             ["a"],
-            "column 'a' is of type array<long>",
+            "column 'a' has type array<long>",
         ),
     ],
 )

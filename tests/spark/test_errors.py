@@ -49,10 +49,12 @@ def test_our_message_is_found_inside_of_an_exception_of_spark():
 
 
 def test_an_error_of_ours_is_had_back_from_sparks_text_with_its_type_and_message():
-    text = "[PYTHON_EXCEPTION] ...: bayou.errors.ConstraintViolationError: Rows break c.\n at org"
+    text = (
+        "[PYTHON_EXCEPTION] ...: bayou.errors.ConstraintViolationError: /t: rows break c.\n at org"
+    )
     error = as_bayou_error(RuntimeError(text), table="/t")
     assert isinstance(error, ConstraintViolationError)
-    assert (error.message, error.table, error.constraint) == ("Rows break c.", "/t", None)
+    assert (error.message, error.table, error.constraint) == ("/t: rows break c.", "/t", None)
 
 
 @pytest.mark.parametrize("text", ["no such thing", "bayou.errors.Nothing: x", "ValueError: x"])

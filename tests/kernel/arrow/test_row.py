@@ -63,7 +63,7 @@ def test_null_is_none_at_every_level() -> None:
 
 
 def test_an_unknown_name_and_one_that_stands_twice_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="it has id, where"):
+    with pytest.raises(ArgumentError, match="fields are id, where"):
         Row.of(SCHEMA, VALUES)["ID"]
     twice = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     with pytest.raises(ArgumentError, match="'a'"):

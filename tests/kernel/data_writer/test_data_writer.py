@@ -87,7 +87,7 @@ def test_folders_are_escaped_as_hive_does_and_the_log_percent_encodes_them(
 
 def test_memory_stays_flat_where_many_partitions_come_interleaved(local, tmp_path, monkeypatch):
     monkeypatch.setattr(data_writer, "_BUFFERED_BYTES", 4 << 20)
-    monkeypatch.setattr(partition_files, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(partition_files, "_MAX_BYTES_IN_PROGRESS", 1 << 20)
     # One partition has a row of every batch only: it is never the largest, and waits to the end.
     part = pa.array([f"{i % 50:02d}" if i else "rare" for i in range(50_000)])
     used: list[int] = []
@@ -198,7 +198,7 @@ def test_partition_values_must_be_those_of_the_table(engine, table_path, values,
 def test_a_partition_value_that_is_too_long_for_a_folder_is_refused_before_a_file(tmp_path):
     rows = pa.table({"id": [1, 2], "p": ["x", "é" * 130]})
     path = tmp_path / "table"
-    with pytest.raises(SchemaError, match="262 bytes, 255 are the most") as caught:
+    with pytest.raises(SchemaError, match="262 bytes, and the maximum is 255") as caught:
         bayou.write(str(path), rows, partition_by=["p"])
     assert caught.value.column == "p"
     assert [file for file in path.rglob("*") if file.is_file()] == []

@@ -74,7 +74,7 @@ def test_an_error_of_the_rows_waits_for_the_files_under_way():
 
 
 def test_no_more_rows_are_under_way_than_allowed(monkeypatch):
-    monkeypatch.setattr(partition_files, "_MOST_BYTES", 3 * ROWS.nbytes)
+    monkeypatch.setattr(partition_files, "_MAX_BYTES_IN_PROGRESS", 3 * ROWS.nbytes)
     running, most = [], []
     may_end = threading.Semaphore(0)
 

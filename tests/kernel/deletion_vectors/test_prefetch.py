@@ -90,7 +90,7 @@ def test_vectors_of_several_files_come_in_one_call(log, files):
 
 
 def test_vectors_far_apart_are_ranges_of_their_own(log, files, monkeypatch):
-    monkeypatch.setattr(prefetch, "_GAP", 0)
+    monkeypatch.setattr(prefetch, "_MAX_GAP_BYTES", 0)
     vectors = descriptors(log, [1], list(range(0, 1000, 3)), [3])
     files.calls.clear()
     list(with_vectors(log.engine, log.table, [vectors[0], vectors[2]], lambda v: [v]))
@@ -98,7 +98,7 @@ def test_vectors_far_apart_are_ranges_of_their_own(log, files, monkeypatch):
 
 
 def test_items_are_taken_a_few_at_a_time(log, files, monkeypatch):
-    monkeypatch.setattr(prefetch, "_FILES", 4)
+    monkeypatch.setattr(prefetch, "_MAX_CHUNK_FILES", 4)
     vectors = descriptors(log, *([n] for n in range(10)))
     files.calls.clear()
     taken: list[int] = []

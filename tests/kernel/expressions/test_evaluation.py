@@ -206,7 +206,7 @@ def test_no_rows_give_no_values():
 def test_an_unknown_column_is_an_error():
     with pytest.raises(PredicateError, match="Did you mean 'day'"):
         truths("dya = 1", day=pa.array([1]))
-    with pytest.raises(PredicateError, match="no column"):
+    with pytest.raises(PredicateError, match="Column .* doesn't exist"):
         evaluate(col("x"), batch(a=pa.array([1])))
 
 
@@ -237,10 +237,10 @@ def test_what_spark_does_not_evaluate_does_not_fail(text, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("10 / x > 3", "divides by zero"),
-        ("10 / x > 3 AND x <> 0", "divides by zero"),
-        ("CAST(s AS INT) = 1", "'a' can't be cast to a integer"),
-        ("9223372036854775807 + x > 0", r"doesn't fit a long"),
+        ("10 / x > 3", "is a division by zero"),
+        ("10 / x > 3 AND x <> 0", "is a division by zero"),
+        ("CAST(s AS INT) = 1", "'a' can't be cast to integer"),
+        ("9223372036854775807 + x > 0", "out of range for long"),
     ],
 )
 def test_a_value_that_does_not_go_is_an_error_that_names_it(text, message):

@@ -67,9 +67,9 @@ def test_names_get_the_spelling_of_the_schema():
     [
         (col("nmae") == "x", "Did you mean 'name'"),
         (col("address", "town") == "x", "'Address' has City"),
-        (col("name", "x") == "x", "'name' is a string, it has no fields"),
+        (col("name", "x") == "x", "'name' has type string, which has no fields"),
         (col("zzz") == 1, "The table has Id, day"),
-        (col() == 1, "needs a name"),
+        (col() == 1, "has an empty path"),
     ],
 )
 def test_an_unknown_column_is_named_with_what_may_be_meant(predicate, message):

@@ -113,7 +113,7 @@ def test_a_range_that_is_none_is_refused(log, first, last):
 def test_a_commit_that_is_missing_is_named(log):
     log.commit(*HEAD)
     log.commit(add("a"))
-    with pytest.raises(ArgumentError, match="no commit 2"):
+    with pytest.raises(ArgumentError, match="commit 2 doesn't exist"):
         compact_log(log.engine, log.table, 0, 3)
 
 

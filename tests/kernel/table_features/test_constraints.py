@@ -86,7 +86,7 @@ def refused(engine: Engine, table: Table, rows: pa.Table, match: str) -> Constra
 def test_a_check_constraint_names_itself_and_a_row(engine, table_path):
     table = create(engine, table_path, column("n"), column("m"), small="n < 10 OR m IS NULL")
     rows = pa.table({"n": [1, 11], "m": [None, 7]})
-    error = refused(engine, table, rows, r"CHECK constraint small .*n = 11, m = 7")
+    error = refused(engine, table, rows, r"CHECK constraint small: .*n = 11, m = 7")
     assert error.constraint == "CHECK constraint small"
     assert len(append(engine, table, rows.slice(0, 1))) == 1
 
@@ -129,7 +129,7 @@ def test_nulls_are_refused_at_every_depth(engine, table_path):
 def test_an_empty_text_in_a_partition_column_is_null_to_the_rules(engine, table_path):
     columns = column("id"), column("p", STRING, null=False)
     table = create(engine, f"{table_path}/strict", *columns, by=("p",))
-    refused(engine, table, pa.table({"id": [1], "p": [""]}), "'p'.*may not be null")
+    refused(engine, table, pa.table({"id": [1], "p": [""]}), "'p' is NOT NULL")
     checked = create(engine, table_path, column("id"), column("p", STRING), by=("p",), c="p >= ''")
     refused(engine, checked, pa.table({"id": [1, 2], "p": ["a", ""]}), "CHECK constraint c")
     plain = create(engine, f"{table_path}/plain", column("id"), column("p", STRING), by=("p",))
@@ -141,7 +141,7 @@ def test_a_generated_column_is_made_and_where_given_checked(engine, table_path):
     table = create(engine, table_path, column("at", TIMESTAMP), day, by=("day",))
     at = pa.array([0, 86_400_000_000, None], pa.timestamp("us", "UTC"))
     wrong = pa.table({"at": at, "day": pa.array([0, 0, None], pa.date32())})
-    error = refused(engine, table, wrong, r"always CAST\(at AS DATE\)")
+    error = refused(engine, table, wrong, r"its expression CAST\(at AS DATE\) returns")
     assert error.constraint == "generated column day"
     found = append(engine, table, pa.table({"at": at}))
     assert sorted(str(row["day"]) for row in found) == ["1970-01-01", "1970-01-02", "None"]
@@ -164,7 +164,7 @@ def test_a_default_stands_where_the_rows_lack_the_column(engine, table_path):
 @pytest.mark.parametrize("kind", ["varchar(3)", "char(3)"])
 def test_a_text_that_is_too_long_is_refused(engine, table_path, kind):
     table = create(engine, table_path, marked("s", STRING, {"__CHAR_VARCHAR_TYPE_STRING": kind}))
-    error = refused(engine, table, pa.table({"s": ["abc", "äöüß"]}), "'äöüß' has more")
+    error = refused(engine, table, pa.table({"s": ["abc", "äöüß"]}), "'äöüß' is longer")
     assert kind in error.constraint
     assert len(append(engine, table, pa.table({"s": ["äöü", None]}))) == 2
 
@@ -202,7 +202,7 @@ def test_a_length_limit_holds_inside_of_a_column(
     field = marked("s", data_type, {"__CHAR_VARCHAR_TYPE_STRING": kind})
     table = create(engine, table_path, field)
     arrow = to_arrow_type(data_type)
-    error = refused(engine, table, pa.table({"s": pa.array(bad, arrow)}), "'abcd' has more")
+    error = refused(engine, table, pa.table({"s": pa.array(bad, arrow)}), "'abcd' is longer")
     assert error.constraint.startswith(f"{name} ")
     assert len(append(engine, table, pa.table({"s": pa.array(good, arrow)}))) == len(good)
 

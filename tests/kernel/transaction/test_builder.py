@@ -220,7 +220,7 @@ def test_names_of_the_change_data_feed_are_reserved_where_it_is_on(engine, build
     feed = {"delta.enableChangeDataFeed": "true"}
     reserved = schema(id=LONG, _change_type=STRING)
     assert builder.with_schema(reserved).build(engine).schema == reserved
-    with pytest.raises(SchemaError, match="belongs to the change data feed") as caught:
+    with pytest.raises(SchemaError, match="feed reserves the column name") as caught:
         builder.with_schema(reserved).with_table_properties(feed).build(engine)
     assert caught.value.column == "_change_type"
     log.commit(protocol(1, 4), metadata({"id": "long"}, (), feed))

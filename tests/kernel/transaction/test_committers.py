@@ -168,7 +168,7 @@ def test_without_its_catalog_a_table_is_not_written(engine, catalog, table):
     with pytest.raises(UnsupportedFeatureError, match="catalog"):
         begin(engine, Table.for_path(engine, table.path))
     other = Table.for_path(engine, f"{table.path}2")
-    with pytest.raises(UnsupportedFeatureError, match="give that catalog"):
+    with pytest.raises(UnsupportedFeatureError, match="Open the table with its catalog"):
         begin(engine, other, MANAGED)
     append(engine, begin(engine, other))
     with pytest.raises(UnsupportedFeatureError):

@@ -1,4 +1,4 @@
-"""Arrow values that the whole kernel uses: types, rows, batches, IPC and serialization.
+"""Arrow values of the kernel: types, rows, batches, closeable iterators and serialization.
 
-`types` converts between Delta types and Arrow types.
+Start at `types`, which converts between Delta types and Arrow types.
 """

@@ -1,4 +1,4 @@
-"""Iterators that can be closed: what every handler and every scan gives."""
+"""Closeable iterators, which handlers and scans return."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ _P = ParamSpec("_P")
 
 
 class CloseableIterator(Iterator[_T_co]):
-    """An iterator that gives back what it holds: open files, requests under way, threads.
+    """An iterator that releases its resources on close: open files, pending requests, threads.
 
-    It does so by itself at its end, at an error, and when nobody refers to it any more. Who stops
-    early says when, by `close` or a `with` block:
+    Resources are also released at the end of the iteration, after an error, and on garbage
+    collection. To stop early, call `close` or use a `with` block:
 
         with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
             first = next(files)
 
-    Not for several threads at once.
+    Not thread-safe.
 
     Args:
-        items: what to iterate over. Where it can be closed (a generator, a `CloseableIterator`), it
-            is closed with this one.
-        sources: what is closed after it, in this order: iterators that `items` takes from, which a
-            generator that hasn't begun wouldn't close.
+        items: the iterable. It is closed with the iterator if it has a method `close`.
+        sources: iterators that `items` reads from, closed after it in this order. They are needed
+            because a generator that hasn't started doesn't close its sources.
     """
 
     __slots__ = ("_iterator", "_sources")
@@ -48,7 +47,7 @@ class CloseableIterator(Iterator[_T_co]):
         return next(self._iterator)
 
     def close(self) -> None:
-        """Give back what is held; there is no next item then. Closing again does nothing."""
+        """Release the resources and end the iteration. Closing again has no effect."""
         iterator, self._iterator = self._iterator, None
         sources, self._sources = self._sources, ()
         _close_all([iterator, *sources])
@@ -65,23 +64,23 @@ class CloseableIterator(Iterator[_T_co]):
         self.close()
 
     def map(self, function: Callable[[_T_co], _U]) -> CloseableIterator[_U]:
-        """What the function makes of each item; closing the result closes this one."""
+        """Apply a function to each item; closing the result closes this iterator."""
         return CloseableIterator(map(function, self), self)
 
     def filter(self, predicate: Callable[[_T_co], object]) -> CloseableIterator[_T_co]:
-        """The items for which the predicate is true; closing the result closes this one."""
+        """The items for which the predicate is true; closing the result closes this iterator."""
         return CloseableIterator(filter(predicate, self), self)
 
     def flat_map(self, function: Callable[[_T_co], Iterable[_U]]) -> CloseableIterator[_U]:
-        """The items of what the function makes of each item, one after another.
+        """The concatenated items of the iterables that the function returns for each item.
 
-        Closing the result closes what is being iterated over, and this one.
+        Closing the result closes the current iterable and this iterator.
         """
         return CloseableIterator(_flattened(self, function), self)
 
 
 def closeable(function: Callable[_P, Iterable[_T]]) -> Callable[_P, CloseableIterator[_T]]:
-    """Decorator: what a generator function gives is a `CloseableIterator`."""
+    """Decorator: make a generator function return a `CloseableIterator`."""
 
     @functools.wraps(function)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> CloseableIterator[_T]:
@@ -96,13 +95,13 @@ def _flattened(items: Iterable[_T], function: Callable[[_T], Iterable[_U]]) -> I
             yield from inner
 
 
-def _close_all(held: list[object]) -> None:
-    """Close each that can be closed, also where one before it fails."""
-    if not held:
+def _close_all(resources: list[object]) -> None:
+    """Close each object that has a method `close`, even if an earlier one fails."""
+    if not resources:
         return
     try:
-        close = getattr(held[0], "close", None)
+        close = getattr(resources[0], "close", None)
         if close is not None:
             close()
     finally:
-        _close_all(held[1:])
+        _close_all(resources[1:])

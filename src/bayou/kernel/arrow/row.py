@@ -1,4 +1,4 @@
-"""One row of any schema, and batches of which some rows count."""
+"""Single rows, and batches with a selection of rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _AnyArray: TypeAlias = Any
 
 
 class Row:
-    """One row: a schema and a value for each of its fields; immutable.
+    """An immutable row: a schema and a value for each of its fields.
 
-    `row["name"]` gives a value as Python knows it: a struct is a `Row`, a list a list, a map a
-    dictionary (a list of pairs where its keys are structs, lists or maps), null is None. Two rows
-    are equal where schema and values are.
+    `row["name"]` returns a Python value: a struct is a `Row`, a list is a list, a map is a
+    dictionary (a list of pairs if its keys are structs, lists or maps), null is None. Two rows are
+    equal if their schemas and values are equal.
 
     Args:
-        batch: a batch of this one row.
+        batch: a batch with exactly one row.
     """
 
     __slots__ = ("_batch",)
@@ -36,16 +36,16 @@ class Row:
 
     @classmethod
     def of(cls, schema: pa.Schema, values: Mapping[str, Any]) -> Row:
-        """The row of some Python values, of those that pyarrow takes for the fields' types.
+        """Create a row from Python values that pyarrow can convert to the fields' types.
 
         Raises:
-            ArgumentError: a value that isn't one of its field's type.
+            ArgumentError: a value can't be converted to its field's type.
         """
         try:
             return Row(pa.RecordBatch.from_pylist([dict(values)], schema=schema))
         except (pa.ArrowException, OverflowError, TypeError) as error:
             raise ArgumentError(
-                f"The values don't fit the row's schema: {error}.", argument="values"
+                f"values: the values don't match the row's schema: {error}.", argument="values"
             ) from error
 
     @property
@@ -57,26 +57,27 @@ class Row:
         """The value of a field.
 
         Raises:
-            ArgumentError: no field of this name, or several.
+            ArgumentError: the row has no field with this name, or several.
         """
         batch = self.to_batch()
         if len(batch.schema.get_all_field_indices(name)) != 1:
             raise ArgumentError(
-                f"The row has not one field {name!r}; it has {', '.join(batch.schema.names)}.",
+                f"Row: field {name!r} is missing or ambiguous. The row's fields are "
+                f"{', '.join(batch.schema.names)}.",
                 argument="name",
             )
         return _value(batch.column(name), 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Values by name, those of nested structs too."""
+        """The values by name, with nested structs as dictionaries."""
         return {name: _plain(self[name]) for name in self.schema.names}
 
     def to_batch(self) -> pa.RecordBatch:
-        """The row as a batch: what of it Python can't hold is here."""
+        """The row as a batch, which also holds values that have no Python equivalent."""
         return self._batch
 
     def to_bytes(self) -> bytes:
-        """For another process: schema and values. A connector may as well send its own format."""
+        """Serialize the schema and the values. A connector may use its own format instead."""
         return _WIRE.encode(batch_to_bytes(self.to_batch()))
 
     @classmethod
@@ -84,7 +85,7 @@ class Row:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _WIRE.decode(data, lambda body: Row(batch_from_bytes(body)))
 
@@ -101,27 +102,27 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FilteredColumnarBatch:
-    """A batch and which of its rows count; all of them where `selection` is None."""
+    """A batch and its selected rows; all rows are selected if `selection` is None."""
 
     data: pa.RecordBatch
     selection: pa.BooleanArray | None = None
 
     @property
     def num_selected(self) -> int:
-        """How many rows count."""
+        """The number of selected rows."""
         if self.selection is None:
             return self.data.num_rows
         return self.selection.true_count
 
     def selected(self) -> pa.RecordBatch:
-        """The rows that count, as a batch of their own."""
+        """The selected rows as a batch."""
         if self.selection is None or self.selection.true_count == len(self.selection):
             return self.data
         return self.data.filter(self.selection)
 
     @closeable
     def rows(self) -> Iterator[Row]:
-        """The rows that count, one by one; what is done with many rows is done in columns."""
+        """The selected rows, one at a time. Process many rows as columns instead."""
         batch = self.selected()
         for index in range(batch.num_rows):
             yield Row(batch.slice(index, 1))
@@ -131,28 +132,32 @@ _WIRE = WireFormat("row", 1, bytes)
 
 
 def _value(array: _AnyArray, index: int) -> Any:
-    """A value of an array as Python knows it."""
-    kind = array.type
+    """A value of an array as a Python value."""
+    data_type = array.type
     if isinstance(array, pa.ExtensionArray):
         return _value(array.storage, index)
     if not array[index].is_valid:
         return None
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(data_type):
         return Row(pa.RecordBatch.from_struct_array(array.slice(index, 1)))
-    if pa.types.is_map(kind):
+    if pa.types.is_map(data_type):
         entries = array[index].values
         keys, items = entries.field(0), entries.field(1)
         pairs = [(_value(keys, i), _value(items, i)) for i in range(len(entries))]
-        return pairs if pa.types.is_nested(kind.key_type) else dict(pairs)
-    if _is_list(kind):
+        return pairs if pa.types.is_nested(data_type.key_type) else dict(pairs)
+    if _is_list(data_type):
         elements = array[index].values
         return [_value(elements, i) for i in range(len(elements))]
     return array[index].as_py()
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def _is_list(data_type: pa.DataType) -> bool:
     types = pa.types
-    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return (
+        types.is_list(data_type)
+        or types.is_large_list(data_type)
+        or types.is_fixed_size_list(data_type)
+    )
 
 
 def _plain(value: Any) -> Any:

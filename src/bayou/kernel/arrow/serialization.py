@@ -1,9 +1,7 @@
-"""How values of the kernel travel to other processes: name, format number, CRC-32, body.
+"""Serialization of kernel values for other processes: name, format number, CRC-32, body.
 
-The number is looked at before the body, so that what a newer version of the package wrote is
-refused for what it is.
-
-Record batches as bytes, in Arrow's IPC stream format.
+The format number is checked before the body, so that values of a newer package version raise an
+error that says so. Record batches are serialized in Arrow's IPC stream format.
 """
 
 from __future__ import annotations
@@ -32,13 +30,13 @@ class _Envelope(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WireFormat(Generic[_BodyT]):
-    """The bytes of one kind of value.
+    """The serialization format of one kind of value.
 
     Args:
-        name: what it is, in words: for messages, and to tell one kind from another.
-        number: of the format that is written; formats up to it are read.
-        body: type that the body decodes to. Fields added at the end of a struct with
-            `array_like` and a default need no new number.
+        name: name of the kind of value, which identifies it in the bytes and in messages.
+        number: format number that is written. Formats up to this number can be read.
+        body: msgspec type of the body. A new field with a default at the end of an `array_like`
+            struct needs no new number.
     """
 
     __slots__ = ("_body", "_envelope", "_name", "_number")
@@ -50,19 +48,18 @@ class WireFormat(Generic[_BodyT]):
         self._envelope = msgspec.msgpack.Decoder(_Envelope)
 
     def encode(self, body: _BodyT) -> bytes:
-        """The bytes of a value."""
+        """Serialize the body of a value."""
         data = msgspec.msgpack.encode(body)
         return msgspec.msgpack.encode((self._name, self._number, zlib.crc32(data), data))
 
     def decode(self, data: bytes, build: Callable[[_BodyT], _T]) -> _T:
-        """The value out of its bytes.
+        """Deserialize a value.
 
         Args:
-            build: makes the value of the body; the ValueErrors of a body that can't be one are
-                taken for what they are.
+            build: creates the value from the body. It raises ValueError if the body is invalid.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         try:
             envelope = self._envelope.decode(data)
@@ -72,19 +69,19 @@ class WireFormat(Generic[_BodyT]):
                 )
             if envelope.number > self._number:
                 raise SerializationError(
-                    f"This {self._name} has format {envelope.number}; this version of Bayou reads "
-                    f"up to {self._number}. Run the same version in every process."
+                    f"This {self._name} has format {envelope.number}, but this version of Bayou "
+                    f"reads formats up to {self._number}. Use the same version in every process."
                 )
             if envelope.checksum != zlib.crc32(envelope.body):
                 raise SerializationError(
-                    f"These bytes aren't a {self._name}: they were damaged on the way."
+                    f"These bytes aren't a {self._name}: the checksum doesn't match."
                 )
             return build(self._body.decode(envelope.body))
-        except _UNREADABLE as error:
+        except _DECODING_ERRORS as error:
             raise SerializationError(f"These bytes aren't a {self._name}: {error}.") from error
 
 
-_UNREADABLE = (
+_DECODING_ERRORS = (
     msgspec.DecodeError,
     pa.ArrowException,
     SchemaError,
@@ -96,11 +93,11 @@ _UNREADABLE = (
     TypeError,
     ValueError,
 )
-"""What decoders of bodies raise at bytes that aren't one."""
+"""Errors that decoding a malformed body raises."""
 
 
 def batch_to_bytes(batch: pa.RecordBatch) -> bytes:
-    """A batch with its schema; only the rows that the batch shows, were it a slice."""
+    """Serialize a batch with its schema. A slice is serialized without its parent's other rows."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -111,16 +108,16 @@ def batch_from_bytes(data: bytes) -> pa.RecordBatch:
     """The inverse of `batch_to_bytes`.
 
     Raises:
-        pyarrow.ArrowInvalid: not such bytes.
+        pyarrow.ArrowInvalid: the bytes are malformed.
     """
     with pa.ipc.open_stream(data) as reader:
         batch = reader.read_next_batch()
-    batch.validate(full=True)  # whoever reads values of a batch trusts its offsets
+    batch.validate(full=True)  # reading values with invalid offsets is unsafe
     return batch
 
 
 def array_to_bytes(array: pa.Array[Any]) -> bytes:
-    """One column, with its type; only the rows that the array shows, were it a slice."""
+    """Serialize an array with its type. A slice is serialized without its parent's other rows."""
     return batch_to_bytes(pa.RecordBatch.from_arrays([array], names=[""]))
 
 
@@ -128,6 +125,6 @@ def array_from_bytes(data: bytes) -> Any:
     """The inverse of `array_to_bytes`.
 
     Raises:
-        pyarrow.ArrowInvalid: not such bytes.
+        pyarrow.ArrowInvalid: the bytes are malformed.
     """
     return batch_from_bytes(data).column(0)

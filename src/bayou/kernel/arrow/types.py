@@ -1,4 +1,7 @@
-"""Delta types as Arrow types and back (PROTOCOL.md, Delta Data Type to Parquet Type Mappings)."""
+"""Conversion of Delta types to Arrow types and back.
+
+PROTOCOL.md, Delta Data Type to Parquet Type Mappings.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ __all__ = [
 ]
 
 VARIANT_EXTENSION = "arrow.parquet.variant"
-"""Name of Arrow's extension type for variants, over a struct of `metadata` and `value`."""
+"""Name of Arrow's extension type for variants, whose storage is a struct `metadata`, `value`."""
 
 _VARIANT_NAMES = frozenset({VARIANT_EXTENSION, "parquet.variant"})  # the latter is older
 _EXTENSION_NAME_KEY = b"ARROW:extension:name"
@@ -78,15 +81,15 @@ _FROM_ARROW: dict[pa.DataType, DataType] = {
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of a table or struct: same names, order and nullability."""
+    """The Arrow schema of a table or struct, with the same names, order and nullability."""
     return pa.schema([_to_arrow_field(f) for f in schema])
 
 
 def to_arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type in which values of a Delta type travel.
+    """The Arrow type of a Delta type.
 
-    Timestamps are `timestamp[us, UTC]`, without zone `timestamp[us]`; void is `null`; the list's
-    item is named `element`.
+    `timestamp` is `timestamp[us, UTC]`, `timestamp_ntz` is `timestamp[us]`, void is `null`. The
+    child field of a list is named `element`.
     """
     match data_type:
         case StructType(fields):
@@ -111,39 +114,38 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
 
 
 def relabelled(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") -> pa.RecordBatch:
-    """The same columns under another schema, without a copy.
+    """The same columns with another schema, without a copy.
 
-    Names, nullability and metadata may differ from the batch's, nested ones too.
+    Names, nullability and metadata may differ from the batch's schema at every level.
 
     Raises:
         SchemaError: a type differs.
     """
-    given = batch.schema
-    if given.equals(schema, check_metadata=True):
+    if batch.schema.equals(schema, check_metadata=True):
         return batch
-    for have, want in zip(given, schema, strict=True):
-        if not _same_layout(have.type, want.type):
+    for actual, expected in zip(batch.schema, schema, strict=True):
+        if not _same_layout(actual.type, expected.type):
             raise SchemaError(
-                f"column {have.name!r} has type {have.type}, where {want.type} was asked for",
+                f"column {actual.name!r} has type {actual.type}, but {expected.type} is expected",
                 table=table,
-                column=want.name,
+                column=expected.name,
             )
     return pa.record_batch(_Relabelled(batch, schema))
 
 
 def from_arrow_schema(schema: pa.Schema, *, table: str = "", void: bool = False) -> StructType:
-    """The Delta schema that holds data of an Arrow schema.
+    """The Delta schema for data of an Arrow schema.
 
-    Unsigned integers become the next wider signed type (uint64: decimal(20,0)), timestamps of any
-    unit become microseconds, dictionaries and extension types their value or storage type, but for
-    Arrow's type of variants, which may also be what a field's metadata says.
+    Unsigned integers become the next wider signed type (uint64: decimal(20,0)), and timestamps of
+    any unit become microseconds. Dictionaries become their value type, and extension types their
+    storage type, except for Arrow's variant type, which field metadata can also specify.
 
     Args:
-        table: for errors.
-        void: a column of Arrow's type `null` is one of type void, not an error.
+        table: the table's path for error messages.
+        void: whether Arrow's type `null` becomes the type void instead of an error.
 
     Raises:
-        SchemaError: a column of a type that Delta doesn't have (time, duration, null, ...).
+        SchemaError: a column has a type that Delta doesn't support (time, duration, null, ...).
     """
     return StructType(tuple(_from_arrow_field(f, table, "", void) for f in schema))
 
@@ -151,10 +153,10 @@ def from_arrow_schema(schema: pa.Schema, *, table: str = "", void: bool = False)
 def from_arrow_type(
     arrow_type: pa.DataType, *, table: str = "", column: str = "", void: bool = False
 ) -> DataType:
-    """The Delta type that holds values of an Arrow type; raises as `from_arrow_schema` does."""
-    known = _FROM_ARROW.get(arrow_type)
-    if known is not None:
-        return known
+    """The Delta type for values of an Arrow type; the errors are those of `from_arrow_schema`."""
+    delta_type = _FROM_ARROW.get(arrow_type)
+    if delta_type is not None:
+        return delta_type
     types: Any = pa.types
     kind: Any = arrow_type
 
@@ -194,13 +196,13 @@ def from_arrow_type(
         if kind.extension_name in _VARIANT_NAMES:
             return VARIANT
         return inner(kind.storage_type)
-    where = (f"Column {column!r}" if column else "A column") + (f" of {table}" if table else "")
+    name = (f"Column {column!r}" if column else "A column") + (f" of {table}" if table else "")
     raise SchemaError(
-        f"{where} can't have Arrow's type {arrow_type}: Delta has none for it. "
+        f"{name} can't have Arrow's type {arrow_type}: Delta has no equivalent type. "
         + (
-            "Nothing but nulls says no type: cast the column to one, or leave it out."
+            "The column has only nulls. Cast it to another type, or remove it."
             if types.is_null(kind)
-            else "Cast the column first."
+            else "Cast the column to another type."
         ),
         table=table,
         column=column,
@@ -219,7 +221,7 @@ def _same_layout(one: Any, other: Any) -> bool:
 
 
 class _Relabelled:
-    """A batch as the Arrow PyCapsule interface hands it over, with another schema."""
+    """Exports a batch with another schema through the Arrow PyCapsule interface."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch: Any = batch
@@ -244,7 +246,7 @@ def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str, void: bool)
 
 
 def _from_inner_field(field: pa.Field[Any], table: str, column: str, void: bool) -> DataType:
-    """The type of what a field holds; its metadata name an extension that isn't registered."""
+    """The type of a field's values. Unregistered extension types are named in its metadata."""
     extension = (field.metadata or {}).get(_EXTENSION_NAME_KEY, b"").decode()
     if extension in _VARIANT_NAMES:
         return VARIANT

@@ -1,7 +1,4 @@
-"""What one commit changes of the state that a version checksum describes.
-
-What a commit does to the number and sizes of a table's files.
-"""
+"""The effect of a commit on the state that a version checksum describes."""
 
 from __future__ import annotations
 
@@ -28,13 +25,14 @@ __all__ = ["CommitEffect", "FileTally", "changed", "first_checksum"]
 
 @dataclass(slots=True, kw_only=True)
 class FileTally:
-    """Files added and removed, counted as they go by.
+    """The sizes of a commit's added and removed files.
 
     Attributes:
-        added, removed: sizes in bytes.
-        added_deleted, removed_deleted: rows that their deletion vectors delete; files without a
-            vector aren't among them.
-        is_complete: every remove said how large its file was.
+        added: sizes of added files in bytes.
+        removed: sizes of removed files in bytes.
+        added_deleted: deleted rows of each added file that has a deletion vector.
+        removed_deleted: deleted rows of each removed file that has a deletion vector.
+        is_complete: whether every `remove` action has a size.
     """
 
     added: list[int] = field(default_factory=list)
@@ -44,13 +42,13 @@ class FileTally:
     is_complete: bool = True
 
     def add(self, action: AddFile) -> None:
-        """Count a file that is added."""
+        """Count an added file."""
         self.added.append(action.size)
         if action.deletion_vector is not None:
             self.added_deleted.append(action.deletion_vector.cardinality)
 
     def remove(self, action: RemoveFile) -> None:
-        """Count a file that is removed."""
+        """Count a removed file."""
         if action.size is None:
             self.is_complete = False
             return
@@ -59,30 +57,35 @@ class FileTally:
             self.removed_deleted.append(action.deletion_vector.cardinality)
 
 
-_ADDS_AGAIN = frozenset(
+_READDS_FILES = frozenset(
     {"COMPUTE STATS", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL", "DROP FEATURE"}
 )
-"""Operations whose adds are of files that the table has already."""
+"""Operations whose `add` actions are for files that the table already has."""
 
 _REMOVES_NOTHING = frozenset({"Deletion Vector Tombstones"})
-_UNRULY = frozenset({"Manual Update"})
-"""Operations that may break the rules, so that nothing follows from what they say."""
+"""Operations whose `remove` actions are for files that the table no longer has."""
 
-_MOST_TRANSACTIONS = 100
-_MOST_DOMAINS = 10
-"""Delta-spark's limits: more of them aren't listed at all."""
+_UNRELIABLE = frozenset({"Manual Update"})
+"""Operations whose actions may violate the protocol, so that no checksum is derived from them."""
+
+_MAX_TRANSACTIONS = 100
+_MAX_DOMAINS = 10
+"""Limits of delta-spark: a checksum with more of them doesn't list any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitEffect:
-    """What a commit says, but for its files' names.
+    """The contents of a commit without its files' names.
 
     Attributes:
-        protocol, metadata: None where they stay.
-        metadata_before: where it is known; a checksum that says otherwise is wrong.
-        info_before: commitInfo of the version before, where it is known.
-        transactions, domains: those that it sets, removed domains included.
-        files: what it adds and removes.
+        protocol: the new protocol; None if unchanged.
+        metadata: the new metadata; None if unchanged.
+        metadata_before: metadata of the previous version; None if unknown. A previous checksum
+            with other metadata is wrong.
+        info_before: commitInfo of the previous version; None if unknown.
+        transactions: transaction identifiers that the commit sets.
+        domains: domain metadata that the commit sets, including removed domains.
+        files: sizes of added and removed files.
     """
 
     version: int
@@ -107,10 +110,10 @@ class CommitEffect:
         metadata_before: Metadata | None = None,
         info_before: CommitInfo | None = None,
     ) -> CommitEffect:
-        """Of a commit's actions.
+        """The effect of a commit's actions.
 
         Args:
-            files: where files were counted already; those among the actions count too.
+            files: a tally of files that aren't in `actions`; the files in `actions` are added.
         """
         info = CommitInfo({})
         protocol: Protocol | None = None
@@ -153,11 +156,11 @@ class CommitEffect:
 
 
 def first_checksum(effect: CommitEffect) -> VersionChecksum | None:
-    """The checksum of version 0, from its commit alone; None where that doesn't tell."""
+    """The checksum of version 0 from its commit; None if the commit has too little information."""
     if effect.protocol is None or effect.metadata is None:
         return None
     vectors = _writes_vectors(effect.protocol, effect.metadata)
-    nothing = VersionChecksum(
+    empty = VersionChecksum(
         table_size_bytes=0,
         num_files=0,
         num_metadata=1,
@@ -171,18 +174,18 @@ def first_checksum(effect: CommitEffect) -> VersionChecksum | None:
         file_size_histogram=FileSizeHistogram.empty(),
         deleted_record_counts_histogram_opt=DeletedRecordCounts() if vectors else None,
     )
-    return changed(nothing, effect)
+    return changed(empty, effect)
 
 
 def changed(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum | None:
-    """The checksum behind a commit, out of that before it; None where it doesn't follow."""
+    """The checksum after a commit, from the previous checksum; None if it can't be derived."""
     metadata = effect.metadata or base.metadata
     protocol = effect.protocol or base.protocol
-    files = _counted(effect)
+    files = _changed_files(effect)
     if metadata is None or protocol is None or files is None:
         return None
     if effect.metadata_before is not None and base.metadata != effect.metadata_before:
-        return None  # a tool changed the log, and left the checksum as it was
+        return None  # a tool changed the log without updating the checksum
     num_files = base.num_files + len(files.added) - len(files.removed)
     size = base.table_size_bytes + sum(files.added) - sum(files.removed)
     if num_files < 0 or size < 0:
@@ -202,12 +205,12 @@ def changed(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum | No
     )
 
 
-def _counted(effect: CommitEffect) -> FileTally | None:
-    """The files that count; None where the commit doesn't say enough."""
-    if effect.operation in _UNRULY or effect.operation is None:
+def _changed_files(effect: CommitEffect) -> FileTally | None:
+    """The files that the commit adds or removes; None if the commit has too little information."""
+    if effect.operation in _UNRELIABLE or effect.operation is None:
         return None
     files = effect.files
-    if effect.operation in _ADDS_AGAIN:
+    if effect.operation in _READDS_FILES:
         files = FileTally(
             removed=files.removed,
             removed_deleted=files.removed_deleted,
@@ -237,20 +240,20 @@ def _with_vectors(base: VersionChecksum, files: FileTally) -> VersionChecksum:
 
 
 def _deleted_rows(files: list[int], deleted: list[int]) -> list[int]:
-    """Deleted rows of each file, 0 for those without a vector."""
+    """Deleted rows of each file, 0 for files without a deletion vector."""
     return [*deleted, *([0] * (len(files) - len(deleted)))]
 
 
 def _transactions(
     base: VersionChecksum, effect: CommitEffect, metadata: Metadata
 ) -> list[Transaction] | None:
-    known = base.set_transactions
+    transactions = base.set_transactions
     key = properties.TRANSACTION_RETENTION.key
     before = {} if base.metadata is None else base.metadata.configuration
-    if known is None or key in metadata.configuration or key in before:
-        return None  # what is live then depends on when one looks
-    merged = {t.app_id: t for t in (*known, *effect.transactions)}
-    return list(merged.values()) if len(merged) <= _MOST_TRANSACTIONS else None
+    if transactions is None or key in metadata.configuration or key in before:
+        return None  # with a retention, the live identifiers depend on the time of reading
+    merged = {t.app_id: t for t in (*transactions, *effect.transactions)}
+    return list(merged.values()) if len(merged) <= _MAX_TRANSACTIONS else None
 
 
 def _domains(base: VersionChecksum, effect: CommitEffect) -> list[DomainMetadata] | None:
@@ -258,7 +261,7 @@ def _domains(base: VersionChecksum, effect: CommitEffect) -> list[DomainMetadata
         return None
     merged = {d.domain: d for d in (*base.domain_metadata, *effect.domains)}
     live = [d for d in merged.values() if not d.removed]
-    return live if len(live) <= _MOST_DOMAINS else None
+    return live if len(live) <= _MAX_DOMAINS else None
 
 
 def _writes_vectors(protocol: Protocol, metadata: Metadata) -> bool:

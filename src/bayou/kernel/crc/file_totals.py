@@ -1,4 +1,4 @@
-"""How many files a version has, without a list of them."""
+"""The number of live files of a version, without a list of the files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["count_files", "stated_file_totals"]
 
 
 def stated_file_totals(engine: Engine, state: TableState) -> FileTotals | None:
-    """What the version's checksum says; None without one. Reads one small file at most."""
+    """The totals in the version's checksum; None without one. Reads at most one small file."""
     segment = state.log_segment
     if state.stated_totals is not None:
         return state.stated_totals
@@ -21,7 +21,7 @@ def stated_file_totals(engine: Engine, state: TableState) -> FileTotals | None:
 
 
 def count_files(engine: Engine, state: TableState) -> int:
-    """How many live files there are: by the checksum, else counted in one pass over the log."""
+    """The number of live files, from the checksum or else from a scan of the log."""
     stated = stated_file_totals(engine, state)
     if stated is not None:
         return stated.files

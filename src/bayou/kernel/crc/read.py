@@ -1,7 +1,7 @@
-"""Version checksums: a version's protocol, metadata, transactions and domains in one small file.
+"""Reading version checksums: a version's protocol, metadata, transactions and domains in one file.
 
-They save reading the checkpoint, and tell of a log that was tampered with (PROTOCOL.md, Version
-Checksum File).
+A checksum replaces a read of the checkpoint, and reveals changes to the log by other tools
+(PROTOCOL.md, Version Checksum File).
 """
 
 from __future__ import annotations
@@ -29,37 +29,38 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 
-_LARGEST = 16 * 1024 * 1024
-"""Bytes: a checksum may list all files of the table."""
+_MAX_CHECKSUM_BYTES = 16 * 1024 * 1024
+"""Larger checksums, which may list all files of the table, aren't read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileTotals:
-    """Number of live files of a version, and bytes of all of them."""
+    """The number of live files of a version and their total size in bytes."""
 
     files: int
     size: int
 
 
-def stated_totals(segment: LogSegment, found: VersionChecksum | None) -> FileTotals | None:
-    """What a segment's checksum says; None where it is of an older version, or not there."""
-    if found is None or segment.checksum is None or segment.checksum.version != segment.version:
+def stated_totals(segment: LogSegment, checksum: VersionChecksum | None) -> FileTotals | None:
+    """The totals in a segment's checksum; None if it is missing or of an older version."""
+    if checksum is None or segment.checksum is None or segment.checksum.version != segment.version:
         return None
-    return FileTotals(found.num_files, found.table_size_bytes)
+    return FileTotals(checksum.num_files, checksum.table_size_bytes)
 
 
 def compare_totals(
     table: str, version: int, stated: FileTotals | None, counted: FileTotals
 ) -> None:
-    """Log a warning where a version's checksum counts its files otherwise than the log does.
+    """Log a warning if a version's checksum has other file totals than the log.
 
-    It is no error: the checksum may be the one that is wrong.
+    This isn't an error, because the checksum may be wrong.
     """
     if stated is None or stated == counted:
         return
     _LOG.warning(
-        "Checksum %s of %s says %d files of %d bytes, the log has %d of %d. Delete the checksum if "
-        "a tool changed the log and left it as it was; else compare the log with a backup.",
+        "Checksum %s of %s: it has %d files of %d bytes, but the log has %d files of %d bytes. "
+        "Delete the checksum if a tool changed the log without updating it. Otherwise compare the "
+        "log with a backup.",
         f"{log_path(table)}/{checksum_file_name(version)}",
         table,
         stated.files,
@@ -70,10 +71,10 @@ def compare_totals(
 
 
 def describes_commit(stated: VersionChecksum, commit: CommitInfo | None) -> bool:
-    """Whether a checksum is of this commit, and not of another one that the log has lost since.
+    """Whether a checksum belongs to this commit, and not to a lost commit of the same version.
 
     Args:
-        commit: None where the commit has no commitInfo, or has been deleted by log cleanup.
+        commit: the commit's commitInfo; None if it has none or log cleanup deleted the commit.
     """
     txn_id = None if commit is None else commit.string("txnId")
     return txn_id is None or stated.txn_id is None or stated.txn_id == txn_id
@@ -82,52 +83,54 @@ def describes_commit(stated: VersionChecksum, commit: CommitInfo | None) -> bool
 def read_checksum(
     engine: Engine, segment: LogSegment, latest: CommitInfo | None = None
 ) -> VersionChecksum | None:
-    """The segment's newest checksum; None where it has none, or one that doesn't count.
-
-    A checksum that can't be read doesn't count, nor does one of another commit.
+    """The segment's newest checksum; None if it is missing, unreadable or of another commit.
 
     Args:
-        latest: commitInfo of the segment's version; None where it isn't known.
+        latest: commitInfo of the segment's version; None if unknown.
     """
     listed = segment.checksum
-    if listed is None or listed.file.size > _LARGEST:
+    if listed is None or listed.file.size > _MAX_CHECKSUM_BYTES:
         return None
-    wanted = ByteRange(path=listed.file.path)
+    file = ByteRange(path=listed.file.path)
     try:
-        found = version_checksum.parse(bytes(next(iter(engine.files.read_files([wanted])))))
-        if found is None or found.txn_id is None:
-            return found
+        checksum = version_checksum.parse(bytes(next(iter(engine.files.read_files([file])))))
+        if checksum is None or checksum.txn_id is None:
+            return checksum
         commit = latest if listed.version == segment.version else None
         if commit is None and listed.commit is not None:
             commit = read_commit_info(engine, segment.table, listed.version, listed.commit)
-    except (StorageError, CorruptTableError):  # a hint, and readers go on without it
+    except (StorageError, CorruptTableError):  # checksums are optional
         return None
-    return found if describes_commit(found, commit) else None
+    return checksum if describes_commit(checksum, commit) else None
 
 
 def usable_checksum(
     engine: Engine, segment: LogSegment, replay: ReplayState
 ) -> VersionChecksum | None:
-    """A checksum that stands for the checkpoint: at its version or behind it, and complete.
+    """A complete checksum that replaces the checkpoint, of the checkpoint's version or a later one.
 
-    One that contradicts the commits isn't used: some tools change a log and leave it as it was.
+    A checksum that contradicts the commits isn't used: some tools change a log without updating it.
     """
     if segment.checkpoint is None:
         return None
-    found = read_checksum(engine, segment, replay.commit_info)
-    if found is None or found.protocol is None or found.metadata is None:
+    checksum = read_checksum(engine, segment, replay.commit_info)
+    if checksum is None or checksum.protocol is None or checksum.metadata is None:
         return None
-    if found.num_metadata != 1 or found.num_protocol != 1 or found.set_transactions is None:
-        return None
-    if found.domain_metadata is None and _may_have_domains(found.protocol):
-        return None
-    assert segment.checksum is not None  # it was read
-    if segment.checksum.version == segment.version and (
-        replay.protocol not in (None, found.protocol)
-        or replay.metadata not in (None, found.metadata)
+    if (
+        checksum.num_metadata != 1
+        or checksum.num_protocol != 1
+        or checksum.set_transactions is None
     ):
         return None
-    return found
+    if checksum.domain_metadata is None and _may_have_domains(checksum.protocol):
+        return None
+    assert segment.checksum is not None  # `read_checksum` read it
+    if segment.checksum.version == segment.version and (
+        replay.protocol not in (None, checksum.protocol)
+        or replay.metadata not in (None, checksum.metadata)
+    ):
+        return None
+    return checksum
 
 
 def _may_have_domains(protocol: Protocol) -> bool:

@@ -1,9 +1,9 @@
 """Writing version checksums (PROTOCOL.md, Version Checksum File, Writer Requirements).
 
-A checksum follows from the one before it and the commit between them. Where there is none before
-it, those of a few commits back will do, as long as writers that are known to write checksums made
-the commits since; else the state is counted where that costs no checkpoint. A table whose chain is
-broken otherwise gets a new one with its next checkpoint, which counts everything anyway.
+A checksum is derived from the previous checksum and the commit. If there is no previous checksum,
+an older one is used, provided that all later commits are by writers that write checksums. Otherwise
+the files are counted if this doesn't need a checkpoint. If no checksum can be derived, the next
+checkpoint writes one, because it counts the files anyway.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log.replay import CommitActions, read_commit_info, read_commits
 from bayou.kernel.log.segment import log_path
 from bayou.kernel.log.table_state import TableState, load_table_state
-from bayou.protocol import version_checksum as wire
+from bayou.protocol import version_checksum
 from bayou.protocol.actions import CommitInfo
 from bayou.protocol.file_names import (
     ChecksumFile,
@@ -38,8 +38,8 @@ __all__ = ["put_checksum", "state_checksum", "write_checksum"]
 
 pc: Any = pyarrow.compute
 
-_COMMITS_BACK = 10
-_COMMITS_TO_COUNT = 200
+_MAX_COMMITS_BACK = 10
+_MAX_COMMITS_TO_COUNT = 200
 _KNOWN_WRITERS = ("bayou", "Delta-Lake/", "Kernel")
 
 
@@ -50,40 +50,39 @@ def write_checksum(
     effect: CommitEffect | None = None,
     catalog: Catalog | None = None,
 ) -> bool:
-    """Write a version's checksum, unless it has one.
+    """Write a version's checksum unless it exists.
 
     Args:
-        effect: of the version's commit, where that is at hand; else the commit is read.
-        catalog: the one that manages the table, if any; what isn't published yet isn't read, and
-            nothing follows from it.
+        effect: the effect of the version's commit; None to read the commit.
+        catalog: the catalog that manages the table, if any. Commits that aren't published yet
+            aren't read, and no checksum is derived from them.
 
     Returns:
-        Whether there is one now. False: it doesn't follow from what is there, and counting the
-        state would cost reading a checkpoint.
+        Whether the checksum exists now. False if it can't be derived without a checkpoint.
 
     Raises:
-        StorageError: the store failed.
-        CorruptTableError: a commit is gone or can't be read.
+        StorageError: the checksum can't be written, or the log can't be read.
+        CorruptTableError: a commit is missing or can't be read.
     """
     if effect is None:
         effect = CommitEffect.of(version, _read(engine, table, [version])[0].actions)
     try:
-        derived = _derived(engine, table, version, effect)
+        checksum = _derived(engine, table, version, effect)
     except (CorruptTableError, FileMissingError):
         if catalog is None:
             raise
-        derived = None
-    if derived is None:
-        derived = _counted(engine, table, version, effect, catalog)
-    if derived is None:
+        checksum = None
+    if checksum is None:
+        checksum = _counted(engine, table, version, effect, catalog)
+    if checksum is None:
         return False
-    put_checksum(engine, table, version, derived)
+    put_checksum(engine, table, version, checksum)
     return True
 
 
 def put_checksum(engine: Engine, table: str, version: int, checksum: VersionChecksum) -> None:
-    """Write the file, unless there is one: checksums are never overwritten."""
-    engine.files.put_if_absent(_path(table, version), wire.encode(checksum))
+    """Write a checksum file unless it exists: checksums are never overwritten."""
+    engine.files.put_if_absent(_path(table, version), version_checksum.encode(checksum))
 
 
 def state_checksum(
@@ -93,10 +92,10 @@ def state_checksum(
     histogram: FileSizeHistogram | None = None,
     txn_id: str | None = None,
 ) -> VersionChecksum:
-    """The checksum of a version whose files were counted."""
+    """The checksum of a version, from its state and its file totals."""
     transactions = list(state.transaction_actions.values())
     domains = [d for d in state.domain_actions.values() if not d.removed]
-    forgets = state.table_properties.transaction_retention_ms is not None
+    has_retention = state.table_properties.transaction_retention_ms is not None
     return VersionChecksum(
         txn_id=txn_id,
         table_size_bytes=size,
@@ -106,7 +105,7 @@ def state_checksum(
         in_commit_timestamp_opt=state.in_commit_timestamp
         if state.table_properties.in_commit_timestamps
         else None,
-        set_transactions=None if forgets else transactions,
+        set_transactions=None if has_retention else transactions,
         domain_metadata=domains,
         metadata=state.metadata,
         protocol=state.protocol,
@@ -122,20 +121,20 @@ def _derived(
     base = _usable(engine, table, version - 1, effect.info_before)
     if base is not None:
         return changed(base, effect)
-    return _derived_from_afar(engine, table, version, effect)
+    return _derived_from_older(engine, table, version, effect)
 
 
-def _derived_from_afar(
+def _derived_from_older(
     engine: Engine, table: str, version: int, effect: CommitEffect
 ) -> VersionChecksum | None:
-    """Another writer's checksum may still be on its way: begin with an older one."""
-    first = max(0, version - _COMMITS_BACK)
+    """Derive a checksum from an older one: another writer may still be writing the previous one."""
+    first = max(0, version - _MAX_COMMITS_BACK)
     newest: int | None = None
     for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(first)}"):
         match parse_log_file(status.path.rsplit("/", 1)[-1]):
-            case ChecksumFile(version=found) if found < version:
-                newest = found
-            case CommitFile(version=found) if found >= version:
+            case ChecksumFile(version=listed) if listed < version:
+                newest = listed
+            case CommitFile(version=listed) if listed >= version:
                 break
             case _:
                 pass
@@ -155,8 +154,8 @@ def _derived_from_afar(
 def _counted(
     engine: Engine, table: str, version: int, effect: CommitEffect, catalog: Catalog | None
 ) -> VersionChecksum | None:
-    """The state counted, where no checkpoint has to be read for it."""
-    if version > _COMMITS_TO_COUNT:
+    """The checksum from a count of all files; None if that needs a checkpoint."""
+    if version > _MAX_COMMITS_TO_COUNT:
         return None
     state = load_table_state(engine, table, version, catalog=catalog)
     if state.log_segment.checkpoint is not None:
@@ -170,21 +169,21 @@ def _counted(
 def _usable(
     engine: Engine, table: str, version: int, commit: CommitInfo | None = None
 ) -> VersionChecksum | None:
-    """A version's checksum, None where it has none that others can follow from.
+    """A version's checksum; None if there is none from which others can be derived.
 
     Args:
-        commit: commitInfo of the version where it is known, else it is read.
+        commit: commitInfo of the version; None to read it.
     """
     try:
         data = next(iter(engine.files.read_files([ByteRange(path=_path(table, version))])))
     except FileMissingError:
         return None
-    found = wire.parse(bytes(data))
-    if found is None or found.metadata is None or found.protocol is None:
+    checksum = version_checksum.parse(bytes(data))
+    if checksum is None or checksum.metadata is None or checksum.protocol is None:
         return None
-    if found.txn_id is not None and commit is None:
+    if checksum.txn_id is not None and commit is None:
         commit = read_commit_info(engine, table, version, _commit_file(table, version))
-    return found if describes_commit(found, commit) else None
+    return checksum if describes_commit(checksum, commit) else None
 
 
 def _read(engine: Engine, table: str, versions: Sequence[int]) -> list[CommitActions]:

@@ -1,4 +1,4 @@
-"""Change data files: rows with what happened to them (PROTOCOL.md, Change Data Files)."""
+"""Writing change data files: rows with their change types (PROTOCOL.md, Change Data Files)."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _CARRIED = {CHANGE_TYPE: CHANGE_TYPE}
 
 
 class ChangeDataFiles:
-    """Takes changed rows, and writes them to `_change_data/`, by partition.
+    """Writes changed rows to `_change_data/`, partitioned. Not thread-safe.
 
-    Rows wait for their partition's file, some 64 MB of them in memory. Not for several threads.
+    Up to 64 MB of rows are buffered in memory by partition; more rows are buffered on disk.
 
     Attributes:
-        actions: of the files written so far.
+        actions: the `cdc` actions of the files written so far.
     """
 
     def __init__(self, engine: Engine, state: TransactionState) -> None:
         self._engine = engine
         self._state = state
         self._splitter = PartitionSplitter(state, tuple(_CARRIED))
-        enough = 2 * state.parquet_options.target_file_size if state.partition_columns else 0
-        self._buffers = PartitionBuffers(_BUFFERED_BYTES, enough)
+        file_bytes = 2 * state.parquet_options.target_file_size if state.partition_columns else 0
+        self._buffers = PartitionBuffers(_BUFFERED_BYTES, file_bytes)
         self.actions: list[AddCDCFile] = []
 
     def add(self, rows: pa.RecordBatch, change_type: ChangeType) -> None:
-        """Rows with the table's columns; others are passed over."""
+        """Add changed rows. Columns that aren't the table's are ignored."""
         if rows.num_rows == 0:
             return
         names = self._state.schema.names
@@ -50,15 +50,15 @@ class ChangeDataFiles:
             self._write(key, waiting)
 
     def finish(self) -> None:
-        """Write what waits."""
+        """Write the buffered rows."""
         for key, waiting in self._buffers.pop_all():
             self._write(key, waiting)
 
     def _write(self, key: PartitionKey, rows: WaitingRows) -> None:
         state = self._state
         context = write_context(state, state.partition_values(key))
-        inside = context.target_directory.removeprefix(state.table).lstrip("/")
-        directory = "/".join(filter(None, (state.table, CHANGE_DATA_DIRECTORY, inside)))
+        partition_folder = context.target_directory.removeprefix(state.table).lstrip("/")
+        directory = "/".join(filter(None, (state.table, CHANGE_DATA_DIRECTORY, partition_folder)))
         statuses = self._engine.parquet.write_parquet_files(
             directory,
             (physical_rows(state, batch, _CARRIED) for batch in rows.together()),

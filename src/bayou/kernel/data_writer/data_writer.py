@@ -1,8 +1,8 @@
-"""Data files of a transaction: from logical batches to `add` actions.
+"""Writing data files of a transaction: from logical batches to `add` actions.
 
-`transform_logical_data`, `get_write_context` and `generate_append_actions` are the steps that a
-connector takes itself; `write_data` takes them all, for rows of any mix of partitions, and
-`write_rows` those behind the rules: for rows that the table had before.
+`write_data` writes rows of any partitions. A connector can also run its steps itself:
+`transform_logical_data`, `get_write_context` and `generate_append_actions`. `write_rows` writes
+rows that already satisfy the table's constraints.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from bayou.kernel.table_features.column_mapping import column_mapping_mode
 from bayou.kernel.table_features.constraints import RowRules
 from bayou.kernel.table_features.variant import with_bytes_in_nulls
 from bayou.kernel.transaction_state import TransactionState, WriteContext
-from bayou.protocol import partition_values as wire
 from bayou.protocol.actions import AddCDCFile, AddFile
 from bayou.protocol.file_names import (
     LONGEST_FOLDER_NAME,
     data_file_path_to_uri,
     partition_directory,
 )
+from bayou.protocol.partition_values import serialize
 from bayou.protocol.properties import TableProperties
 
 __all__ = [
@@ -57,13 +57,13 @@ def transform_logical_data(
     batches: Iterable[pa.RecordBatch],
     partition_values: Mapping[str, LiteralValue],
 ) -> CloseableIterator[pa.RecordBatch]:
-    """Rows of one partition as they stand in data files; closing the result closes `batches`.
+    """Convert rows of one partition to the form of data files; closing the result closes `batches`.
 
-    Columns that the rows lack get what the table makes of them, and its rules are checked.
+    Missing columns are generated or get their defaults, and constraints are checked.
 
     Raises:
-        SchemaError: a column the table doesn't have, or of another type.
-        ConstraintViolationError: a row breaks a rule of the table.
+        SchemaError: the table doesn't have a column, or a column has another type.
+        ConstraintViolationError: a row violates a constraint.
     """
     rules = RowRules(engine, state)
     constants = {
@@ -77,11 +77,10 @@ def transform_logical_data(
 def physical_rows(
     state: TransactionState, batch: pa.RecordBatch, carried: Mapping[str, str] | None = None
 ) -> pa.RecordBatch:
-    """A batch with the table's columns as its data files have them.
+    """Convert a batch with the table's columns to the physical schema of data files.
 
     Args:
-        carried: columns that aren't the table's and go into the files too, by their names in the
-            batch: the names that they have there.
+        carried: additional columns for the files: from names in the batch to names in the files.
     """
     carried = carried or {}
     names = [f.name for f in state.data_schema]
@@ -95,20 +94,22 @@ def physical_rows(
 def get_write_context(
     state: TransactionState, partition_values: Mapping[str, LiteralValue]
 ) -> WriteContext:
-    """Where files of a partition go, and which statistics are kept.
+    """The directory, statistics columns and options for files of a partition.
 
     Args:
-        partition_values: a value for each partition column of the table, empty without any.
+        partition_values: a value for each partition column of the table; empty if there are none.
 
     Raises:
-        SchemaError: a partition column is missing, a name isn't one, or a value isn't of its type.
+        SchemaError: a partition column is missing, a name isn't a partition column, or a value
+            doesn't have the column's type.
     """
     missing = [c for c in state.partition_columns if c not in partition_values]
     extra = [c for c in partition_values if c not in state.partition_columns]
     if missing or extra:
         raise SchemaError(
-            f"{state.table} is partitioned by ({', '.join(state.partition_columns)}); partition "
-            f"values were given for ({', '.join(partition_values)}).",
+            f"{state.table}: the table is partitioned by ({', '.join(state.partition_columns)}), "
+            f"but the partition values are for ({', '.join(partition_values)}). Pass a value for "
+            "each partition column.",
             table=state.table,
             column=(missing or extra)[0],
         )
@@ -116,8 +117,8 @@ def get_write_context(
     for name in state.partition_columns:
         field = state.schema.select([name]).fields[0]
         try:
-            text = wire.serialize(partition_values[name], field.data_type)
-            serialized[state.physical_name(name)] = text
+            value = serialize(partition_values[name], field.data_type)
+            serialized[state.physical_name(name)] = value
         except ValueError as error:
             raise SchemaError(
                 f"Partition column {name!r} of {state.table}: {error}.",
@@ -130,7 +131,7 @@ def get_write_context(
 def generate_append_actions(
     state: TransactionState, statuses: Iterable[DataFileStatus], context: WriteContext
 ) -> CloseableIterator[AddFile]:
-    """The actions that add written files to the table; closing them closes `statuses`."""
+    """The `add` actions of written files; closing the result closes `statuses`."""
     return CloseableIterator(_append_actions(state, statuses, context), statuses)
 
 
@@ -153,18 +154,17 @@ def _append_actions(
 def write_data(
     engine: Engine, state: TransactionState, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile]:
-    """Write rows, split by their partition values, to new files of the table.
+    """Write rows to new data files of the table, split by partition values.
 
-    Memory holds one batch where the table isn't partitioned, else some 256 MB of rows that wait
-    for their partition's file, and about as much again of those that are being written; further
-    ones wait on the local disk, so that a partition gets one file, or files of the target size.
-    Nothing is part of the table before the actions are committed; on an error the files written so
-    far are deleted.
+    If the table isn't partitioned, memory holds one batch. Otherwise up to 256 MB of rows are
+    buffered in memory, and about as much again while they are written. More rows are buffered on
+    the local disk, so that each partition has one file, or files of the target size. The files
+    aren't part of the table until the actions are committed. On an error they are deleted.
 
     Raises:
-        SchemaError: a column the table doesn't have, or of another type.
-        ConstraintViolationError: a null where none may be.
-        StorageError: the store refused.
+        SchemaError: the table doesn't have a column, or a column has another type.
+        ConstraintViolationError: a row violates a constraint.
+        StorageError: a file can't be written.
     """
     rules = RowRules(engine, state)
     with CloseableIterator(map(rules.apply, batches), batches) as rows:
@@ -178,9 +178,9 @@ def write_rows(
     *,
     carried: Mapping[str, str] | None = None,
 ) -> list[AddFile]:
-    """Write rows that keep the table's rules already, as `RowRules.apply` gives them.
+    """Write rows that already satisfy the constraints, such as those from `RowRules.apply`.
 
-    As `write_data`, but that nothing is checked, made or cast.
+    Like `write_data`, but without checks, generated values and casts.
 
     Args:
         carried: see `physical_rows`.
@@ -196,13 +196,18 @@ def write_rows(
         try:
             delete_data_files(engine, state.table, adds)
         except BayouError as error:
-            _LOG.warning("%d files of a failed write to %s stay: %s", len(adds), state.table, error)
+            _LOG.warning(
+                "%s: %d files of a failed write can't be deleted: %s. VACUUM deletes them.",
+                state.table,
+                len(adds),
+                str(error).removesuffix("."),
+            )
         raise
     return adds
 
 
 def delete_data_files(engine: Engine, table: str, adds: Iterable[AddFile | AddCDCFile]) -> None:
-    """Delete files that were written and never committed."""
+    """Delete files that were written but not committed."""
     engine.files.delete_files(data_file_path(table, add.path) for add in adds)
 
 
@@ -213,14 +218,15 @@ def _write_partitioned(
     carried: Mapping[str, str],
     adds: list[AddFile],
 ) -> None:
-    def write(key: PartitionKey, waiting: WaitingRows, found: list[AddFile]) -> None:
+    def write(key: PartitionKey, waiting: WaitingRows, actions: list[AddFile]) -> None:
         rows = (physical_rows(state, part, carried) for part in waiting.together())
-        _write_files(engine, state, write_context(state, state.partition_values(key)), rows, found)
+        context = write_context(state, state.partition_values(key))
+        _write_files(engine, state, context, rows, actions)
 
     splitter = PartitionSplitter(state, tuple(carried))
-    # Columns in memory take about twice what they take in a file.
-    enough = 2 * state.parquet_options.target_file_size
-    buffers = PartitionBuffers(_BUFFERED_BYTES, enough)
+    # Rows in memory take about twice as many bytes as in a file.
+    file_bytes = 2 * state.parquet_options.target_file_size
+    buffers = PartitionBuffers(_BUFFERED_BYTES, file_bytes)
     pieces = (piece for batch in batches for piece in pieces_to_sort(batch))
     with (
         PartitionFiles(write, adds) as files,
@@ -248,29 +254,33 @@ def _write_files(
 
 
 def _check_folder(state: TransactionState, folder: str) -> None:
-    """File systems don't take longer names, and say so only once rows were written."""
+    """Check the length of folder names before rows are written.
+
+    Raises:
+        SchemaError: a name is longer than file systems support.
+    """
     for name, segment in zip(state.partition_columns, folder.split("/"), strict=False):
         size = len(segment.encode())
         if size > LONGEST_FOLDER_NAME:
             raise SchemaError(
-                f"A value of partition column {name!r} of {state.table} is too long for the name "
-                f"of a folder: {segment[:60]}... has {size} bytes, {LONGEST_FOLDER_NAME} are the "
-                "most. Partition by another column, or set delta.randomizeFilePrefixes, by which "
-                "folders don't show values.",
+                f"{state.table}: a value of partition column {name!r} is too long for a folder "
+                f"name: {segment[:60]}... has {size} bytes, and the maximum is "
+                f"{LONGEST_FOLDER_NAME}. Partition by another column, or set "
+                "delta.randomizeFilePrefixes, which removes the values from folder names.",
                 table=state.table,
                 column=name,
             )
 
 
 def folders_show_values(configuration: Mapping[str, str], partition_columns: Sequence[str]) -> bool:
-    """Whether files lie in folders that are named by their partition values."""
-    # As delta-spark: directories don't show values under names that nobody gave.
+    """Whether data files are in folders named after their partition values."""
+    # As in delta-spark, folder names don't contain generated physical names.
     mapped = bool(partition_columns) and column_mapping_mode(configuration) != "none"
     return not (TableProperties(configuration).randomize_file_prefixes or mapped)
 
 
 def write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
-    """`get_write_context` for serialized values by physical names."""
+    """`get_write_context` for serialized values by physical name."""
     names = [state.physical_name(name) for name in state.partition_columns]
     if not folders_show_values(state.configuration, names):
         length = TableProperties(state.configuration).random_prefix_length

@@ -1,6 +1,6 @@
-"""Files of many partitions, written side by side: each waits for the disk or the store.
+"""Writing files of many partitions: rows are buffered by partition and written in parallel.
 
-Rows that wait for their partition's file: in memory up to a bound, on the local disk beyond.
+The buffers are in memory up to a limit, and on the local disk beyond it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["PartitionBuffers", "PartitionFiles", "WaitingRows"]
 
 _concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
-_ROWS_TOGETHER = 1 << 14
+_MIN_BATCH_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where rows stand in a file that nobody sees: Arrow's stream format."""
+class _SpilledRows:
+    """The location of rows in an unlinked temporary file, in Arrow's stream format."""
 
     file: pa.OSFile
     offset: int
     size: int
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        # One file serves several threads: each says where it reads.
-        file: Any = self.file  # the stubs have another `read_at`
+        # Several threads share the file, so they read at explicit offsets.
+        file: Any = self.file  # the stubs have another signature of `read_at`
         data = file.read_at(self.size, self.offset)
         with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
             yield from stream
@@ -45,52 +45,51 @@ class _Place:
 
 @dataclass(slots=True)
 class WaitingRows:
-    """Rows of a partition in the order in which they came.
+    """The buffered rows of a partition, in the order in which they were added.
 
     Attributes:
-        batches: those in memory.
-        nbytes: about how many bytes all of them take.
-        spilled: those on the disk, which came before.
+        batches: rows in memory.
+        nbytes: approximate size of all rows, in memory and on disk.
+        spilled: rows on disk, which precede the rows in memory.
     """
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     nbytes: int = 0
-    spilled: list[_Place] = field(default_factory=list)
+    spilled: list[_SpilledRows] = field(default_factory=list)
 
     def together(self) -> Iterator[pa.RecordBatch]:
-        """The batches, neighbours put together that are small: each costs the writer a while."""
-        held: list[pa.RecordBatch] = []
+        """The batches, with small adjacent batches combined to reduce the writer's overhead."""
+        pending: list[pa.RecordBatch] = []
         rows = 0
         for batch in self._all():
-            held.append(batch)
+            pending.append(batch)
             rows += batch.num_rows
-            if rows >= _ROWS_TOGETHER:
-                yield held[0] if len(held) == 1 else _concatenated(held)
-                held, rows = [], 0
-        if held:
-            yield held[0] if len(held) == 1 else _concatenated(held)
+            if rows >= _MIN_BATCH_ROWS:
+                yield pending[0] if len(pending) == 1 else _concatenated(pending)
+                pending, rows = [], 0
+        if pending:
+            yield pending[0] if len(pending) == 1 else _concatenated(pending)
 
     def _all(self) -> Iterator[pa.RecordBatch]:
-        for place in self.spilled:
-            yield from place.batches()
+        for rows in self.spilled:
+            yield from rows.batches()
         yield from self.batches
 
 
 class PartitionBuffers:
-    """Rows that wait, by partition.
+    """Rows buffered by partition.
 
-    A partition gets one file, however its rows are strewn, as long as they don't make up a file of
-    their own before the end: what memory doesn't hold waits in temporary files (of `tempfile`'s
-    folder), which have no name and go away with the process.
+    Each partition is written to one file, in whatever order its rows arrive, unless the rows reach
+    the size of a file earlier. Rows beyond the memory limit are buffered in unlinked temporary
+    files (in `tempfile`'s folder), which the operating system deletes with the process.
 
     Args:
-        memory_bytes: of rows that wait in memory. Parts are slices of the batch they came in, and
-            hold all of it; nothing is left of a batch once all that waited has been popped or is
-            on the disk.
-        file_bytes: of a partition's rows that are worth a file before the end.
+        memory_bytes: limit of rows in memory. Parts are slices that keep the complete batch in
+            memory until all of its parts are popped or spilled to disk.
+        file_bytes: size of a partition's rows that are written as soon as memory is full.
 
     Attributes:
-        nbytes: what waits in memory.
+        nbytes: size of the rows in memory.
     """
 
     def __init__(self, memory_bytes: int, file_bytes: int) -> None:
@@ -100,7 +99,7 @@ class PartitionBuffers:
         self.nbytes = 0
 
     def keep(self, parts: Iterable[Part]) -> None:
-        """Have rows wait."""
+        """Add rows to the buffers of their partitions."""
         for part in parts:
             size = max(1, part.nbytes)
             waiting = self._waiting.get(part.key)
@@ -111,10 +110,10 @@ class PartitionBuffers:
             self.nbytes += size
 
     def pop_full(self) -> Iterator[tuple[PartitionKey, WaitingRows]]:
-        """Where memory is full, partitions that are worth a file; the others leave it too.
+        """If memory is full, pop partitions that reach the size of a file, and spill the others.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: temporary files can't be written.
         """
         if self.nbytes <= self._memory_bytes:
             return
@@ -125,62 +124,62 @@ class PartitionBuffers:
         self.nbytes = 0
 
     def pop_all(self) -> Iterator[tuple[PartitionKey, WaitingRows]]:
-        """Everything that waits, partition after partition."""
+        """Pop all partitions."""
         for key in list(reversed(self._waiting)):
             yield key, self._waiting.pop(key)
         self.nbytes = 0
 
     def _spill(self) -> None:
-        left = [waiting for waiting in self._waiting.values() if waiting.batches]
-        if not left:
+        in_memory = [waiting for waiting in self._waiting.values() if waiting.batches]
+        if not in_memory:
             return
         folder = tempfile.gettempdir()
         try:
             handle, path = tempfile.mkstemp(prefix="bayou-rows-", suffix=".arrow")
             os.close(handle)
             try:
-                places = _written(path, left)
+                ranges = _write_batches(path, in_memory)
                 file = pa.OSFile(path, "rb")
             finally:
-                os.unlink(path)  # it stays readable
+                os.unlink(path)  # the open file remains readable
         except OSError as error:
             raise StorageError(
-                f"Rows that wait for their partition don't fit into memory, and the folder for "
-                f"temporary files {folder} refused them: {error}. Make room there, or set TMPDIR "
-                "to another folder.",
+                f"{folder}: buffered rows exceed the memory limit and can't be written to "
+                f"temporary files: {error}. Free disk space there, or set TMPDIR to another "
+                "folder.",
                 path=folder,
             ) from error
-        for waiting, (offset, size) in zip(left, places, strict=True):
-            waiting.spilled.append(_Place(file, offset, size))
+        for waiting, (offset, size) in zip(in_memory, ranges, strict=True):
+            waiting.spilled.append(_SpilledRows(file, offset, size))
             waiting.batches.clear()
 
 
-def _written(path: str, all_waiting: Iterable[WaitingRows]) -> list[tuple[int, int]]:
-    """Where the rows in memory stand in the file, offset and size."""
+def _write_batches(path: str, all_waiting: Iterable[WaitingRows]) -> list[tuple[int, int]]:
+    """Write the rows in memory to a file; return the offset and size of each element's rows."""
     options = pa.ipc.IpcWriteOptions(compression="lz4")
-    places: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     with pa.OSFile(path, "wb") as sink:
         for waiting in all_waiting:
             start = sink.tell()
-            together = _concatenated(waiting.batches)
-            with pa.ipc.new_stream(sink, together.schema, options=options) as writer:
-                writer.write_batch(together)
-            places.append((start, sink.tell() - start))
-    return places
+            combined = _concatenated(waiting.batches)
+            with pa.ipc.new_stream(sink, combined.schema, options=options) as writer:
+                writer.write_batch(combined)
+            ranges.append((start, sink.tell() - start))
+    return ranges
 
 
 _THREADS = 8
-_MOST_BYTES = 64 << 20
-"""Of rows that are being written, unless one partition has more."""
+_MAX_BYTES_IN_PROGRESS = 64 << 20
+"""Maximum size of the rows that are being written, unless one partition is larger."""
 
 
 class PartitionFiles:
-    """Threads that write partitions, in a `with` block; its end waits for them.
+    """A pool of threads that write partitions. The end of the `with` block waits for them.
 
     Args:
-        write: writes rows of one partition and adds the actions of its files to the list, those
-            that are complete also where it fails then.
-        adds: where the actions go at the end, in the order in which partitions were begun.
+        write: writes rows of one partition and appends the actions of completed files to the list,
+            even if it fails later.
+        adds: the list to which all actions are appended at the end, in the order of `begin` calls.
     """
 
     def __init__(
@@ -191,21 +190,21 @@ class PartitionFiles:
         self._write = write
         self._adds = adds
         self._written: list[list[AddFile]] = []
-        self._under_way: dict[Future[None], int] = {}
+        self._in_progress: dict[Future[None], int] = {}
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="bayou-write")
 
     def begin(self, key: PartitionKey, rows: WaitingRows) -> None:
-        """Have a partition's rows written; waits where too many are under way.
+        """Start writing a partition's rows; blocks while too many rows are in progress.
 
         Raises:
-            Exception: what a partition begun before failed with.
+            Exception: the error of an earlier partition.
         """
         size = rows.nbytes
-        while self._under_way and sum(self._under_way.values()) + size > _MOST_BYTES:
-            self._take_done(wait(self._under_way, return_when=FIRST_COMPLETED).done)
-        found: list[AddFile] = []
-        self._written.append(found)
-        self._under_way[self._pool.submit(self._write, key, rows, found)] = size
+        while self._in_progress and sum(self._in_progress.values()) + size > _MAX_BYTES_IN_PROGRESS:
+            self._check_done(wait(self._in_progress, return_when=FIRST_COMPLETED).done)
+        actions: list[AddFile] = []
+        self._written.append(actions)
+        self._in_progress[self._pool.submit(self._write, key, rows, actions)] = size
 
     def __enter__(self) -> Self:
         return self
@@ -218,14 +217,14 @@ class PartitionFiles:
     ) -> None:
         try:
             if error is None:
-                for future in self._under_way:
+                for future in self._in_progress:
                     future.result()
         finally:
             self._pool.shutdown(wait=True, cancel_futures=True)
-            for found in self._written:
-                self._adds.extend(found)
+            for actions in self._written:
+                self._adds.extend(actions)
 
-    def _take_done(self, done: set[Future[None]]) -> None:
+    def _check_done(self, done: set[Future[None]]) -> None:
         for future in done:
-            del self._under_way[future]
+            del self._in_progress[future]
             future.result()

@@ -1,4 +1,4 @@
-"""What one task of a write does: its rows to data files, and to change data files where wanted."""
+"""Writing the rows of one task to data files and, if needed, to change data files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["write_task_data"]
 def write_task_data(
     engine: Engine, state: TransactionState, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile | AddCDCFile]:
-    """Write a task's rows; as `write_data`, with change data where the commit is to have some.
+    """Write a task's rows like `write_data`, and change data files if the commit needs them.
 
     Raises:
-        SchemaError, ConstraintViolationError, StorageError: see `write_data`. What was written has
-            been deleted.
+        SchemaError, ConstraintViolationError, StorageError: see `write_data`. The written files
+            are deleted.
     """
     if not state.records_inserts:
         return list(write_data(engine, state, batches))

@@ -1,4 +1,5 @@
 """Deletion vectors (PROTOCOL.md, Deletion Vectors): reading, prefetching and writing.
 
-`read` decodes one, `prefetch` reads those of many files at once, `write` writes them.
+Start at `read`, which decodes one vector. `prefetch` reads the vectors of many files together, and
+`write` writes them.
 """

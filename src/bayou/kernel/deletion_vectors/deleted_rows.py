@@ -1,6 +1,6 @@
-"""Deleted rows as pairs (file, position), for a reader that leaves them out by a join.
+"""Row positions in data files: sets of positions, and deleted rows as (file, position) pairs.
 
-Rows of a data file by their positions in it.
+A reader without support for deletion vectors can exclude the pairs with an anti-join.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ __all__ = [
 
 
 VECTOR_SCHEMA = pa.schema([pa.field("file", pa.int32()), *DELETION_VECTOR_TYPE])
-"""A file's number as the caller counts, and its deletion vector as in an `add`."""
+"""The caller's number of a file, and the file's deletion vector as in an `add` action."""
 
 DELETED_ROW_SCHEMA = pa.schema([("file", pa.int32()), ("position", pa.int32())])
-"""A file's number, and the position in the file of a row that is deleted, from 0 on."""
+"""The caller's number of a file, and the 0-based position of a deleted row in the file."""
 
 
 def vector_batch(numbers: pa.Array[Any], vectors: Any) -> pa.RecordBatch:
     """A batch in `VECTOR_SCHEMA`.
 
     Args:
-        numbers: int32.
-        vectors: structs of a scan file's `deletionVector`, none of them null.
+        numbers: file numbers, int32.
+        vectors: structs from the column `deletionVector` of scan files, without nulls.
     """
     return pa.RecordBatch.from_arrays([numbers, *vectors.flatten()], schema=VECTOR_SCHEMA)
 
@@ -51,11 +51,11 @@ def vector_batch(numbers: pa.Array[Any], vectors: Any) -> pa.RecordBatch:
 def deleted_rows(
     engine: Engine, table: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that some vectors delete.
+    """Read deletion vectors as deleted rows.
 
     Args:
         table: path of the table.
-        batches: in `VECTOR_SCHEMA`.
+        batches: vectors in `VECTOR_SCHEMA`.
 
     Returns:
         Batches in `DELETED_ROW_SCHEMA`, one for each vector.
@@ -63,16 +63,17 @@ def deleted_rows(
     Raises:
         DataFileError, CorruptTableError: a vector is missing or damaged.
     """
-    described = (row for batch in batches for row in _rows(batch))
-    with with_vectors(engine, table, described, lambda row: [row[1]]) as loaded:
+    descriptors = (row for batch in batches for row in _rows(batch))
+    with with_vectors(engine, table, descriptors, lambda row: [row[1]]) as loaded:
         for (number, descriptor), vectors in loaded:
             positions = vectors.get(descriptor)
             if positions is None:
                 positions = read.load(engine, table, descriptor)
-            found = positions.to_array()
-            wide: Any = pa.Array.from_buffers(pa.uint64(), len(found), [None, pa.py_buffer(found)])
+            buffer = positions.to_array()
+            count = len(buffer)
+            wide: Any = pa.Array.from_buffers(pa.uint64(), count, [None, pa.py_buffer(buffer)])
             yield pa.RecordBatch.from_arrays(
-                [pa.repeat(pa.scalar(number, pa.int32()), len(found)), wide.cast(pa.int32())],
+                [pa.repeat(pa.scalar(number, pa.int32()), count), wide.cast(pa.int32())],
                 schema=DELETED_ROW_SCHEMA,
             )
 
@@ -95,11 +96,11 @@ pc: Any = pyarrow.compute
 
 
 def bitmap(positions: pa.Array[Any]) -> BitMap64:
-    """A set of positions; integers without nulls."""
+    """The set of some positions, which are integers without nulls."""
     if len(positions) == 0:
         return BitMap64()
     first, last = pc.min_max(positions).values()
-    if last.as_py() - first.as_py() == len(positions) - 1:  # no position comes twice
+    if last.as_py() - first.as_py() == len(positions) - 1:  # positions are unique
         return BitMap64(range(first.as_py(), last.as_py() + 1))
     numbers = array("Q")
     numbers.frombytes(
@@ -109,7 +110,7 @@ def bitmap(positions: pa.Array[Any]) -> BitMap64:
 
 
 def num_rows(engine: Engine, file: ScanFile) -> int:
-    """Rows in the file, deleted ones included; from its statistics, else from its footer.
+    """The number of rows in a file, including deleted rows, from its statistics or its footer.
 
     Raises:
         DataFileError: the file is missing or can't be read.
@@ -127,10 +128,12 @@ def row_group_ranges(
     first: int = 0,
     end: int | None = None,
 ) -> Iterator[tuple[int, int | None]]:
-    """Runs of row groups, first and end, that hold a row of `only`; all of them where it is None.
+    """Ranges (first, end) of consecutive row groups that contain rows in `only`.
 
     Args:
-        first, end: looked at are row groups from the first to before the end one, None: all.
+        only: row positions in the file; None selects all row groups.
+        first: the first row group to consider.
+        end: the row group after the last one to consider; None for the end of the file.
     """
     if only is None:
         yield first, end
@@ -141,8 +144,8 @@ def row_group_ranges(
         groups = engine.parquet.read_row_groups(file.status)
     for number, group in enumerate(groups):
         next_position = position + group.num_rows
-        inside = number >= first and (end is None or number < end)
-        if inside and only.range_cardinality(position, next_position) > 0:
+        in_range = number >= first and (end is None or number < end)
+        if in_range and only.range_cardinality(position, next_position) > 0:
             begin = number if begin is None else begin
         elif begin is not None:
             yield begin, number

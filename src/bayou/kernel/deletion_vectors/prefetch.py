@@ -1,4 +1,4 @@
-"""Deletion vectors of many files read before the files are: few requests instead of one a file."""
+"""Prefetching of deletion vectors: the vectors of many data files in few requests."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from bayou.protocol.actions import DeletionVectorDescriptor
 __all__ = ["LoadedVectors", "with_vectors"]
 
 LoadedVectors: TypeAlias = Mapping[DeletionVectorDescriptor, BitMap64]
-"""Deleted positions by the descriptor that stands in the log."""
+"""Deleted positions by deletion vector descriptor."""
 
 _T = TypeVar("_T")
 
-_FILES = 64
-"""Files whose vectors are read together, at most."""
+_MAX_CHUNK_FILES = 64
+"""Maximum number of data files in a chunk, whose vectors are read together."""
 
-_BYTES = 16 << 20
-"""Bytes of vectors that are read together; the last one may overshoot."""
+_MAX_CHUNK_BYTES = 16 << 20
+"""Size of vectors after which a chunk ends."""
 
-_GAP = 64 << 10
-"""Bytes between two vectors of a file that cost less than a request of their own."""
+_MAX_GAP_BYTES = 64 << 10
+"""Maximum distance of two vectors that are read with one request."""
 
-_RANGE = 8 << 20
-"""Bytes from which a request is worth its own."""
+_MAX_RANGE_BYTES = 8 << 20
+"""Maximum size of a request for several vectors."""
 
 
 @closeable
@@ -40,21 +40,21 @@ def with_vectors(
     items: Iterable[_T],
     vectors_of: Callable[[_T], Iterable[DeletionVectorDescriptor | None]],
 ) -> Iterator[tuple[_T, LoadedVectors]]:
-    """Each item with the vectors that it needs, in order; closing it closes `items`.
+    """Each item with its deletion vectors, in order; closing the result closes `items`.
 
-    A few items are taken ahead, so that vectors that stand near each other in one file come in one
-    range, and all ranges in one call of `FileSystemClient.read_files`.
+    Items are read ahead in chunks. Vectors that are close to each other in a file are read as one
+    range, and all ranges of a chunk with one call of `FileSystemClient.read_files`.
 
     Args:
-        vectors_of: the vectors of an item; those that stand in the log itself aren't looked at.
+        vectors_of: returns the vectors of an item. Inline vectors aren't loaded.
 
     Raises:
         DataFileError, CorruptTableError: as `read.load`.
     """
     with CloseableIterator(items) as source:
         for chunk in _chunks(source, vectors_of):
-            wanted = {v for _, vectors in chunk for v in vectors}
-            loaded = _load(engine, table, wanted) if wanted else {}
+            needed = {v for _, vectors in chunk for v in vectors}
+            loaded = _load(engine, table, needed) if needed else {}
             for item, vectors in chunk:
                 yield item, {v: loaded[v] for v in vectors}
 
@@ -68,7 +68,7 @@ def _chunks(
         vectors = [v for v in vectors_of(item) if v is not None and v.storage_type != "i"]
         chunk.append((item, vectors))
         size += sum(v.size_in_bytes for v in vectors)
-        if len(chunk) == _FILES or size >= _BYTES:
+        if len(chunk) == _MAX_CHUNK_FILES or size >= _MAX_CHUNK_BYTES:
             yield chunk
             chunk, size = [], 0
     if chunk:
@@ -76,7 +76,7 @@ def _chunks(
 
 
 class _Range(NamedTuple):
-    """Bytes of a file, and the vectors in them."""
+    """A byte range of a deletion vector file, and the vectors in it."""
 
     path: str
     offset: int
@@ -88,38 +88,38 @@ def _load(engine: Engine, table: str, vectors: Iterable[DeletionVectorDescriptor
     located = [(v, read.locate(table, v)) for v in vectors]
     ranges = list(_ranges(sorted(located, key=lambda pair: (pair[1].path, pair[1].offset))))
     loaded: dict[DeletionVectorDescriptor, BitMap64] = {}
-    wanted = (ByteRange(path=r.path, offset=r.offset, length=r.end - r.offset) for r in ranges)
-    with engine.files.read_files(wanted) as contents:
-        for found in ranges:
-            first, location = found.vectors[0]
-            with read.naming_vector_file(table, first, location):
+    requests = (ByteRange(path=r.path, offset=r.offset, length=r.end - r.offset) for r in ranges)
+    with engine.files.read_files(requests) as contents:
+        for byte_range in ranges:
+            first, first_location = byte_range.vectors[0]
+            with read.naming_vector_file(table, first, first_location):
                 data = next(contents)
-            for vector, place in found.vectors:
-                start = place.offset - found.offset
-                frame = data[start : start + place.length]
-                loaded[vector] = read.decode(table, vector, place, frame)
+            for vector, location in byte_range.vectors:
+                start = location.offset - byte_range.offset
+                frame = data[start : start + location.length]
+                loaded[vector] = read.decode(table, vector, location, frame)
     return loaded
 
 
 def _ranges(
     located: Iterable[tuple[DeletionVectorDescriptor, VectorLocation]],
 ) -> Iterator[_Range]:
-    """Vectors in the order of files and offsets, neighbours together."""
+    """Merge adjacent vectors into ranges; `located` is sorted by file and offset."""
     current: _Range | None = None
-    for vector, place in located:
-        end = place.offset + place.length
-        near = (
+    for vector, location in located:
+        end = location.offset + location.length
+        adjacent = (
             current is not None
-            and place.path == current.path
-            and place.offset - current.end <= _GAP
-            and end - current.offset <= _RANGE
+            and location.path == current.path
+            and location.offset - current.end <= _MAX_GAP_BYTES
+            and end - current.offset <= _MAX_RANGE_BYTES
         )
-        if current is not None and near:
-            current.vectors.append((vector, place))
+        if current is not None and adjacent:
+            current.vectors.append((vector, location))
             current = current._replace(end=max(current.end, end))
             continue
         if current is not None:
             yield current
-        current = _Range(place.path, place.offset, end, [(vector, place)])
+        current = _Range(location.path, location.offset, end, [(vector, location)])
     if current is not None:
         yield current

@@ -1,4 +1,4 @@
-"""Deletion vectors: which rows of a data file don't count (PROTOCOL.md, Deletion Vectors)."""
+"""Reading deletion vectors: the deleted rows of a data file (PROTOCOL.md, Deletion Vectors)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pc: Any = pyarrow.compute
 
 
 class VectorLocation(NamedTuple):
-    """Where a vector's frame is: absolute path of its file, first byte, number of bytes."""
+    """Location of a vector's frame: absolute path of its file, offset and length in bytes."""
 
     path: str
     offset: int
@@ -37,91 +37,93 @@ class VectorLocation(NamedTuple):
 
 
 def load(engine: Engine, table: str, descriptor: DeletionVectorDescriptor) -> BitMap64:
-    """The positions of the deleted rows in the data file, counted from 0.
+    """The 0-based positions of the deleted rows in the data file.
 
     Args:
-        engine: its files are asked for the bytes of the vector and nothing else.
-        table: the table's path, to which a relative vector belongs.
-        descriptor: from an `add`, `remove` or `cdc` action.
+        engine: reads the vector with a single range request.
+        table: the table's path, which relative vector paths start from.
+        descriptor: the descriptor from an `add`, `remove` or `cdc` action.
 
     Raises:
-        DataFileError: the vector's file is missing, can't be read, or is damaged; names it.
-        CorruptTableError: the descriptor, or a vector that stands in the log, breaks the format.
+        DataFileError: the vector's file is missing, can't be read or is corrupt. The message names
+            the file.
+        CorruptTableError: the descriptor or an inline vector is invalid.
     """
     if descriptor.storage_type == "i":
         try:
             return _bitmap(inline_data(descriptor), descriptor)
         except DeletionVectorError as error:
             raise CorruptTableError(
-                f"A deletion vector in the log of {table} can't be read: {error}.", table=table
+                f"{table}: an inline deletion vector in the log can't be read: {error}.",
+                table=table,
             ) from error
-    place = locate(table, descriptor)
-    wanted = ByteRange(path=place.path, offset=place.offset, length=place.length)
-    with naming_vector_file(table, descriptor, place):
-        data = b"".join(engine.files.read_files([wanted]))
-    return decode(table, descriptor, place, data)
+    location = locate(table, descriptor)
+    byte_range = ByteRange(path=location.path, offset=location.offset, length=location.length)
+    with naming_vector_file(table, descriptor, location):
+        data = b"".join(engine.files.read_files([byte_range]))
+    return decode(table, descriptor, location, data)
 
 
 def locate(table: str, descriptor: DeletionVectorDescriptor) -> VectorLocation:
-    """Where a vector is that stands in a file.
+    """The location of a vector that is stored in a file.
 
     Raises:
-        CorruptTableError: the descriptor breaks the format.
+        CorruptTableError: the descriptor is invalid.
     """
     try:
         stored = stored_vector(descriptor)
     except DeletionVectorError as error:
         raise CorruptTableError(
-            f"The log of {table} describes a deletion vector ({descriptor.unique_id}) that can't "
-            f"be found: {error}.",
+            f"{table}: the descriptor of deletion vector {descriptor.unique_id} in the log is "
+            f"invalid: {error}.",
             table=table,
         ) from error
     path = vector_file_path(table, descriptor)
-    assert path is not None  # an inline vector has no stored one
+    assert path is not None  # `stored_vector` rejects inline vectors
     return VectorLocation(path, stored.offset, stored.length)
 
 
 def decode(
-    table: str, descriptor: DeletionVectorDescriptor, place: VectorLocation, data: bytes
+    table: str, descriptor: DeletionVectorDescriptor, location: VectorLocation, data: bytes
 ) -> BitMap64:
-    """The positions in a vector's frame, read from `place`.
+    """The positions in a vector's frame, which was read from `location`.
 
     Raises:
-        DataFileError: the frame is damaged or cut off; names its file.
+        DataFileError: the frame is corrupt or truncated. The message names its file.
     """
-    with naming_vector_file(table, descriptor, place):
+    with naming_vector_file(table, descriptor, location):
         return _bitmap(unframe(data, descriptor), descriptor)
 
 
 @contextmanager
 def naming_vector_file(
-    table: str, descriptor: DeletionVectorDescriptor, place: VectorLocation
+    table: str, descriptor: DeletionVectorDescriptor, location: VectorLocation
 ) -> Iterator[None]:
-    """Turn errors at a vector's file into `DataFileError`s that name file and table."""
+    """Convert errors of reading a vector to a `DataFileError` that names the file and the table."""
     try:
         yield
     except FileMissingError as error:
         raise DataFileError(
-            f"Deletion vector file {place.path} of {table} is missing: the log names it, but it "
-            "isn't there. VACUUM may have deleted it while this version was read, or it was "
-            "deleted by hand; read a newer version, or restore the file.",
+            f"Deletion vector file {location.path} of {table} is missing, though the log "
+            "references it. VACUUM deleted it while this version was read, or it was deleted "
+            "manually. Read a newer version, or restore the file.",
             table=table,
-            file=place.path,
+            file=location.path,
         ) from error
     except (StorageError, DeletionVectorError) as error:
         raise DataFileError(
-            f"Deletion vector file {place.path} of {table} can't be read: the vector of "
-            f"{descriptor.size_in_bytes} bytes at offset {place.offset}: {error}.",
+            f"Deletion vector file {location.path} of {table} can't be read: the vector of "
+            f"{descriptor.size_in_bytes} bytes at offset {location.offset}: {error}.",
             table=table,
-            file=place.path,
+            file=location.path,
         ) from error
 
 
 def selection(deleted: BitMap64, row_indices: pa.Array[Any]) -> pa.BooleanArray | None:
-    """Which rows of a batch are left; None where all are.
+    """The rows of a batch that aren't deleted; None if no row is deleted.
 
     Args:
-        deleted: positions in the file.
+        deleted: positions of deleted rows in the file.
         row_indices: positions of the batch's rows in their file, ascending, without nulls.
     """
     count = len(row_indices)
@@ -133,17 +135,17 @@ def selection(deleted: BitMap64, row_indices: pa.Array[Any]) -> pa.BooleanArray 
     window &= deleted
     if not window:
         return None
-    found = window.to_array()
-    gone = pa.Array.from_buffers(pa.uint64(), len(found), [None, pa.py_buffer(found)])
-    positions = gone.cast(pa.int64())
-    kept: Any
+    buffer = window.to_array()
+    unsigned = pa.Array.from_buffers(pa.uint64(), len(buffer), [None, pa.py_buffer(buffer)])
+    positions = unsigned.cast(pa.int64())
+    retained: Any
     if last - first + 1 == count:
-        inside = pc.subtract(positions, first)
-        kept = pc.is_null(pc.inverse_permutation(inside, max_index=count - 1))
+        indices = pc.subtract(positions, first)
+        retained = pc.is_null(pc.inverse_permutation(indices, max_index=count - 1))
     else:
-        kept = pc.invert(pc.is_in(row_indices, value_set=positions))
-    assert isinstance(kept, pa.BooleanArray)
-    return kept
+        retained = pc.invert(pc.is_in(row_indices, value_set=positions))
+    assert isinstance(retained, pa.BooleanArray)
+    return retained
 
 
 def _bitmap(body: bytes, descriptor: DeletionVectorDescriptor) -> BitMap64:
@@ -155,6 +157,7 @@ def _bitmap(body: bytes, descriptor: DeletionVectorDescriptor) -> BitMap64:
         raise DeletionVectorError(f"its bitmap can't be read: {error}") from error
     if len(bitmap) != descriptor.cardinality:
         raise DeletionVectorError(
-            f"it deletes {len(bitmap)} rows, the log says {descriptor.cardinality}"
+            f"it deletes {len(bitmap)} rows, but its cardinality in the log is "
+            f"{descriptor.cardinality}"
         )
     return bitmap

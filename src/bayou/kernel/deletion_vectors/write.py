@@ -21,18 +21,16 @@ from bayou.protocol.properties import TableProperties
 __all__ = ["DeletionVectorFiles"]
 
 _TARGET_BYTES = 2 * 1024 * 1024
-"""Bytes after which a file takes no further vector, those of delta-spark's
-`deletionVectors.packing.targetSize`."""
+"""Target size of a deletion vector file: delta-spark's `deletionVectors.packing.targetSize`."""
 
 
 class DeletionVectorFiles:
-    """Packs deletion vectors into files of a table.
+    """Packs deletion vectors into deletion vector files of a table. Not thread-safe.
 
-    A descriptor is known before its file is written: `finish` before it is committed. Not for
-    several threads.
+    `add` returns a descriptor before its file is written. Call `finish` before the commit.
 
     Attributes:
-        paths: files written so far, decoded and absolute.
+        paths: decoded, absolute paths of the files written so far.
     """
 
     def __init__(
@@ -46,13 +44,16 @@ class DeletionVectorFiles:
             properties.random_prefix_length if properties.randomize_file_prefixes else 0
         )
         self.paths: list[str] = []
-        self._begin()
+        self._start_file()
 
     def add(self, positions: BitMap64) -> DeletionVectorDescriptor:
-        """Where a vector will be; rows of a data file, counted from 0, at least one.
+        """Add a vector, and return its descriptor.
+
+        Args:
+            positions: 0-based positions of the deleted rows in a data file, at least one.
 
         Raises:
-            StorageError: a file that was full can't be written.
+            StorageError: the previous file is full and can't be written.
         """
         compact = positions.copy()
         compact.run_optimize()
@@ -71,10 +72,10 @@ class DeletionVectorFiles:
         )
 
     def finish(self) -> None:
-        """Write what waits; more vectors go to a new file.
+        """Write the current file. Vectors that are added later go to a new file.
 
         Raises:
-            StorageError: it can't be written.
+            StorageError: the file can't be written.
         """
         if len(self._data) == FORMAT_VERSION:
             return
@@ -83,9 +84,9 @@ class DeletionVectorFiles:
         if self._prefix:
             self._engine.files.mkdirs(path.rpartition("/")[0])
         self._engine.files.put(path, bytes(self._data))
-        self._begin()
+        self._start_file()
 
-    def _begin(self) -> None:
+    def _start_file(self) -> None:
         self._file = uuid.uuid4()
         self._prefix = uuid.uuid4().hex[: self._prefix_length]
         self._data = bytearray([FORMAT_VERSION])

@@ -1,12 +1,12 @@
-"""What the kernel asks of a connector: the `Engine` and its handlers.
+"""The `Engine` protocol and its handlers, which a connector implements for the kernel.
 
-The kernel does no I/O of its own. It knows what the log means and calls these protocols for every
-byte; a connector implements them or takes `bayou.engines.arrow.ArrowEngine`. Names follow Delta
-Kernel. Columns travel as `pyarrow.RecordBatch`; paths are strings, URIs for object stores
-(`s3://bucket/key`) and plain absolute paths for local files, always *decoded* (never
-percent-encoded). Iterators are lazy and can be closed: `bayou.kernel.arrow.closeable.closeable`
-makes one of a generator function. Handlers are shared by threads, an iterator belongs to one of
-them. What goes wrong is one of `bayou.errors`, raised when the item is asked for that it prevents.
+The kernel does no I/O itself: it calls these protocols. A connector implements them or uses
+`bayou.engines.arrow.ArrowEngine`. Names follow Delta Kernel. Data is passed as
+`pyarrow.RecordBatch`. Paths are decoded strings (never percent-encoded): URIs for object stores
+(`s3://bucket/key`) and absolute paths for local files. Iterators are lazy and closeable; the
+decorator `bayou.kernel.arrow.closeable.closeable` creates them from generator functions. Handlers
+are thread-safe, iterators aren't. Errors are from `bayou.errors`; an iterator raises them at the
+item that they affect.
 """
 
 from bayou.kernel.engine.engine import CommitNotes, Engine

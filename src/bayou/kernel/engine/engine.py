@@ -1,9 +1,4 @@
-"""The engine: its handlers together.
-
-How an engine is built again in another process.
-
-What commits say of their own accord, whichever operation makes them.
-"""
+"""The engine, and the description from which another process builds an equivalent engine."""
 
 from __future__ import annotations
 
@@ -27,7 +22,7 @@ __all__ = ["CommitNotes", "Engine", "EngineDescription", "EngineFactory"]
 
 
 EngineFactory = Callable[[Mapping[str, str]], Any]
-"""Makes an engine of its options: a function or class that workers can import."""
+"""A function or class that workers can import and that creates an engine from its options."""
 
 
 class _WireDescription(msgspec.Struct, frozen=True, array_like=True):
@@ -40,14 +35,15 @@ _WIRE = WireFormat("engine description", 1, _WireDescription)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineDescription:
-    """What a worker needs to build an equivalent engine, with `bayou.engines.from_description`.
+    """The description from which `bayou.engines.from_description` builds an equivalent engine.
 
-    Pickles, and has bytes of its own. `options` hold credentials, so they are in no `repr`.
+    It can be pickled or serialized with `to_bytes`. `repr` omits `options`, because they can
+    contain credentials.
 
     Attributes:
-        kind: `arrow`, `memory`, or where the factory of an engine of your own is imported from, as
+        kind: `arrow`, `memory`, or the import path of a custom engine's factory, as
             `package.module:name`.
-        options: what the factory is called with.
+        options: the argument of the factory.
     """
 
     kind: str
@@ -55,43 +51,43 @@ class EngineDescription:
 
     @classmethod
     def of(cls, factory: EngineFactory, options: Mapping[str, str]) -> EngineDescription:
-        """An engine of your own, which workers build by `factory(options)`.
+        """The description of a custom engine, which workers build with `factory(options)`.
 
         Raises:
-            ArgumentError: the factory isn't something a worker can import.
+            ArgumentError: workers can't import the factory.
         """
         module = getattr(factory, "__module__", None)
         name = getattr(factory, "__qualname__", None)
         if not module or not name or module == "__main__" or "<" in name:
             raise ArgumentError(
-                f"Workers can't import the engine factory {name or type(factory).__name__!r} of "
-                f"{module or 'no module'}: make it a function or class at the top of a module that "
-                "they have, too.",
+                f"Engine factory {name or type(factory).__name__!r} of {module or 'no module'}: "
+                "workers can't import it. Define it as a function or class at the top level of a "
+                "module that is installed on the workers.",
                 argument="factory",
             )
         return cls(kind=f"{module}:{name}", options=dict(options))
 
     def factory(self) -> EngineFactory | None:
-        """The imported factory of an engine of your own; None for Bayou's.
+        """The imported factory of a custom engine; None for Bayou's engines.
 
         Raises:
-            SerializationError: this process can't import it.
+            SerializationError: this process can't import the factory.
         """
         module, colon, name = self.kind.partition(":")
         if not colon:
             return None
         try:
-            found: Any = importlib.import_module(module)
-            factory: EngineFactory = reduce(getattr, name.split("."), found)
+            imported: Any = importlib.import_module(module)
+            factory: EngineFactory = reduce(getattr, name.split("."), imported)
         except (ImportError, AttributeError) as error:
             raise SerializationError(
-                f"This process can't import the engine factory {self.kind}: {error}. Install the "
-                "package that has it wherever the table is read."
+                f"Engine factory {self.kind}: this process can't import it: {error}. Install its "
+                "package in all processes that use the table."
             ) from error
         return factory
 
     def to_bytes(self) -> bytes:
-        """For another process; holds the credentials."""
+        """Serialize the description, including credentials."""
         return _WIRE.encode(_WireDescription(self.kind, dict(self.options)))
 
     @classmethod
@@ -99,57 +95,61 @@ class EngineDescription:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _WIRE.decode(data, lambda wire: cls(kind=wire.kind, options=wire.options))
 
 
 class Engine(Protocol):
-    """A connector's way to storage and columns; stateless towards the table, safe in threads."""
+    """A connector's access to storage, file formats and expressions. Thread-safe.
+
+    An engine has no state that belongs to a table.
+    """
 
     @property
     def files(self) -> FileSystemClient:
-        """Files."""
+        """The file system client."""
         ...
 
     @property
     def json(self) -> JsonHandler:
-        """JSON."""
+        """The JSON handler."""
         ...
 
     @property
     def parquet(self) -> ParquetHandler:
-        """Parquet."""
+        """The Parquet handler."""
         ...
 
     @property
     def expressions(self) -> ExpressionHandler:
-        """Expressions."""
+        """The expression handler."""
         ...
 
     @property
     def metrics_reporter(self) -> MetricsReporter | None:
-        """Who is told what was measured, None for nobody."""
+        """The receiver of metrics; None to report no metrics."""
         ...
 
     def description(self) -> EngineDescription:
-        """How a worker process builds an equivalent engine; `EngineDescription.of` makes it.
+        """The description from which a worker builds an equivalent engine.
+
+        Custom engines use `EngineDescription.of`.
 
         Raises:
-            ArgumentError: it can't.
+            ArgumentError: workers can't build such an engine.
         """
         ...
 
 
 @runtime_checkable
 class CommitNotes(Protocol):
-    """What an engine may offer besides an `Engine`'s handlers.
+    """An optional protocol of an engine: defaults for commits.
 
-    A connector whose sessions have settings for commits asks them here, and not every operation
-    needs an argument for that.
+    A connector implements it to apply session settings to the commits of all operations.
     """
 
     @property
     def user_metadata(self) -> str | None:
-        """`commitInfo.userMetadata` of commits that have none of their own; None for none."""
+        """Default of `commitInfo.userMetadata`; None for no default."""
         ...

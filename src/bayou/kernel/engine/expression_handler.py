@@ -1,4 +1,4 @@
-"""Expressions over batches, as an engine evaluates them."""
+"""The expression handler of an engine."""
 
 from __future__ import annotations
 
@@ -14,82 +14,81 @@ __all__ = ["ExpressionEvaluator", "ExpressionHandler", "PredicateEvaluator"]
 
 
 class ExpressionEvaluator(Protocol):
-    """An expression made ready for a schema. Holds no state; safe to be used from threads."""
+    """An expression compiled for a schema. Stateless and thread-safe."""
 
     def eval(self, batch: pa.RecordBatch) -> pa.Array[Any]:
-        """One value a row, in the order of the rows, of the type asked for.
+        """Evaluate the expression: one value of the output type for each row, in row order.
 
         Args:
-            batch: has the schema's columns by their exact names; more of them, and any order, are
-                fine. Only those that the expression names are looked at.
+            batch: a batch with the columns that the expression references, by their exact names in
+                the schema. Other columns are ignored.
 
         Raises:
-            PredicateError: a column isn't there; names it.
-            EvaluationError: a row has a value that the expression can't take (an overflow, a
-                division by zero, a text that isn't a number). Rows that Spark wouldn't evaluate,
-                behind a FALSE of AND or in a branch of CASE that isn't taken, don't fail.
+            PredicateError: a column is missing. The message names it.
+            EvaluationError: the expression fails for a row (an overflow, a division by zero, a
+                string that isn't a number). Operands that Spark doesn't evaluate, such as the
+                right side of FALSE AND ... or other branches of CASE, don't fail.
         """
         ...
 
 
 class PredicateEvaluator(Protocol):
-    """A predicate made ready for a schema. Holds no state; safe to be used from threads."""
+    """A predicate compiled for a schema. Stateless and thread-safe."""
 
     def eval(
         self, batch: pa.RecordBatch, selection: pa.BooleanArray | None = None
     ) -> pa.BooleanArray:
-        """The rows for which the predicate is TRUE; FALSE and NULL give false. Never null.
+        """Evaluate the predicate: true for rows where it is TRUE, false for FALSE or NULL.
 
         Args:
             batch: as for `ExpressionEvaluator.eval`.
-            selection: rows to look at, one value a row, null counting as false; None: all. The
-                result is never wider, and the other rows never fail.
+            selection: the rows to evaluate, one value for each row, with null for false; None for
+                all rows. The result is false for the other rows, which never raise errors.
 
         Raises:
-            ArgumentError: the selection has another length than the batch.
+            ArgumentError: the selection and the batch have different lengths.
             PredicateError, EvaluationError: as `ExpressionEvaluator.eval`.
         """
         ...
 
 
 class ExpressionHandler(Protocol):
-    """Expressions over batches. The kernel's own evaluator is the default of every engine.
+    """Evaluates expressions over batches. Thread-safe.
 
-    What expressions mean is fixed: `docs/reference/expressions.md` lists the functions, and has
-    the rules (Spark's ANSI mode, the time zone UTC, three-valued logic). Safe to be used from
-    several threads.
+    The default is the kernel's evaluator. `docs/reference/expressions.md` defines the functions
+    and the semantics (Spark's ANSI mode, the time zone UTC, three-valued logic).
     """
 
     def evaluator(
         self, schema: StructType, expression: Expression, output_type: DataType
     ) -> ExpressionEvaluator:
-        """An evaluator for batches of a schema; it can be used for any number of them.
+        """An evaluator of an expression for any number of batches of a schema.
 
         Args:
-            schema: the columns that the expression may name; names match without regard to case.
-            expression: any `Expression`, its literals typed or not.
-            output_type: what the values are cast to, if they aren't of it.
+            schema: the columns that the expression can reference; names are case-insensitive.
+            expression: an `Expression`, with or without literal types.
+            output_type: the type to which the values are cast.
 
         Raises:
-            PredicateError: an unknown column or function, types that don't go together, or an
-                expression of a kind that the handler doesn't know; names it.
+            PredicateError: a column or function is unknown, types are incompatible, or the kind of
+                expression isn't supported. The message names it.
         """
         ...
 
     def predicate_evaluator(self, schema: StructType, predicate: Predicate) -> PredicateEvaluator:
-        """An evaluator of a predicate for batches of a schema.
+        """An evaluator of a predicate for any number of batches of a schema.
 
         Raises:
-            PredicateError: as `evaluator`, or the expression isn't a condition.
+            PredicateError: as `evaluator`, or the expression isn't boolean.
         """
         ...
 
     def create_selection_vector(
         self, values: Sequence[bool], start: int, end: int
     ) -> pa.BooleanArray:
-        """A selection of the values from `start` to before `end`, without nulls.
+        """A selection vector of `values[start:end]`, without nulls.
 
         Raises:
-            ArgumentError: `start` and `end` aren't within the values, or one of these is None.
+            ArgumentError: `start` or `end` is out of range, or a value in the range is None.
         """
         ...

@@ -1,4 +1,4 @@
-"""Files of a store, as an engine gives them."""
+"""The file system client of an engine."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ __all__ = ["UNFINISHED", "ByteRange", "FileStatus", "FileSystemClient"]
 
 
 UNFINISHED = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.tmp", re.DOTALL)
-"""Names of files that aren't complete, where a store shows such: a dot, the beginning of the name
-they are to have, 32 random digits. VACUUM deletes them once a writer can't be at them any more."""
+"""Names of incomplete files, on stores where they are visible.
+
+A name consists of a dot, the start of the final name, and 32 random digits. VACUUM deletes the file
+once no writer can still be writing it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """A file of the store: decoded path, size in bytes, modification time in ms since the epoch."""
+    """A file: decoded path, size in bytes, modification time in ms since the epoch."""
 
     path: str
     size: int
@@ -28,7 +31,7 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteRange:
-    """Bytes of a file: `length` bytes from `offset`, to the end of the file where it is None."""
+    """`length` bytes of a file from `offset`; a length of None reads to the end of the file."""
 
     path: str
     offset: int = 0
@@ -36,23 +39,23 @@ class ByteRange:
 
 
 class FileSystemClient(Protocol):
-    """Files of one store. Safe to be used from several threads."""
+    """Access to the files of one store. Thread-safe."""
 
     def resolve_path(self, path: str) -> str:
-        """Fully qualified form of a path, without a trailing slash; the file needn't exist."""
+        """The fully qualified path, without a trailing slash. The file doesn't have to exist."""
         ...
 
     def real_path(self, path: str) -> str:
-        """`resolve_path`, with all links of a disk resolved: one name for each file."""
+        """The path from `resolve_path` with all symbolic links resolved."""
         ...
 
     def list_from(self, path: str) -> CloseableIterator[FileStatus]:
-        """Files in the folder of `path` whose name is >= the name of `path`.
+        """List the files in the folder of `path` whose name is >= the name of `path`.
 
-        Lexical order of names (by UTF-8 bytes), lazily, not recursive, folders left out.
+        The listing is lazy, sorted by the UTF-8 bytes of names, not recursive, and without folders.
 
         Raises:
-            FileMissingError: the folder doesn't exist (object stores: it has no object).
+            FileMissingError: the folder doesn't exist (on object stores: has no objects).
         """
         ...
 
@@ -64,84 +67,83 @@ class FileSystemClient(Protocol):
         after: str | None = None,
         until: str | None = None,
     ) -> CloseableIterator[FileStatus]:
-        """Everything below a folder, at any depth, lazily; the files of a folder follow each other.
+        """List all files below a folder, lazily and recursively.
 
-        Files in no order to rely on. Folders too, where the store has any: their paths end with a
-        slash, their size is 0. A folder that doesn't exist is empty. Links to folders are
-        neither listed nor followed; `skips` is asked about them as about folders. Links to nothing
-        are listed as files that were modified just now, since nobody can say how old they are.
+        The order is undefined, but the files of a folder are adjacent. On stores that have folders,
+        these are listed too: their paths end with a slash, and their size is 0. A missing folder is
+        empty. Symbolic links to folders are passed to `skips`, but are neither listed nor followed.
+        Broken links are listed as files with the current time as modification time, because their
+        age is unknown.
 
         Args:
-            skips: asked once for each folder, and on stores without folders for each prefix that
-                stands for one, by its path without a slash, before what is in it; where it says
-                True neither the folder nor anything in it is listed.
-            after, until: only what lies behind the one path and up to the other, in the order of
-                their UTF-8 bytes, a folder by its path with a slash. Object stores begin there and
-                end there; others look at everything all the same.
+            skips: returns whether to skip a folder and its contents. It is called once for each
+                folder, or prefix on object stores, with its path without a trailing slash, before
+                its contents are listed.
+            after: list only paths after this one, in the order of their UTF-8 bytes. The path of a
+                folder ends with a slash.
+            until: list only paths up to this one. Object stores list only this range; other stores
+                list everything and filter.
         """
         ...
 
     def status(self, path: str) -> FileStatus:
-        """Status of one file.
+        """The status of a file.
 
         Raises:
-            FileMissingError: no such file.
+            FileMissingError: the file doesn't exist.
         """
         ...
 
     def read_files(self, ranges: Iterable[ByteRange]) -> CloseableIterator[bytes]:
-        """Bytes of each range, in the order given; reads ahead, a bounded number in flight.
+        """The bytes of each range, in order. A bounded number of ranges is read ahead.
 
         Raises:
-            FileMissingError: no such file.
+            FileMissingError: a file doesn't exist.
         """
         ...
 
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
-        """Random access to a file (`read`, `seek`, `tell`, `close`). `size` saves a request.
+        """Open a file for random access (`read`, `seek`, `tell`, `close`). `size` saves a request.
 
         Raises:
-            FileMissingError: no such file.
+            FileMissingError: the file doesn't exist.
         """
         ...
 
     def open_output(self, path: str) -> IO[bytes]:
-        """A new file, written front to back; parent folders are made. It is complete on `close`.
+        """Create a file for sequential writes, and its parent folders.
 
-        It isn't seen before. A `with` block over it that ends by an exception leaves what was at
-        the path, if anything, as it was.
+        The file becomes visible on `close`. If a `with` block ends with an exception, an existing
+        file at the path stays unchanged.
         """
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create the file with all of `data`, atomically, unless there is one.
+        """Create a file atomically with its contents, unless it exists.
 
-        Parent folders must exist. Readers see all of it or nothing; of several concurrent callers
-        one wins.
+        Parent folders must exist. Readers never see a partial file. Exactly one of several
+        concurrent calls succeeds.
 
         Returns:
-            True: this call made it. False: there is a file, it is untouched.
+            True if this call created the file. False if a file exists, which stays unchanged.
 
         Raises:
-            StorageError: outcome unknown; the file may be there or may come to be.
+            StorageError: the result is unknown: the file may exist now or appear later.
         """
         ...
 
     def put(self, path: str, data: bytes) -> None:
-        """Create or replace the file atomically."""
+        """Create or replace a file atomically."""
         ...
 
     def mkdirs(self, path: str) -> None:
-        """Make the folder and its parents; no error where it exists (object stores: nothing)."""
+        """Create a folder and its parents if they don't exist; no effect on object stores."""
         ...
 
     def delete_files(self, paths: Iterable[str]) -> None:
-        """Delete files; those that don't exist, and links to folders or nothing, stay."""
+        """Delete files. Missing files, links to folders and broken links are skipped."""
         ...
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
-        """Delete folders with nothing in them, in the order given; others are passed over.
-
-        Object stores have none: nothing happens.
-        """
+        """Delete the folders that are empty, in order; no effect on object stores."""
         ...

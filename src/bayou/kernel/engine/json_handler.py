@@ -1,4 +1,4 @@
-"""JSON, as an engine reads and writes it."""
+"""The JSON handler of an engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["JsonHandler"]
 
 
 class JsonHandler(Protocol):
-    """JSON texts and files to columns and back. Safe to be used from several threads."""
+    """Reads JSON strings and files as columns, and writes JSON files. Thread-safe."""
 
     def parse_json(
         self,
@@ -23,20 +23,24 @@ class JsonHandler(Protocol):
         output_schema: pa.Schema,
         selection: pa.BooleanArray | None = None,
     ) -> pa.RecordBatch:
-        """Parse one JSON object a row.
+        """Parse JSON strings with one object each.
 
-        A null text, an absent field or a JSON null gives null; fields that aren't in
-        `output_schema` are ignored; all fields are taken as nullable. A row that `selection` (one
-        value a text, null for false) leaves out is all nulls, whatever its text holds. Floats may
-        be the strings `"NaN"`, `"Infinity"` and `"-Infinity"`. Numbers outside of a type, or a
-        value of another JSON type, give null for that value: a statistic that can't be read is a
-        statistic that isn't there.
+        A null string, a missing field and a JSON null become null. Fields that aren't in
+        `output_schema` are ignored. All fields are nullable. Floats may be the strings `"NaN"`,
+        `"Infinity"` and `"-Infinity"`. A number out of range or a value of another JSON type
+        becomes null, so that an invalid statistic counts as missing.
+
+        Args:
+            texts: JSON strings.
+            output_schema: the fields to read.
+            selection: the strings to parse, one value for each, with null for false. The rows of
+                the other strings are null.
 
         Returns:
-            A batch with exactly `output_schema`, as many rows as texts.
+            A batch with exactly `output_schema` and one row for each string.
 
         Raises:
-            SerializationError: a selected text isn't a JSON object.
+            SerializationError: a selected string isn't a JSON object.
         """
         ...
 
@@ -48,30 +52,31 @@ class JsonHandler(Protocol):
         *,
         batch_size: int = 65_536,
     ) -> CloseableIterator[pa.RecordBatch]:
-        """Read files of one JSON object a line, in the order of the files and of their lines.
+        """Read files with one JSON object per line, in the order of files and lines.
 
-        A line is taken as a text is by `parse_json`; blank ones are passed over. No batch has rows
-        of two files. `predicate` is a hint over columns of `physical_schema`: rows that can't match
-        may be left out.
+        Lines are parsed as by `parse_json`, and blank lines are skipped. A batch never spans two
+        files. `predicate` is a hint over columns of `physical_schema`: rows that can't match may be
+        omitted.
 
         Returns:
-            Batches with exactly `physical_schema`, at most `batch_size` rows each; none is empty.
+            Non-empty batches with exactly `physical_schema` and at most `batch_size` rows.
 
         Raises:
-            FileMissingError: no such file.
-            SerializationError: a line isn't a JSON object; names file and line.
+            FileMissingError: a file doesn't exist.
+            SerializationError: a line isn't a JSON object. The message names the file and the line.
         """
         ...
 
     def write_json_file_atomically(
         self, path: str, lines: Iterable[bytes], *, overwrite: bool = False
     ) -> bool:
-        """Write newline-separated JSON, all or nothing. The put-if-absent of a commit.
+        """Write lines of JSON to a file atomically. Commits use it as their put-if-absent.
 
         Returns:
-            True: written. False: `overwrite` is off and there is a file, which is untouched.
+            True if the file was written. False if a file exists and `overwrite` is False; the
+            existing file stays unchanged.
 
         Raises:
-            StorageError: outcome unknown.
+            StorageError: the result is unknown.
         """
         ...

@@ -1,4 +1,4 @@
-"""Parquet, as an engine reads and writes it."""
+"""The Parquet handler of an engine."""
 
 from __future__ import annotations
 
@@ -30,25 +30,28 @@ METADATA_COLUMN_KEY = b"bayou.metadata_column"
 """Key in a field's Arrow metadata that makes it a metadata column of `read_parquet_files`."""
 
 ROW_INDEX = b"row_index"
-"""Value under `METADATA_COLUMN_KEY`: position of the row in its file, int64, from 0."""
+"""Value of `METADATA_COLUMN_KEY` for the 0-based position of the row in its file, int64."""
 
 FIELD_ID_KEY = b"PARQUET:field_id"
-"""Key under which pyarrow keeps a Parquet field id in a field's metadata."""
+"""Key of the Parquet field id in the metadata of a pyarrow field."""
 
 
 VARIANT_KEY = b"bayou.variant"
-"""Key in the metadata of a field of type `struct<metadata: binary, value: binary>` that makes it a
-variant: a file may hold it shredded, and the handler puts it together. Its statistics are a null
-count of its own, and no bounds."""
+"""Key in a field's metadata that marks a `struct<metadata: binary, value: binary>` as a variant.
+
+The handler reassembles variants that a file stores shredded. Their statistics have a null count and
+no bounds.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSplit:
-    """A Parquet file, or its row groups from the first to before the end one (None: all).
+    """A Parquet file, or the row groups from `first_row_group` to before `end_row_group`.
 
     Attributes:
-        content: all bytes of the file, where the kernel has them at hand: a handler may read them
-            instead of the file. They don't travel to other processes.
+        end_row_group: None for the end of the file.
+        content: the complete bytes of the file if the kernel has already read them. A handler can
+            use them instead of the file. They aren't sent to other processes.
     """
 
     path: str
@@ -60,7 +63,7 @@ class FileSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
-    """Size of a Parquet row group: rows, and bytes on disk (compressed, all columns)."""
+    """The size of a Parquet row group: rows and compressed bytes of all columns."""
 
     num_rows: int
     total_bytes: int
@@ -68,7 +71,7 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFileStatus:
-    """A Parquet file just written. `statistics` has values by physical column name."""
+    """A Parquet file that was just written. `statistics` uses physical column names."""
 
     path: str
     size: int
@@ -78,15 +81,15 @@ class DataFileStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetFooter:
-    """What a Parquet file says of itself, without its rows.
+    """The footer of a Parquet file.
 
     Attributes:
-        schema: the file's columns in Arrow's types, with field ids (`FIELD_ID_KEY`) where it has
-            them. INT96 is `timestamp[us, UTC]`.
-        statistics: the number of rows, and of the columns asked for what the footer says rightly:
-            no maximum of floats, which may be NaN, unless the writer is known to count it in
-            (parquet-mr), and nothing within lists and maps.
-        key_value_metadata: of the file, what isn't UTF-8 left out.
+        schema: the file's columns with Arrow types, and field ids (`FIELD_ID_KEY`) if present.
+            INT96 is `timestamp[us, UTC]`.
+        statistics: the number of rows, and the reliable statistics of the requested columns. There
+            is no maximum of floats unless the writer (parquet-mr) takes NaN into account, and no
+            statistics within lists and maps.
+        key_value_metadata: the file's metadata, without entries that aren't UTF-8.
     """
 
     schema: pa.Schema
@@ -96,14 +99,14 @@ class ParquetFooter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetWriteOptions:
-    """How data files are written.
+    """Options for writing data files.
 
     Attributes:
         compression: Parquet codec in lower case (`zstd`, `snappy`, `gzip`, `lz4_raw`, `none`).
-        target_file_size: bytes after which a new file is begun.
-        string_prefix_length: characters kept of a string bound in the statistics.
-        name_prefix: how names of files begin: `part`, or `cdc` for change data files.
-        max_rows_per_file: rows after which a new file is begun, None for any number.
+        target_file_size: size in bytes after which a new file is started.
+        string_prefix_length: maximum number of characters of string bounds in the statistics.
+        name_prefix: prefix of file names: `part`, or `cdc` for change data files.
+        max_rows_per_file: number of rows after which a new file is started; None for no limit.
     """
 
     compression: str = "zstd"
@@ -114,14 +117,14 @@ class ParquetWriteOptions:
 
 
 class ParquetHandler(Protocol):
-    """Parquet files to columns and back. Safe to be used from several threads."""
+    """Reads and writes Parquet files. Thread-safe."""
 
     def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
         """The file's row groups, from its footer.
 
         Raises:
-            FileMissingError: no such file.
-            StorageError: not a Parquet file, or cut off; names the file.
+            FileMissingError: the file doesn't exist.
+            StorageError: the file isn't a Parquet file or is truncated. The message names it.
         """
         ...
 
@@ -131,12 +134,12 @@ class ParquetHandler(Protocol):
         """The file's schema and statistics, from its footer.
 
         Args:
-            statistics_columns: dotted paths of the columns whose statistics are wanted; a struct
-                stands for all below it. None: all columns.
+            statistics_columns: dotted paths of the columns whose statistics to read; the path of a
+                struct includes all its fields. None for all columns.
 
         Raises:
-            FileMissingError: no such file.
-            StorageError: not a Parquet file, or cut off; names the file.
+            FileMissingError: the file doesn't exist.
+            StorageError: the file isn't a Parquet file or is truncated. The message names it.
         """
         ...
 
@@ -148,23 +151,23 @@ class ParquetHandler(Protocol):
         *,
         batch_size: int = 65_536,
     ) -> CloseableIterator[pa.RecordBatch]:
-        """Read columns of files, in the order of the files and of their rows.
+        """Read columns of files, in the order of files and rows.
 
-        A column is found by its field id (`FIELD_ID_KEY` in the field's metadata) where the field
-        has one, else by name; nested fields likewise. A missing nullable column or nested field is
-        nulls. Values are cast to the schema's type where the cast loses nothing. Dates and
-        timestamps that Spark wrote in its old calendar, as the footer says, come in the proleptic
-        Gregorian one. A field with `METADATA_COLUMN_KEY` is filled by the handler. `predicate` is a
-        hint over columns of `physical_schema`, by their names there: rows that can't match may be
-        left out. Streams: memory is bounded by a few batches, not by a row group.
+        Columns and nested fields are matched by field id (`FIELD_ID_KEY` in the field's metadata)
+        if the field has one, otherwise by name. Missing nullable columns and nested fields are
+        null. Values are cast to the schema's types if the cast is lossless. Dates and timestamps
+        in Spark's hybrid calendar, which the footer indicates, are converted to the proleptic
+        Gregorian calendar. The handler fills fields with `METADATA_COLUMN_KEY`. `predicate` is a
+        hint over columns of `physical_schema`: rows that can't match may be omitted. Reads are
+        streamed: memory is bounded by a few batches, not by a row group.
 
         Returns:
-            Batches with exactly `physical_schema`, at most `batch_size` rows each.
+            Batches with exactly `physical_schema` and at most `batch_size` rows.
 
         Raises:
-            FileMissingError: no such file.
-            StorageError: not a Parquet file, or cut off; names the file.
-            SchemaError: a missing non-nullable column, or a type that can't be cast.
+            FileMissingError: a file doesn't exist.
+            StorageError: a file isn't a Parquet file or is truncated. The message names it.
+            SchemaError: a non-nullable column is missing, or a type can't be cast.
         """
         ...
 
@@ -175,17 +178,19 @@ class ParquetHandler(Protocol):
         statistics_columns: Sequence[str],
         options: ParquetWriteOptions,
     ) -> CloseableIterator[DataFileStatus]:
-        """Write batches of one schema to new files in `directory`, named as delta-spark does.
+        """Write batches of one schema to new files in `directory`, with delta-spark's file names.
 
-        A file is yielded once it is complete. No file for no rows. Statistics cover the leaf
-        columns under the top-level columns named (dotted paths of physical names reach nested
-        ones). On an error, or when the iterator is closed early, files that were not yielded are
-        deleted.
+        A file is yielded once it is complete. No file is written if there are no rows. On an error,
+        or if the iterator is closed early, files that weren't yielded are deleted.
+
+        Args:
+            statistics_columns: dotted physical paths of the columns with statistics; the path of a
+                struct includes all its fields.
         """
         ...
 
     def write_parquet_file_atomically(
         self, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     ) -> FileStatus:
-        """Write one file, all or nothing, replacing what is there. For checkpoints."""
+        """Write one file atomically, replacing an existing file. Used for checkpoints."""
         ...

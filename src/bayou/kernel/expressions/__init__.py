@@ -1,6 +1,7 @@
 """Expressions and predicates: the model, SQL parsing, types and evaluation over Arrow.
 
-Start at `model`. `sql` parses text, `functions` has one module for each group of functions.
+Start at `model`. `sql` parses expressions, and `functions` has a module for each group of
+functions.
 """
 
 __all__: list[str] = []

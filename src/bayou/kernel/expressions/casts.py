@@ -1,6 +1,6 @@
-"""Casts over Arrow columns, as Spark's ANSI mode casts, in the time zone UTC.
+"""Casts of Arrow columns as in Spark's ANSI mode, with the time zone UTC.
 
-Floats as Java writes them, which is what a cast to text gives in Spark.
+Casts of floats to strings use Java's format, as in Spark.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ _CONTEXT = Context(prec=80)
 
 
 def java_double(value: float) -> str:
-    """A double as Java writes it: `1.0`, `1.0E10`, `NaN`, `Infinity`."""
+    """Format a double as Java does: `1.0`, `1.0E10`, `NaN`, `Infinity`."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return _java_digits(value, repr(value))
 
 
 def java_float(value: float) -> str:
-    """A float of 32 bits as Java writes it: the fewest digits that tell it from its neighbours."""
+    """Format a 32-bit float as Java does: with the fewest digits that identify the value."""
     if not math.isfinite(value):
         return java_double(value)
     for digits in range(1, 10):
-        text = f"{value:.{digits}g}"
-        if _as_single(float(text)) == value:
-            return _java_digits(value, text)
+        representation = f"{value:.{digits}g}"
+        if _as_single(float(representation)) == value:
+            return _java_digits(value, representation)
     return _java_digits(value, repr(value))
 
 
@@ -73,34 +73,34 @@ def _as_single(value: float) -> float:
     return single
 
 
-def _java_digits(value: float, text: str) -> str:
+def _java_digits(value: float, representation: str) -> str:
     if value == 0:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
-    sign, digits, exponent = Decimal(text).normalize(_CONTEXT).as_tuple()
+    sign, digits, exponent = Decimal(representation).normalize(_CONTEXT).as_tuple()
     assert isinstance(exponent, int)
-    written = "".join(map(str, digits))
-    point = len(written) + exponent  # digits before the point
+    digit_string = "".join(map(str, digits))
+    point = len(digit_string) + exponent  # digits before the decimal point
     if 1e-3 <= abs(value) < 1e7:
-        whole = written[:point].ljust(point, "0") if point > 0 else "0"
-        rest = written[max(point, 0) :].rjust(-exponent if point <= 0 else 0, "0") or "0"
+        whole = digit_string[:point].ljust(point, "0") if point > 0 else "0"
+        rest = digit_string[max(point, 0) :].rjust(-exponent if point <= 0 else 0, "0") or "0"
         body = f"{whole}.{rest}"
     else:
-        body = f"{written[0]}.{written[1:] or '0'}E{point - 1}"
+        body = f"{digit_string[0]}.{digit_string[1:] or '0'}E{point - 1}"
     return f"-{body}" if sign else body
 
 
-# A pyarrow array or scalar. pyarrow's own types don't take both where its functions do.
+# A pyarrow array or scalar. pyarrow's type hints don't allow both where its functions do.
 Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
 
 _BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 _MICROS = 1_000_000
-# Spark takes off spaces and control characters before it reads a text.
+# Spark trims spaces and control characters before it parses a string.
 _BLANKS = "".join(map(chr, range(33))) + "\x7f"
 
 
 def can_cast(source: DataType, target: DataType) -> bool:
-    """Whether there is such a cast at all."""
+    """Whether a cast between two types is supported."""
     if source in (target, VOID):
         return True
     one, other = kind_of(source), kind_of(target)
@@ -110,39 +110,46 @@ def can_cast(source: DataType, target: DataType) -> bool:
 
 
 def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = False) -> Datum:
-    """Values of one type as another.
+    """Cast values to another type.
 
     Args:
-        values: a column or constant of `source`.
-        safe: give null for a value that doesn't go.
+        values: an array or a scalar.
+        source: type of the values.
+        target: type of the result.
+        safe: whether a value that can't be cast becomes null instead of an error.
 
     Raises:
-        EvaluationError: a value that doesn't go, unless `safe`; names it.
-        PredicateError: there is no such cast.
+        EvaluationError: a value can't be cast and `safe` is False. The message names the value.
+        PredicateError: a cast between the types isn't supported.
     """
     if source == target:
         return values
-    wanted = to_arrow_type(target)
     if source == VOID:
-        return pc.cast(values, wanted)
+        return pc.cast(values, to_arrow_type(target))
     if not can_cast(source, target):
         raise PredicateError(
-            f"A {source} can't be cast to a {target}.", expression=f"CAST(... AS {target})"
+            f"CAST(... AS {target}): type {source} can't be cast to {target}.",
+            expression=f"CAST(... AS {target})",
         )
     scalar = isinstance(values, pa.Scalar)
     column = pa.array([values.as_py()], values.type) if scalar else values
     result: Datum = _converted(column, source, target)
     if not safe:
         failed = pc.and_(pc.is_null(result), pc.is_valid(column))
-        fail(failed, column, lambda value: f"{value!r} can't be cast to a {target}")
+        fail(failed, column, lambda value: f"{value!r} can't be cast to {target}")
     return result[0] if scalar else result
 
 
 def fail(failed: Datum, values: Datum, reason: Callable[[Any], str]) -> None:
-    """Raise where a row failed (null: it didn't), saying why about the first of its values.
+    """Raise an error for the first row that failed, if any.
+
+    Args:
+        failed: whether each row failed; null counts as false.
+        values: the values of the rows.
+        reason: returns the message for the value of the first row that failed.
 
     Raises:
-        EvaluationError: as told.
+        EvaluationError: a row failed.
     """
     if not isinstance(failed, pa.Scalar):
         if not pc.any(failed).as_py():
@@ -154,24 +161,25 @@ def fail(failed: Datum, values: Datum, reason: Callable[[Any], str]) -> None:
     else:
         return
     raise EvaluationError(
-        f"{reason(value)}. Spark's ANSI mode fails such a query too; try_cast gives NULL, a "
-        "condition before it (CASE WHEN, AND) leaves the row out.",
+        f"{reason(value)}. This is an error in Spark's ANSI mode too. Use try_cast to return NULL, "
+        "or exclude the row with a condition (CASE WHEN, AND).",
         expression=str(value),
     )
 
 
-def decimals_to_floats(values: Datum, wanted: pa.DataType) -> Datum:
-    """Decimals as the nearest floats: Arrow's own cast may be one off, its parser of texts isn't.
+def decimals_to_floats(values: Datum, float_type: pa.DataType) -> Datum:
+    """Convert decimals to the nearest floats by a string, because Arrow's cast may be one ulp off.
 
-    Rows and bounds go through it alike: a bound that is rounded otherwise loses rows.
+    Rows and statistics must be rounded in the same way, otherwise data skipping loses rows.
     """
-    return pc.cast(pc.cast(values, pa.string()), wanted)
+    return pc.cast(pc.cast(values, pa.string()), float_type)
 
 
 def distinct(values: Datum, function: Callable[[Any], Any], arrow_type: Any) -> Datum:
-    """A Python function of each distinct value; null where it raises ValueError or OverflowError.
+    """Apply a Python function once to each distinct value.
 
-    Nulls stay null.
+    The result is null if the value is null, or if the function raises ValueError or
+    ArithmeticError.
     """
     encoded = values.dictionary_encode()
     results: list[Any] = []
@@ -184,9 +192,9 @@ def distinct(values: Datum, function: Callable[[Any], Any], arrow_type: Any) -> 
 
 
 def _converted(values: Datum, source: DataType, target: DataType) -> Datum:
-    """The cast of an array; null where a value doesn't go."""
+    """The cast of an array, with null for values that can't be cast."""
     if target == STRING:
-        return _to_text(values, source)
+        return _to_string(values, source)
     if target == BOOLEAN:
         return _to_boolean(values, source)
     if target == BINARY:
@@ -203,9 +211,9 @@ def _converted(values: Datum, source: DataType, target: DataType) -> Datum:
 def _to_boolean(values: Datum, source: DataType) -> Datum:
     if source != STRING:
         return pc.not_equal(values, pa.scalar(0, values.type))
-    texts = pc.utf8_lower(pc.utf8_trim(values, characters=_BLANKS))
-    yes = pc.is_in(texts, value_set=pa.array(["t", "true", "y", "yes", "1"]))
-    no = pc.is_in(texts, value_set=pa.array(["f", "false", "n", "no", "0"]))
+    strings = pc.utf8_lower(pc.utf8_trim(values, characters=_BLANKS))
+    yes = pc.is_in(strings, value_set=pa.array(["t", "true", "y", "yes", "1"]))
+    no = pc.is_in(strings, value_set=pa.array(["f", "false", "n", "no", "0"]))
     return pc.if_else(yes, True, pc.if_else(no, False, pa.scalar(None, pa.bool_())))
 
 
@@ -214,77 +222,79 @@ def _to_integer(values: Datum, source: DataType, target: DataType) -> Datum:
     if kind == "boolean":
         return pc.cast(pc.cast(values, pa.int8()), to_arrow_type(target))
     if kind == "string":
-        values = _digits(values)
+        values = _parse_integers(values)
     elif kind == "timestamp":
         values = _floor_divide(pc.cast(values, pa.int64()), _MICROS)
     elif kind == "float":
         values = _truncated(values)
     bits = _BITS[target]
-    least, greatest = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    minimum, maximum = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     if pa.types.is_decimal(values.type):
         wide = pc.cast(values, pa.decimal256(76, values.type.scale))
         values = pc.cast(pc.trunc(wide), pa.decimal256(76, 0))
-        values = _within(values, Decimal(least), Decimal(greatest))
+        values = _null_out_of_range(values, Decimal(minimum), Decimal(maximum))
         return pc.cast(values, to_arrow_type(target))
     if values.type.bit_width <= bits:
         return pc.cast(values, to_arrow_type(target))
-    return pc.cast(_within(values, least, greatest), to_arrow_type(target))
+    return pc.cast(_null_out_of_range(values, minimum, maximum), to_arrow_type(target))
 
 
 def _truncated(values: Datum) -> Datum:
-    """Floats without their fraction, as long; null for NaN and what is too large."""
+    """Truncate floats to int64; null for NaN and values out of range."""
     whole = pc.trunc(pc.cast(values, pa.float64()))
     fits = pc.and_(pc.greater_equal(whole, -(2.0**63)), pc.less_equal(whole, 2.0**63))
-    top = pc.equal(whole, 2.0**63)  # one above the greatest long, which Java makes of it
+    top = pc.equal(whole, 2.0**63)  # Java converts this value to the maximum long, one less
     inner = pc.if_else(pc.and_(fits, pc.invert(top)), whole, pa.scalar(None, pa.float64()))
     return pc.if_else(top, pa.scalar((1 << 63) - 1), pc.cast(inner, pa.int64()))
 
 
-def _digits(texts: Datum) -> Datum:
-    """Whole numbers out of texts, as decimals; null for what isn't one or has over 38 digits."""
-    trimmed = pc.utf8_trim(texts, characters=_BLANKS)
-    good = pc.match_substring_regex(trimmed, r"\A[+-]?0*[0-9]{1,38}\z")
+def _parse_integers(strings: Datum) -> Datum:
+    """Parse strings of integers to decimals; null for other strings and more than 38 digits."""
+    trimmed = pc.utf8_trim(strings, characters=_BLANKS)
+    valid = pc.match_substring_regex(trimmed, r"\A[+-]?0*[0-9]{1,38}\z")
     plain = pc.replace_substring_regex(trimmed, r"\A\+?(-?)0*([0-9])", r"\1\2")
-    return pc.cast(pc.if_else(good, plain, pa.scalar(None, pa.string())), pa.decimal128(38, 0))
+    return pc.cast(pc.if_else(valid, plain, pa.scalar(None, pa.string())), pa.decimal128(38, 0))
 
 
-def _within(values: Datum, least: Any, greatest: Any) -> Datum:
-    low, high = pa.scalar(least, values.type), pa.scalar(greatest, values.type)
+def _null_out_of_range(values: Datum, minimum: Any, maximum: Any) -> Datum:
+    low, high = pa.scalar(minimum, values.type), pa.scalar(maximum, values.type)
     fits = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
     return pc.if_else(fits, values, pa.scalar(None, values.type))
 
 
-_FLOAT_TEXT = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?[df]?\z"
+_FLOAT_PATTERN = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?[df]?\z"
 
 
-def _to_float(values: Datum, source: DataType, wanted: Any) -> Datum:
+def _to_float(values: Datum, source: DataType, float_type: Any) -> Datum:
     match kind_of(source):
         case "boolean":
-            return pc.cast(pc.cast(values, pa.int8()), wanted)
+            return pc.cast(pc.cast(values, pa.int8()), float_type)
         case "decimal":
-            return decimals_to_floats(values, wanted)
+            return decimals_to_floats(values, float_type)
         case "timestamp":
             micros = pc.cast(pc.cast(values, pa.int64()), pa.float64(), safe=False)
-            return pc.cast(pc.divide(micros, float(_MICROS)), wanted, safe=False)
+            return pc.cast(pc.divide(micros, float(_MICROS)), float_type, safe=False)
         case "string":
-            texts = pc.utf8_lower(pc.utf8_trim(values, characters=_BLANKS))
-            good = pc.match_substring_regex(texts, _FLOAT_TEXT)
-            named = distinct(
-                pc.if_else(good, pa.scalar(None, pa.string()), texts), _named_float, wanted
+            strings = pc.utf8_lower(pc.utf8_trim(values, characters=_BLANKS))
+            numeric = pc.match_substring_regex(strings, _FLOAT_PATTERN)
+            special = distinct(
+                pc.if_else(numeric, pa.scalar(None, pa.string()), strings),
+                _parse_special_float,
+                float_type,
             )
-            plain = pc.replace_substring_regex(texts, r"\A\+|[df]\z", "")
-            numbers = pc.cast(pc.if_else(good, plain, pa.scalar(None, pa.string())), wanted)
-            return pc.coalesce(numbers, named)
+            plain = pc.replace_substring_regex(strings, r"\A\+|[df]\z", "")
+            numbers = pc.cast(pc.if_else(numeric, plain, pa.scalar(None, pa.string())), float_type)
+            return pc.coalesce(numbers, special)
         case _:
-            return pc.cast(values, wanted, safe=False)
+            return pc.cast(values, float_type, safe=False)
 
 
-def _named_float(text: str) -> float:
-    if text == "nan":
+def _parse_special_float(string: str) -> float:
+    if string == "nan":
         return math.nan
-    if text.lstrip("+-") not in ("inf", "infinity") or text[:2] in ("++", "--", "+-", "-+"):
-        raise ValueError(text)
-    return -math.inf if text.startswith("-") else math.inf
+    if string.lstrip("+-") not in ("inf", "infinity") or string[:2] in ("++", "--", "+-", "-+"):
+        raise ValueError(string)
+    return -math.inf if string.startswith("-") else math.inf
 
 
 def _to_decimal(values: Datum, source: DataType, target: DecimalType) -> Datum:
@@ -298,12 +308,12 @@ def _to_decimal(values: Datum, source: DataType, target: DecimalType) -> Datum:
             values = pc.cast(values, pa.decimal256(19 + 6, 6))
             values = pc.multiply(values, pa.scalar(Decimal("0.000001"), pa.decimal256(7, 6)))
         case "float":
-            # The digits that Java would show for it count.
+            # As in Java, the shortest decimal representation is converted.
             return distinct(values, lambda v: _rounded(_shortest(v), target), to_arrow_type(target))
         case "string":
             return distinct(
                 pc.utf8_trim(values, characters=_BLANKS),
-                lambda text: _rounded(_decimal_text(text), target),
+                lambda string: _rounded(_parse_decimal(string), target),
                 to_arrow_type(target),
             )
         case _:
@@ -311,24 +321,24 @@ def _to_decimal(values: Datum, source: DataType, target: DecimalType) -> Datum:
     return _rescaled(values, target)
 
 
-_DECIMAL_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+_DECIMAL_PATTERN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 
 
-def _decimal_text(text: str) -> Decimal:
-    if _DECIMAL_TEXT.fullmatch(text) is None:
-        raise ValueError(text)
-    return Decimal(text)
+def _parse_decimal(string: str) -> Decimal:
+    if _DECIMAL_PATTERN.fullmatch(string) is None:
+        raise ValueError(string)
+    return Decimal(string)
 
 
 def _shortest(value: float) -> Decimal:
     if not math.isfinite(value):
         raise ValueError(value)
-    return Decimal(repr(value))  # a float is taken as the double it equals
+    return Decimal(repr(value))  # a 32-bit float is converted to double first
 
 
 def _rounded(number: Decimal, target: DecimalType) -> Decimal:
-    from_digits = number.adjusted() + target.scale + 2 if number else 2
-    if from_digits > 78:
+    digits = number.adjusted() + target.scale + 2 if number else 2
+    if digits > 78:
         raise OverflowError
     result = number.quantize(_unit(target.scale), rounding="ROUND_HALF_UP", context=_CONTEXT)
     if result and result.adjusted() >= target.precision - target.scale:
@@ -337,30 +347,30 @@ def _rounded(number: Decimal, target: DecimalType) -> Decimal:
 
 
 def _rescaled(values: Datum, target: DecimalType) -> Datum:
-    """Decimals rounded half up to another scale; null where too large."""
-    given = values.type
-    scale = max(given.scale, target.scale)
-    room = pa.decimal256(min(76, given.precision - given.scale + 1 + scale), scale)
+    """Round decimals half up to another scale; null for values out of range."""
+    source = values.type
+    scale = max(source.scale, target.scale)
+    wide_type = pa.decimal256(min(76, source.precision - source.scale + 1 + scale), scale)
     rounded = pc.round(
-        pc.cast(values, room), ndigits=target.scale, round_mode="half_towards_infinity"
+        pc.cast(values, wide_type), ndigits=target.scale, round_mode="half_towards_infinity"
     )
     rounded = pc.cast(rounded, pa.decimal256(76, scale))
     limit = Decimal(10**target.precision - 1).scaleb(-target.scale, _CONTEXT)
-    fitting = _within(rounded, limit.copy_negate(), limit)
-    return pc.cast(fitting, to_arrow_type(target))
+    in_range = _null_out_of_range(rounded, limit.copy_negate(), limit)
+    return pc.cast(in_range, to_arrow_type(target))
 
 
 def _to_time(values: Datum, source: DataType, target: DataType) -> Datum:
-    wanted: Any = to_arrow_type(target)
+    arrow_type: Any = to_arrow_type(target)
     if source == STRING:
-        return distinct(values, lambda text: _read_time(text, target), wanted)
+        return distinct(values, lambda string: _parse_time(string, target), arrow_type)
     if target == DATE:
-        # Arrow's own cast rounds times before 1970 the wrong way in some versions.
+        # Some versions of Arrow round times before 1970 up instead of down.
         days = _floor_divide(pc.cast(values, pa.int64()), 86_400 * _MICROS)
         return pc.cast(pc.cast(days, pa.int32()), pa.date32())
     match kind_of(source):
         case "integer":
-            seconds = _within(
+            seconds = _null_out_of_range(
                 pc.cast(values, pa.int64()), -(1 << 63) // _MICROS + 1, (1 << 63) // _MICROS - 1
             )
             micros = pc.multiply(seconds, _MICROS)
@@ -369,33 +379,34 @@ def _to_time(values: Datum, source: DataType, target: DataType) -> Datum:
         case "decimal":
             wide = pc.cast(values, pa.decimal256(60, values.type.scale))
             product = pc.multiply(wide, pa.scalar(Decimal(_MICROS), pa.decimal256(7, 0)))
-            return pc.cast(_to_integer(product, DecimalType(38, 0), LONG), wanted)
+            return pc.cast(_to_integer(product, DecimalType(38, 0), LONG), arrow_type)
         case _:
-            # Dates begin at midnight UTC; the two timestamps differ in the meaning alone.
-            return pc.cast(pc.cast(values, pa.timestamp("us")), wanted)
-    return pc.cast(micros, wanted)
+            # A date is its midnight in UTC. Both timestamp types have the same representation.
+            return pc.cast(pc.cast(values, pa.timestamp("us")), arrow_type)
+    return pc.cast(micros, arrow_type)
 
 
-def _read_time(text: str, target: DataType) -> dt.date:
+def _parse_time(string: str, target: DataType) -> dt.date:
     if target == DATE:
-        # Spark reads a date and passes over what follows a T or a space.
-        head = re.match(r"\s*([0-9]{4,}(?:-[0-9]{1,2}){0,2})(?:[ T].*)?\s*\Z", text, re.DOTALL)
-        if head is None:
-            raise ValueError(text)
-        return parse_timestamp(head[1]).date()
-    moment = parse_timestamp(text)
+        # Spark ignores everything after a T or a space.
+        date = re.match(r"\s*([0-9]{4,}(?:-[0-9]{1,2}){0,2})(?:[ T].*)?\s*\Z", string, re.DOTALL)
+        if date is None:
+            raise ValueError(string)
+        return parse_timestamp(date[1]).date()
+    timestamp = parse_timestamp(string)
     if target == TIMESTAMP_NTZ:
-        return moment.replace(tzinfo=None)
-    return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
+        return timestamp.replace(tzinfo=None)
+    if timestamp.tzinfo is None:
+        return timestamp.replace(tzinfo=dt.UTC)
+    return timestamp.astimezone(dt.UTC)
 
 
-def _to_text(values: Datum, source: DataType) -> Datum:
+def _to_string(values: Datum, source: DataType) -> Datum:
     match kind_of(source):
         case "boolean" | "integer" | "date":
             return pc.cast(values, pa.string())
         case "timestamp" | "timestamp_ntz":
-            texts = pc.cast(pc.cast(values, pa.timestamp("us")), pa.string())
-            return _without_zeros(texts)
+            return _without_zeros(pc.cast(pc.cast(values, pa.timestamp("us")), pa.string()))
         case "float" if source == FLOAT:
             return distinct(pc.cast(values, pa.float32()), java_float, pa.string())
         case "float":
@@ -406,9 +417,9 @@ def _to_text(values: Datum, source: DataType) -> Datum:
             return distinct(values, lambda raw: raw.decode("utf-8", "replace"), pa.string())
 
 
-def _without_zeros(texts: Datum) -> Datum:
-    """Timestamps without the zeros at the end of the fraction."""
-    return pc.replace_substring_regex(texts, r"(\.[0-9]*[1-9])0+\z|\.0+\z", r"\1")
+def _without_zeros(strings: Datum) -> Datum:
+    """Remove trailing zeros of the fraction from timestamps."""
+    return pc.replace_substring_regex(strings, r"(\.[0-9]*[1-9])0+\z|\.0+\z", r"\1")
 
 
 def _floor_divide(values: Datum, divisor: int) -> Datum:

@@ -1,8 +1,6 @@
-"""The one evaluator of expressions, over Arrow batches.
+"""Evaluation of expressions over Arrow batches, and the default `ExpressionHandler` of engines.
 
-Logic has three values; NaN equals itself and is above everything, and 0.0 equals -0.0, as in Spark.
-
-The `ExpressionHandler` of every engine that has none of its own.
+As in Spark, logic is three-valued, NaN equals NaN and is the maximum, and 0.0 equals -0.0.
 """
 
 from __future__ import annotations
@@ -43,28 +41,29 @@ from bayou.protocol.schema import VOID, DataType, StructField, StructType
 __all__ = ["DefaultExpressionHandler", "Evaluation", "compare", "evaluate", "resolve", "widened"]
 
 
-# A pyarrow array or scalar. pyarrow's own types don't take both where its functions do.
+# A pyarrow array or scalar. pyarrow's type hints don't allow both where its functions do.
 Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
 
 
 def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
-    """One value a row; a predicate gives true, false or null.
+    """Evaluate an expression: one value for each row; true, false or null for a predicate.
 
-    Names are matched against the batch's without regard to case.
+    Column names are case-insensitive.
 
     Raises:
-        PredicateError: an unknown column or function, or types that don't go together; names it.
-        EvaluationError: a row has a value that the expression can't take.
+        PredicateError: a column or function is unknown, or types are incompatible. The message
+            names it.
+        EvaluationError: the expression fails for a value of a row.
     """
     schema = _schema_of(expression, batch)
     return Evaluation(schema, resolve_expression(expression, schema)).values(batch)
 
 
 def compare(op: str, left: Datum, right: Datum) -> Datum:
-    """Compare two columns or constants of one type: true, false or, where one is null, null.
+    """Compare arrays or scalars of the same type.
 
-    `<=>` is never null.
+    The result is null if one value is null, except for `<=>`.
     """
     if op == "<=>":
         equal = pc.fill_null(compare("=", left, right), False)
@@ -74,7 +73,8 @@ def compare(op: str, left: Datum, right: Datum) -> Datum:
     result = _COMPARE[op](left, right)
     if not pa.types.is_floating(left.type):
         return result
-    # IEEE says false to every comparison with NaN but <>; Spark has it equal to itself, and top.
+    # By IEEE 754, comparisons with NaN are false except <>. In Spark, NaN is equal to itself and
+    # greater than all other values.
     left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
     match op:
         case "=":
@@ -99,9 +99,9 @@ _COMPARE = {
 
 
 class Evaluation:
-    """An expression that `resolve_expression` gave for a schema, to be evaluated over batches.
+    """Evaluates an expression from `resolve_expression` over batches of a schema. Stateless.
 
-    Batches have the schema's columns by their exact names; others don't matter. Holds no state.
+    Batches have the schema's columns by their exact names. Other columns are ignored.
     """
 
     __slots__ = ("_expression", "_schema")
@@ -113,32 +113,32 @@ class Evaluation:
     def values(
         self, batch: pa.RecordBatch, selection: pa.BooleanArray | None = None
     ) -> pa.Array[Any]:
-        """One value a row.
+        """One value for each row.
 
         Args:
-            selection: true for the rows that matter (no nulls); the others have any value, and
-                don't fail.
+            selection: true for the rows to evaluate, without nulls. The other rows have undefined
+                values and don't fail.
 
         Raises:
-            PredicateError: the batch lacks a column.
-            EvaluationError: a row has a value that the expression can't take.
+            PredicateError: the batch doesn't have a column.
+            EvaluationError: the expression fails for a value of a row.
         """
-        found: pa.Array[Any] = _as_array(
+        values: pa.Array[Any] = _as_array(
             self._value(self._expression, batch)
             if selection is None
             else self._on_rows(self._expression, batch, selection),
             batch,
         )
-        return found
+        return values
 
     def _value(
-        self, expression: Expression, batch: pa.RecordBatch, wanted: pa.DataType | None = None
+        self, expression: Expression, batch: pa.RecordBatch, target: pa.DataType | None = None
     ) -> Datum:
         match expression:
             case Column(path):
-                return widened(_column(path, batch, self._schema), wanted)
+                return widened(_column(path, batch, self._schema), target)
             case Literal():
-                return _constant(expression, wanted)
+                return _constant(expression, target)
             case And(operands):
                 return self._all(operands, batch)
             case Or(operands):
@@ -148,23 +148,23 @@ class Evaluation:
             case IsNull(operand):
                 return pc.is_null(self._value(operand, batch))
             case Comparison(op, left, right):
-                return self._compared(op, left, right, batch)
+                return self._compare(op, left, right, batch)
             case In(operand, values):
                 return self._in(operand, values, batch)
             case StartsWith(operand, prefix):
                 return pc.starts_with(self._value(operand, batch, pa.string()), prefix)
             case Like(operand, pattern, escape):
-                texts = self._value(operand, batch, pa.string())
-                return pc.match_substring_regex(texts, like_to_re2(pattern, escape))
+                strings = self._value(operand, batch, pa.string())
+                return pc.match_substring_regex(strings, like_to_re2(pattern, escape))
             case Cast(operand, data_type, safe):
-                given = type_of(operand, self._schema)
-                found = cast(self._value(operand, batch), given, data_type, safe=safe)
-                return widened(found, wanted)
+                source_type = type_of(operand, self._schema)
+                result = cast(self._value(operand, batch), source_type, data_type, safe=safe)
+                return widened(result, target)
             case Function(name, arguments):
-                return widened(self._called(name, expression, arguments, batch), wanted)
+                return widened(self._call(name, expression, arguments, batch), target)
             case _:
                 raise PredicateError(
-                    f"{type(expression).__name__} isn't an expression that is known.",
+                    f"{type(expression).__name__} isn't a supported class of expressions.",
                     expression=repr(expression),
                 )
 
@@ -175,48 +175,48 @@ class Evaluation:
         result = self._condition(operands[0], batch)
         for operand in operands[1:]:
             try:
-                further = self._condition(operand, batch)
+                values = self._condition(operand, batch)
             except EvaluationError:
-                # Spark doesn't look at what comes after a FALSE.
-                further = self._on_rows(operand, batch, pc.fill_null(result, True))
-            result = pc.and_kleene(result, further)
+                # Spark doesn't evaluate operands after a FALSE.
+                values = self._on_rows(operand, batch, pc.fill_null(result, True))
+            result = pc.and_kleene(result, values)
         return result
 
     def _any(self, operands: Sequence[Expression], batch: pa.RecordBatch) -> Datum:
         result = self._condition(operands[0], batch)
         for operand in operands[1:]:
             try:
-                further = self._condition(operand, batch)
+                values = self._condition(operand, batch)
             except EvaluationError:
-                further = self._on_rows(operand, batch, pc.invert(pc.fill_null(result, False)))
-            result = pc.or_kleene(result, further)
+                values = self._on_rows(operand, batch, pc.invert(pc.fill_null(result, False)))
+            result = pc.or_kleene(result, values)
         return result
 
     def _on_rows(self, expression: Expression, batch: pa.RecordBatch, mask: Datum) -> Datum:
-        """Values where the mask is true; elsewhere null, if evaluating there fails."""
+        """The values of the rows in the mask. If other rows fail, their values are null."""
         try:
             return self._value(expression, batch)
         except EvaluationError:
             rows = _as_array(mask, batch)
             if pc.all(rows).as_py() is not False:
                 raise
-        part = batch.filter(rows)
-        found = _as_array(self._value(expression, part), part)
+        masked = batch.filter(rows)
+        values = _as_array(self._value(expression, masked), masked)
         position = pc.subtract(pc.cumulative_sum(pc.cast(rows, pa.int64())), 1)
-        return found.take(pc.if_else(rows, position, pa.scalar(None, pa.int64())))
+        return values.take(pc.if_else(rows, position, pa.scalar(None, pa.int64())))
 
-    def _compared(
+    def _compare(
         self, op: str, left: Expression, right: Expression, batch: pa.RecordBatch
     ) -> Datum:
         common = comparison_type(type_of(left, self._schema), type_of(right, self._schema))
-        assert common is not None  # resolve checked it
+        assert common is not None  # checked by `resolve`
         if pa.types.is_null(common):
             return pa.scalar(True if op == "<=>" else None, pa.bool_())
         return compare(op, self._value(left, batch, common), self._value(right, batch, common))
 
     def _in(self, operand: Expression, values: tuple[Literal, ...], batch: pa.RecordBatch) -> Datum:
-        unknown = any(v.value is None for v in values)
-        result: Datum = pa.scalar(None if unknown else False, pa.bool_())
+        has_null = any(v.value is None for v in values)
+        result: Datum = pa.scalar(None if has_null else False, pa.bool_())
         operand_type = type_of(operand, self._schema)
         if operand_type == VOID:
             return pa.scalar(None, pa.bool_())
@@ -225,18 +225,18 @@ class Evaluation:
             if value.value is None:
                 continue
             common = comparison_type(operand_type, type_of(value, self._schema))
-            assert common is not None  # resolve checked it
+            assert common is not None  # checked by `resolve`
             by_type.setdefault(common, []).append(arrow_scalar(value, common))
         column = _as_array(self._value(operand, batch), batch)
         for common, scalars in by_type.items():
-            found: Datum = pc.is_in(
+            matches: Datum = pc.is_in(
                 _without_negative_zero(widened(column, common)),
                 value_set=_without_negative_zero(pa.array(scalars, common)),
             )
-            result = pc.or_kleene(result, found)
+            result = pc.or_kleene(result, matches)
         return pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), result)
 
-    def _called(
+    def _call(
         self,
         name: str,
         function: Expression,
@@ -244,32 +244,33 @@ class Evaluation:
         batch: pa.RecordBatch,
     ) -> Datum:
         definition = find(name)
-        assert not isinstance(definition, Macro)  # they are gone once it is resolved
+        assert not isinstance(definition, Macro)  # `resolve` expands macros
         result = to_arrow_type(type_of(function, self._schema))
         if definition.evaluate is None:
-            form = self._case if definition.name == "case" else self._coalesce
-            return pc.cast(form(arguments, batch), result)
+            evaluate = self._case if definition.name == "case" else self._coalesce
+            return pc.cast(evaluate(arguments, batch), result)
         values = [self._value(argument, batch) for argument in arguments]
         if not all(isinstance(value, pa.Scalar) for value in values):
             return definition.evaluate(values, result)
-        # Of constants: once. A function has an array somewhere, where it needn't have a constant.
-        places = range(len(values))
-        place = next((i for i in places if i not in definition.constants), 0)
-        values[place] = pa.array([values[place].as_py()], values[place].type)
+        # All arguments are constants: evaluate once. Functions need at least one array, at the
+        # position of an argument that doesn't have to be a constant.
+        positions = range(len(values))
+        position = next((i for i in positions if i not in definition.constants), 0)
+        values[position] = pa.array([values[position].as_py()], values[position].type)
         return definition.evaluate(values, result)[0]
 
     def _case(self, arguments: tuple[Expression, ...], batch: pa.RecordBatch) -> Datum:
-        open_rows: Datum = pa.repeat(True, batch.num_rows)
+        remaining: Datum = pa.repeat(True, batch.num_rows)
         branches: list[tuple[Datum, Datum]] = []
         for index in range(0, len(arguments) - 1, 2):
-            condition = self._on_rows(arguments[index], batch, open_rows)
+            condition = self._on_rows(arguments[index], batch, remaining)
             taken = pc.fill_null(_as_array(widened(condition, pa.bool_()), batch), False)
-            taken = pc.and_(taken, open_rows)
+            taken = pc.and_(taken, remaining)
             branches.append((taken, self._on_rows(arguments[index + 1], batch, taken)))
-            open_rows = pc.and_not(open_rows, taken)
+            remaining = pc.and_not(remaining, taken)
         result: Datum = pa.scalar(None, branches[0][1].type)
         if len(arguments) % 2:
-            result = self._on_rows(arguments[-1], batch, open_rows)
+            result = self._on_rows(arguments[-1], batch, remaining)
         for taken, value in reversed(branches):
             result = pc.if_else(taken, value, result)
         return result
@@ -283,7 +284,7 @@ class Evaluation:
 
 
 def _without_negative_zero(values: Any) -> Any:
-    """`is_in` tells -0.0 from 0.0."""
+    """Replace -0.0 by 0.0, which `is_in` distinguishes."""
     if pa.types.is_floating(values.type):
         return pc.add(values, pa.scalar(0.0, values.type))
     return values
@@ -294,7 +295,7 @@ def _column(path: tuple[str, ...], batch: pa.RecordBatch, schema: StructType) ->
     position = -1 if field is None else batch.schema.get_field_index(field.name)
     if field is None or position < 0:
         raise PredicateError(
-            f"There is no column {path[0]!r}; there are {', '.join(batch.schema.names)}.",
+            f"Column {path[0]!r} doesn't exist. The columns are {', '.join(batch.schema.names)}.",
             expression=".".join(path),
         )
     values: Datum = batch.column(position)
@@ -302,8 +303,8 @@ def _column(path: tuple[str, ...], batch: pa.RecordBatch, schema: StructType) ->
     for name in path[1:]:
         inner = data_type.get(name) if isinstance(data_type, StructType) else None
         if inner is None:
-            raise PredicateError(f"There is no column {'.'.join(path)!r}.", expression=name)
-        # struct_field carries the struct's own nulls along.
+            raise PredicateError(f"Column {'.'.join(path)!r} doesn't exist.", expression=name)
+        # `struct_field` returns null for null structs.
         values = pc.struct_field(values, inner.name)
         data_type = inner.data_type
     if isinstance(data_type, StructType):
@@ -311,18 +312,18 @@ def _column(path: tuple[str, ...], batch: pa.RecordBatch, schema: StructType) ->
     return widened(values, to_arrow_type(data_type))
 
 
-def _constant(literal: Literal, wanted: pa.DataType | None) -> Datum:
-    assert literal.data_type is not None  # resolve gave it one
-    return arrow_scalar(literal, wanted or to_arrow_type(literal.data_type))
+def _constant(literal: Literal, target: pa.DataType | None) -> Datum:
+    assert literal.data_type is not None  # set by `resolve`
+    return arrow_scalar(literal, target or to_arrow_type(literal.data_type))
 
 
-def widened(values: Datum, wanted: pa.DataType | None) -> Datum:
-    """As the type of a comparison: exact, but for decimal and long to double."""
-    if wanted is None or values.type == wanted:
+def widened(values: Datum, target: pa.DataType | None) -> Datum:
+    """Cast values to a comparison type. Only casts of decimal and long to double are inexact."""
+    if target is None or values.type == target:
         return values
-    if pa.types.is_decimal(values.type) and pa.types.is_float64(wanted):
-        return decimals_to_floats(values, wanted)
-    return pc.cast(values, wanted, safe=not pa.types.is_float64(wanted))
+    if pa.types.is_decimal(values.type) and pa.types.is_float64(target):
+        return decimals_to_floats(values, target)
+    return pc.cast(values, target, safe=not pa.types.is_float64(target))
 
 
 def _as_array(values: Datum, batch: pa.RecordBatch) -> Datum:
@@ -333,11 +334,11 @@ def _as_array(values: Datum, batch: pa.RecordBatch) -> Datum:
 
 
 def _schema_of(expression: Expression, batch: pa.RecordBatch) -> StructType:
-    """The Delta schema of the batch's columns that the expression may mean."""
-    wanted = {path[0].lower() for path in referenced_columns(expression)}
-    fields = [field for field in batch.schema if field.name.lower() in wanted]
-    if len(fields) < len(wanted):
-        fields = list(batch.schema)  # all names, for the error to choose from
+    """The Delta schema of the batch's columns that the expression references."""
+    names = {path[0].lower() for path in referenced_columns(expression)}
+    fields = [field for field in batch.schema if field.name.lower() in names]
+    if len(fields) < len(names):
+        fields = list(batch.schema)  # the error message suggests a similar name
     try:
         return StructType(
             tuple(
@@ -352,7 +353,7 @@ def _schema_of(expression: Expression, batch: pa.RecordBatch) -> StructType:
 
 
 class DefaultExpressionHandler:
-    """Implements `bayou.kernel.engine.ExpressionHandler`; any engine can use it."""
+    """The default implementation of `bayou.kernel.engine.ExpressionHandler`."""
 
     def evaluator(
         self, schema: StructType, expression: Expression, output_type: DataType
@@ -369,14 +370,14 @@ class DefaultExpressionHandler:
     ) -> pa.BooleanArray:
         if not 0 <= start <= end <= len(values):
             raise ArgumentError(
-                f"A selection vector of {start} to {end} was asked for, of {len(values)} values.",
+                f"start, end: the range {start} to {end} is outside of the {len(values)} values.",
                 argument="start" if not 0 <= start <= len(values) else "end",
             )
         selection: Any = pa.array(values[start:end], pa.bool_())
         if selection.null_count:
-            raise ArgumentError("A selection vector has no nulls.", argument="values")
-        made: pa.BooleanArray = selection
-        return made
+            raise ArgumentError("values: a selection vector can't contain None.", argument="values")
+        vector: pa.BooleanArray = selection
+        return vector
 
 
 class DefaultExpressionEvaluator:
@@ -386,11 +387,11 @@ class DefaultExpressionEvaluator:
 
     def __init__(self, schema: StructType, expression: Expression, output_type: DataType) -> None:
         resolved = resolve_expression(expression, schema)
-        given = type_of(resolved, schema)
-        if given != output_type:
-            if not can_cast(given, output_type):
+        data_type = type_of(resolved, schema)
+        if data_type != output_type:
+            if not can_cast(data_type, output_type):
                 raise PredicateError(
-                    f"The expression is a {given}; it can't be given as a {output_type}.",
+                    f"The expression has type {data_type}, which can't be cast to {output_type}.",
                     expression=repr(expression),
                 )
             resolved = Cast(resolved, output_type)
@@ -399,7 +400,7 @@ class DefaultExpressionEvaluator:
 
     def eval(self, batch: pa.RecordBatch) -> pa.Array[Any]:
         values: pa.Array[Any] = self._evaluation.values(batch)
-        if values.type != self._type:  # a cast refuses null structs of fields that may not be null
+        if values.type != self._type:  # Arrow can't cast null structs with non-nullable fields
             values = pc.cast(values, self._type)
         return values
 
@@ -417,7 +418,8 @@ class DefaultPredicateEvaluator:
     ) -> pa.BooleanArray:
         if selection is not None and len(selection) != batch.num_rows:
             raise ArgumentError(
-                f"A selection of {len(selection)} rows was given for {batch.num_rows}.",
+                f"selection: it has {len(selection)} values, but the batch has {batch.num_rows} "
+                "rows.",
                 argument="selection",
             )
         if selection is not None and selection.null_count:

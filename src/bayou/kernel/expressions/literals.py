@@ -1,7 +1,4 @@
-"""Constants: their types, and the texts that Spark reads as dates, timestamps and numbers.
-
-Names of time zones, as Spark's `spark.sql.session.timeZone` has them.
-"""
+"""Literals: their types, the strings that Spark parses as other types, and time zone names."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ __all__ = ["arrow_scalar", "checked_time_zone", "coerce", "literal_of", "parse_t
 
 
 def literal_of(value: LiteralValue) -> Literal:
-    """A literal with the type that its Python value has by itself."""
+    """A literal with the type of its Python value."""
     match value:
         case None:
             return Literal(None, VOID)
@@ -60,7 +57,7 @@ def literal_of(value: LiteralValue) -> Literal:
 
 
 def arrow_scalar(literal: Literal, arrow_type: Any) -> Any:
-    """The value of a resolved literal in a type that `comparison_type` gave."""
+    """Convert the value of a resolved literal to a scalar of a type from `comparison_type`."""
     value: object = literal.value
     if value is None:
         return pa.scalar(None, arrow_type)
@@ -75,64 +72,68 @@ def arrow_scalar(literal: Literal, arrow_type: Any) -> Any:
 
 
 def coerce(literal: Literal, other: DataType | None) -> Literal:
-    """The literal with a type, read as the other side's type where its own leaves that open."""
+    """The literal with a type, which depends on the other operand's type if it has no type yet.
+
+    Strings are parsed as the other operand's type.
+    """
     value = literal.value
     if value is None:
         return Literal(None, literal.data_type or VOID)
     if isinstance(value, str) and other is not None and other not in (STRING, VOID):
-        return Literal(_parse_text(value, other), _parsed_type(value, other))
+        return Literal(_parse_string(value, other), _parsed_type(value, other))
     if literal.data_type is not None:
         return literal
     if isinstance(value, dt.datetime) and value.tzinfo is None and other == TIMESTAMP:
         return Literal(value.replace(tzinfo=dt.UTC), TIMESTAMP)
     if isinstance(value, float) and other == FLOAT:
-        # Python has one float; Spark has a float beside a double compare as double.
+        # A Python float is a double, and Spark compares float and double as double.
         return Literal(value, DOUBLE)
     if isinstance(value, Decimal) and not value.is_finite():
         return Literal(float(value), DOUBLE)
     return literal_of(value)
 
 
-def _parsed_type(text: str, other: DataType) -> DataType:
+def _parsed_type(string: str, other: DataType) -> DataType:
     if isinstance(other, DecimalType):
-        return _decimal_type(Decimal(text.strip()))
+        return _decimal_type(Decimal(string.strip()))
     if kind_of(other) == "integer":
-        return _integer_type(int(text.strip()))
+        return _integer_type(int(string.strip()))
     return DOUBLE if other == FLOAT else other
 
 
-def _parse_text(text: str, other: DataType) -> LiteralValue:
+def _parse_string(string: str, other: DataType) -> LiteralValue:
     try:
         if isinstance(other, DecimalType):
-            number = Decimal(text.strip())
+            number = Decimal(string.strip())
             if not number.is_finite():
-                raise ValueError(text)
+                raise ValueError(string)
             return number
         match other.name if isinstance(other, PrimitiveType) else "":
             case "byte" | "short" | "integer" | "long":
-                return int(text.strip())
+                return int(string.strip())
             case "float" | "double":
-                return float(text.strip())
+                return float(string.strip())
             case "boolean":
-                return {"true": True, "false": False}[text.strip().lower()]
+                return {"true": True, "false": False}[string.strip().lower()]
             case "binary":
-                return text.encode()
+                return string.encode()
             case "date":
-                return parse_timestamp(text).date()
+                return parse_timestamp(string).date()
             case "timestamp":
-                instant = parse_timestamp(text)
+                instant = parse_timestamp(string)
                 return (
                     instant.replace(tzinfo=dt.UTC)
                     if instant.tzinfo is None
                     else instant.astimezone(dt.UTC)
                 )
             case "timestamp_ntz":
-                return parse_timestamp(text).replace(tzinfo=None)
+                return parse_timestamp(string).replace(tzinfo=None)
             case _:
-                raise ValueError(text)
+                raise ValueError(string)
     except (ValueError, KeyError, OverflowError, InvalidOperation) as error:
         raise PredicateError(
-            f"{text!r} can't be read as a {other}, which it is compared with.", expression=text
+            f"{string!r} can't be parsed as {other}, the type that it is compared with.",
+            expression=string,
         ) from error
 
 
@@ -144,17 +145,17 @@ _TIMESTAMP = re.compile(
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
 
 
-def parse_timestamp(text: str) -> dt.datetime:
-    """A date or timestamp as Spark's SQL reads one; aware where the text names a zone.
+def parse_timestamp(string: str) -> dt.datetime:
+    """Parse a date or timestamp as Spark does; the result is aware if the string has a time zone.
 
     Raises:
-        ValueError: not one.
+        ValueError: the string isn't a date or timestamp.
     """
-    match = _TIMESTAMP.fullmatch(text.strip())
+    match = _TIMESTAMP.fullmatch(string.strip())
     if match is None:
-        raise ValueError(text)
+        raise ValueError(string)
     year, month, day, hour, minute, second, fraction, zone = match.groups()
-    local = dt.datetime(  # noqa: DTZ001  # the text may leave the zone open
+    local = dt.datetime(  # noqa: DTZ001  # the time zone is optional
         int(year),
         int(month or 1),
         int(day or 1),
@@ -166,16 +167,16 @@ def parse_timestamp(text: str) -> dt.datetime:
     return local if zone is None else local.replace(tzinfo=_zone(zone))
 
 
-def _zone(text: str) -> dt.tzinfo:
-    if text.upper() in ("Z", "UTC", "GMT"):
+def _zone(name: str) -> dt.tzinfo:
+    if name.upper() in ("Z", "UTC", "GMT"):
         return dt.UTC
-    if match := _OFFSET.fullmatch(text):
+    if match := _OFFSET.fullmatch(name):
         offset = dt.timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
         return dt.timezone(offset if match[1] == "+" else -offset)
     try:
-        return ZoneInfo(text)
+        return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(text) from error
+        raise ValueError(name) from error
 
 
 def _decimal_type(value: Decimal) -> DataType:
@@ -186,7 +187,8 @@ def _decimal_type(value: Decimal) -> DataType:
     precision = max(len(digits) + max(0, exponent), scale, 1)
     if precision > 38:
         raise PredicateError(
-            f"{value} has more digits than the 38 of a decimal.", expression=str(value)
+            f"{value}: the number has more than 38 digits, the maximum of a decimal.",
+            expression=str(value),
         )
     return DecimalType(precision, scale)
 
@@ -248,16 +250,17 @@ _SHORT = {
     "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh",
 }
-"""Java's short names (`ZoneId.SHORT_IDS`), which Spark takes."""
+"""Java's short time zone names (`ZoneId.SHORT_IDS`), which Spark accepts."""
 
 
 def checked_time_zone(name: str) -> str:
-    """The name, if it is a region (`Europe/Berlin`), `Z`, an offset (`+02:00`) or a short name.
+    """Validate and normalize a time zone name as in `spark.sql.session.timeZone`.
 
-    Offsets come back as `+HH:MM`, Java's short names (`PST`) as what they stand for.
+    A name is a region (`Europe/Berlin`), `Z`, an offset (`+02:00`) or a Java short name (`PST`).
+    Offsets are returned as `+HH:MM`, and short names as the region or offset that they stand for.
 
     Raises:
-        ArgumentError: neither of those.
+        ArgumentError: the name isn't a time zone.
     """
     if name in ("Z", "UTC", "GMT", "UT"):
         return "UTC"
@@ -269,7 +272,7 @@ def checked_time_zone(name: str) -> str:
         return ZoneInfo(name).key
     except (KeyError, ValueError, OSError) as error:
         raise ArgumentError(
-            f"{name!r} isn't a time zone: give a region such as Europe/Berlin, an offset such as "
+            f"{name!r} isn't a time zone. Use a region such as Europe/Berlin, an offset such as "
             "+02:00, or UTC.",
             argument="time_zone",
         ) from error

@@ -1,13 +1,13 @@
-"""Expressions and predicates, as values.
+"""The classes of expressions and predicates.
 
-Built from SQL text by `bayou.kernel.expressions.sql.parser` or by hand:
+`bayou.kernel.expressions.sql.parser` creates them from SQL, or Python code does:
 
     col("day") == "2024-01-05"
     (col("id") > 10) & col("name").is_not_null()
 
-Logic is SQL's, with three values. Names are logical column names; a path of several names reaches
-into structs. `==` on an expression builds a `Comparison`, so expressions are compared with `is` or
-`repr`, never with `==`.
+Predicates use SQL's three-valued logic. Names are logical column names, and a path of several names
+is a nested field. `==` on an expression creates a `Comparison`, so compare expressions with `is` or
+by their `repr`, never with `==`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LiteralValue: TypeAlias = None | bool | int | float | str | bytes | Decimal | dt
 
 
 class Expression:
-    """A value per row. Operators build predicates; see the module."""
+    """An expression: one value for each row. Operators create predicates; see the module."""
 
     __slots__ = ()
 
@@ -106,7 +106,7 @@ class Expression:
         return Function("negative", (self,))
 
     def eq_null_safe(self, other: object) -> Comparison:
-        """`<=>`: TRUE where both are NULL, never NULL."""
+        """`<=>`: equality that is TRUE if both are NULL, and never NULL."""
         return Comparison("<=>", self, lit(other))
 
     def is_null(self) -> IsNull:
@@ -122,20 +122,20 @@ class Expression:
         return In(self, tuple(v if isinstance(v, Literal) else _literal(v) for v in values))
 
     def cast(self, data_type: DataType) -> Cast:
-        """`CAST(... AS data_type)`; a value that doesn't go is an error."""
+        """`CAST(... AS data_type)`; a value that can't be cast is an error."""
         return Cast(self, data_type)
 
     def like(self, pattern: str, escape: str = "\\") -> Like:
-        """`LIKE`: `%` stands for any text, `_` for one character, `escape` takes their meaning."""
+        """`LIKE`: `%` matches any string, `_` one character; `escape` makes either a literal."""
         return Like(self, pattern, escape)
 
     def starts_with(self, prefix: str) -> StartsWith:
-        """`LIKE 'prefix%'` for a prefix without wildcards."""
+        """Whether the string starts with the prefix: `LIKE 'prefix%'` without wildcards."""
         return StartsWith(self, prefix)
 
 
 class Predicate(Expression):
-    """An expression of type boolean: TRUE, FALSE or NULL per row."""
+    """A boolean expression: TRUE, FALSE or NULL for each row."""
 
     __slots__ = ()
 
@@ -151,7 +151,7 @@ class Predicate(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column(Predicate):
-    """A column by its logical path; as a predicate, a boolean column."""
+    """A column or nested field by its logical path. A boolean column is a predicate."""
 
     path: tuple[str, ...]
 
@@ -160,8 +160,8 @@ class Column(Predicate):
 class Literal(Predicate):
     """A constant.
 
-    `data_type` is None where the text leaves it open (an untyped NULL, a bare number or string):
-    the evaluator takes the type of the other side, by Spark's rules.
+    `data_type` is None for literals without an explicit type (NULL, a number or a string in SQL).
+    Their type then depends on the other operand, by Spark's rules.
     """
 
     value: LiteralValue
@@ -170,7 +170,7 @@ class Literal(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison(Predicate):
-    """`=`, `<>`, `<`, `<=`, `>`, `>=` or `<=>`. NaN equals itself and is above all (Spark)."""
+    """`=`, `<>`, `<`, `<=`, `>`, `>=` or `<=>`. As in Spark, NaN equals NaN and is the maximum."""
 
     op: str
     left: Expression
@@ -179,35 +179,35 @@ class Comparison(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class And(Predicate):
-    """Conjunction of two or more."""
+    """Conjunction of two or more predicates."""
 
     operands: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Or(Predicate):
-    """Disjunction of two or more."""
+    """Disjunction of two or more predicates."""
 
     operands: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Not(Predicate):
-    """Negation; NULL stays NULL."""
+    """Negation; the negation of NULL is NULL."""
 
     operand: Predicate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IsNull(Predicate):
-    """`IS NULL`, never NULL itself."""
+    """`IS NULL`; the result is never NULL."""
 
     operand: Expression
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class In(Predicate):
-    """`IN` a list of constants; NULL where there is no match and the list holds a NULL."""
+    """`IN` a list of constants; NULL if no value matches and the list contains NULL."""
 
     operand: Expression
     values: tuple[Literal, ...]
@@ -215,7 +215,7 @@ class In(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StartsWith(Predicate):
-    """The string begins with `prefix`."""
+    """Whether a string starts with `prefix`."""
 
     operand: Expression
     prefix: str
@@ -223,7 +223,7 @@ class StartsWith(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Like(Predicate):
-    """The string matches a pattern: `%` any text, `_` one character, `escape` before either."""
+    """Whether a string matches a pattern: `%` any string, `_` one character, `escape` a literal."""
 
     operand: Expression
     pattern: str
@@ -232,9 +232,9 @@ class Like(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cast(Predicate):
-    """The operand as another type, as Spark's ANSI mode casts.
+    """A cast of the operand as in Spark's ANSI mode.
 
-    A value that doesn't go is an error or, where `safe`, NULL (`TRY_CAST`).
+    A value that can't be cast is an error, or NULL if `safe` (`TRY_CAST`).
     """
 
     operand: Expression
@@ -244,11 +244,11 @@ class Cast(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function(Predicate):
-    """A function or operator by its SQL name; `docs/reference/expressions.md` lists them.
+    """A call of a function or operator by SQL name; `docs/reference/expressions.md` lists them.
 
-    Binary operators are `+ - * / % div`, unary minus is `negative`, an index in brackets is `[]`,
-    a field of what isn't a column `.`; `case` takes conditions and values in turn, then the value
-    of ELSE if there is one.
+    Binary operators are `+ - * / % div`. Unary minus is `negative`, an index in brackets is `[]`,
+    and access to a field of an expression is `.`. The arguments of `case` are alternating
+    conditions and values, followed by the value of ELSE, if any.
     """
 
     name: str
@@ -256,7 +256,7 @@ class Function(Predicate):
 
 
 def call(name: str, *arguments: object) -> Function:
-    """A function: `call("year", col("ts"))`. Arguments that aren't expressions are constants."""
+    """A function call: `call("year", col("ts"))`. Python values become constants."""
     return Function(name, tuple(map(lit, arguments)))
 
 
@@ -266,7 +266,7 @@ def col(*path: str) -> Column:
 
 
 def lit(value: object) -> Expression:
-    """A constant; an expression is given back as it is."""
+    """A constant. An expression is returned unchanged."""
     return value if isinstance(value, Expression) else _literal(value)
 
 
@@ -275,11 +275,11 @@ def _literal(value: object) -> Literal:
         value, bool | int | float | str | bytes | Decimal | dt.date | dt.datetime
     ):
         return Literal(value)
-    raise TypeError(f"{value!r} can't be a literal in a predicate")
+    raise TypeError(f"{value!r}: values of type {type(value).__name__} can't be literals")
 
 
 def operands_of(expression: Expression) -> tuple[Expression, ...]:
-    """What an expression is made of, in order; nothing for a column or constant."""
+    """The operands of an expression, in order; empty for a column or a constant."""
     match expression:
         case Comparison(_, left, right):
             return (left, right)
@@ -298,7 +298,7 @@ def operands_of(expression: Expression) -> tuple[Expression, ...]:
 
 
 def referenced_columns(expression: Expression) -> Iterator[tuple[str, ...]]:
-    """Paths of all columns in an expression, in order, repeats included."""
+    """The paths of all columns in an expression, in order, with duplicates."""
     if isinstance(expression, Column):
         yield expression.path
     for operand in operands_of(expression):

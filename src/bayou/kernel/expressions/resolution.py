@@ -1,9 +1,7 @@
-"""Names and types of expressions: what a column, a constant and a function mean to each other.
+"""Resolution of names and types in expressions, and replacement of columns and literals.
 
-The rules are those of Spark SQL in its ANSI mode: a string beside a number, date or timestamp is
-read as one, numbers meet in the wider type, a decimal beside a float as double.
-
-Expressions with other columns or constants in the places of theirs.
+The rules are those of Spark SQL in ANSI mode: a string compared with a number, date or timestamp is
+cast to its type, numbers are cast to the wider type, and a decimal and a float are cast to double.
 """
 
 from __future__ import annotations
@@ -65,13 +63,14 @@ COMPARISON_OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 
 
 def resolve(predicate: Predicate, schema: StructType) -> Predicate:
-    """The same predicate with the schema's spelling of names, and a type on every literal.
+    """Resolve a predicate: column names as in the schema, typed literals and explicit casts.
 
-    Names match without regard to case. Where Spark would cast by itself there are casts. Resolving
-    twice changes nothing.
+    Column names are case-insensitive. Spark's implicit casts become explicit. Resolution is
+    idempotent.
 
     Raises:
-        PredicateError: an unknown column or function, or types that don't go together; names it.
+        PredicateError: a column or function is unknown, or types are incompatible. The message
+            names it.
     """
     match predicate:
         case And(operands):
@@ -87,25 +86,25 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
         case In(operand, values):
             return _in(operand, values, schema)
         case StartsWith(operand, prefix):
-            what = f"searched for the prefix {prefix!r}"
-            return StartsWith(_text(operand, schema, what), prefix)
+            purpose = f"compared with the prefix {prefix!r}"
+            return StartsWith(_string(operand, schema, purpose), prefix)
         case Like(operand, pattern, escape):
             like_to_re2(pattern, escape)
-            what = f"matched with the pattern {pattern!r}"
-            return Like(_text(operand, schema, what), pattern, escape)
+            purpose = f"matched with the pattern {pattern!r}"
+            return Like(_string(operand, schema, purpose), pattern, escape)
         case Column() | Literal() | Cast() | Function():
             value = _value(predicate, schema, BOOLEAN)
             if type_of(value, schema) not in (BOOLEAN, VOID):
                 raise PredicateError(
-                    f"{_name(predicate)} is a {type_of(value, schema)}, not a condition. Compare "
-                    "it with something.",
+                    f"{_name(predicate)} has type {type_of(value, schema)} and isn't a condition. "
+                    "Compare it with a value.",
                     expression=_name(predicate),
                 )
             assert isinstance(value, Predicate)
             return value
         case _:
             raise PredicateError(
-                f"{type(predicate).__name__} isn't a predicate that is known.",
+                f"{type(predicate).__name__} isn't a supported class of predicates.",
                 expression=repr(predicate),
             )
 
@@ -116,7 +115,7 @@ def resolve_expression(expression: Expression, schema: StructType) -> Expression
 
 
 def type_of(expression: Expression, schema: StructType) -> DataType:
-    """Type of a resolved expression."""
+    """The type of a resolved expression."""
     match expression:
         case Column(path):
             return field_at(path, schema).data_type
@@ -126,7 +125,7 @@ def type_of(expression: Expression, schema: StructType) -> DataType:
             return data_type
         case Function(name, arguments):
             definition = find(name)
-            assert isinstance(definition, Definition)  # macros are gone once it is resolved
+            assert isinstance(definition, Definition)  # `resolve` expands macros
             types = tuple(type_of(a, schema) for a in arguments)
             return definition.bind(Call(name=name, arguments=arguments, types=types)).result
         case _:
@@ -134,10 +133,10 @@ def type_of(expression: Expression, schema: StructType) -> DataType:
 
 
 def field_at(path: tuple[str, ...], schema: StructType) -> StructField:
-    """The field of a path of names.
+    """The field at a path of names.
 
     Raises:
-        PredicateError: there is none.
+        PredicateError: the field doesn't exist.
     """
     names, field = _find(path, schema)
     assert names
@@ -147,7 +146,7 @@ def field_at(path: tuple[str, ...], schema: StructType) -> StructField:
 def _comparison(op: str, left: Expression, right: Expression, schema: StructType) -> Comparison:
     if op not in COMPARISON_OPERATORS:
         raise PredicateError(
-            f"{op!r} isn't a comparison; there are {', '.join(COMPARISON_OPERATORS)}.",
+            f"{op!r} isn't a comparison operator. Use one of {', '.join(COMPARISON_OPERATORS)}.",
             expression=op,
         )
     if isinstance(left, Literal):
@@ -157,24 +156,24 @@ def _comparison(op: str, left: Expression, right: Expression, schema: StructType
         left = _value(left, schema, None)
         right = _value(right, schema, type_of(left, schema))
     one, other = type_of(left, schema), type_of(right, schema)
-    left, right = _read_text(left, one, other), _read_text(right, other, one)
+    left, right = _cast_string(left, one, other), _cast_string(right, other, one)
     _check_comparable(left, right, schema)
     return Comparison(op, left, right)
 
 
-def _read_text(expression: Expression, data_type: DataType, beside: DataType) -> Expression:
-    """A string is read as what it is compared with."""
-    if data_type != STRING or beside in (STRING, VOID) or kind_of(beside) is None:
+def _cast_string(expression: Expression, data_type: DataType, other: DataType) -> Expression:
+    """Cast a string to the type that it is compared with."""
+    if data_type != STRING or other in (STRING, VOID) or kind_of(other) is None:
         return expression
-    wanted = common_type((data_type, beside))
-    return expression if wanted is None else Cast(expression, wanted)
+    target = common_type((data_type, other))
+    return expression if target is None else Cast(expression, target)
 
 
 def _in(operand: Expression, values: tuple[Literal, ...], schema: StructType) -> Predicate:
     operand = _value(operand, schema, None)
-    wanted = type_of(operand, schema)
-    resolved = tuple(coerce(value, wanted) for value in values)
-    if wanted == STRING and any(type_of(v, schema) not in (STRING, VOID) for v in resolved):
+    operand_type = type_of(operand, schema)
+    resolved = tuple(coerce(value, operand_type) for value in values)
+    if operand_type == STRING and any(type_of(v, schema) not in (STRING, VOID) for v in resolved):
         checks = tuple(_comparison("=", operand, value, schema) for value in resolved)
         return checks[0] if len(checks) == 1 else Or(checks)
     for value in resolved:
@@ -182,13 +181,13 @@ def _in(operand: Expression, values: tuple[Literal, ...], schema: StructType) ->
     return In(operand, resolved)
 
 
-def _text(operand: Expression, schema: StructType, what: str) -> Expression:
+def _string(operand: Expression, schema: StructType, purpose: str) -> Expression:
     value = _value(operand, schema, STRING)
-    given = type_of(value, schema)
-    if given in (STRING, VOID):
+    data_type = type_of(value, schema)
+    if data_type in (STRING, VOID):
         return value
     raise PredicateError(
-        f"{_name(operand)} is a {given}, not a string: it can't be {what}. Cast it to a string.",
+        f"{_name(operand)} has type {data_type} and can't be {purpose}. Cast it to string.",
         expression=_name(operand),
     )
 
@@ -197,7 +196,8 @@ def _check_comparable(left: Expression, right: Expression, schema: StructType) -
     one, other = type_of(left, schema), type_of(right, schema)
     if comparison_type(one, other) is None:
         raise PredicateError(
-            f"{_name(left)} is a {one} and {_name(right)} a {other}: they can't be compared.",
+            f"{_name(left)} and {_name(right)} can't be compared: their types are {one} and "
+            f"{other}. Cast one of them.",
             expression=f"{_name(left)}, {_name(right)}",
         )
 
@@ -210,10 +210,10 @@ def _value(expression: Expression, schema: StructType, other: DataType | None) -
             return coerce(expression, other)
         case Cast(operand, data_type, safe):
             value = _value(operand, schema, None)
-            given = type_of(value, schema)
-            if not can_cast(given, data_type):
+            source_type = type_of(value, schema)
+            if not can_cast(source_type, data_type):
                 raise PredicateError(
-                    f"{_name(operand)} is a {given}: it can't be cast to a {data_type}.",
+                    f"{_name(operand)} has type {source_type} and can't be cast to {data_type}.",
                     expression=_name(operand),
                 )
             return Cast(value, data_type, safe)
@@ -223,7 +223,7 @@ def _value(expression: Expression, schema: StructType, other: DataType | None) -
             return resolve(expression, schema)
         case _:
             raise PredicateError(
-                f"{type(expression).__name__} isn't an expression that is known.",
+                f"{type(expression).__name__} isn't a supported class of expressions.",
                 expression=repr(expression),
             )
 
@@ -231,18 +231,18 @@ def _value(expression: Expression, schema: StructType, other: DataType | None) -
 def _function(name: str, arguments: tuple[Expression, ...], schema: StructType) -> Expression:
     definition = find(name)
     if isinstance(definition, Macro):
-        least, most = definition.count
-        if not least <= len(arguments) <= most:
-            count = str(least) if least == most else f"{least} to {most}"
+        minimum, maximum = definition.count
+        if not minimum <= len(arguments) <= maximum:
+            count = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
             raise PredicateError(f"{name} takes {count} arguments.", expression=name)
         return _value(definition.expand(*arguments), schema, None)
     types = tuple(type_of(a, schema) for a in arguments)
     if definition.name in ("+", "-") and len(types) == 2 and _TIMES.intersection(types):
-        return _value(_moved(definition.name, arguments, types), schema, None)
+        return _value(_date_arithmetic(definition.name, arguments, types), schema, None)
     binding = definition.bind(Call(name=name, arguments=arguments, types=types))
     converted = tuple(
-        _as(argument, given, wanted)
-        for argument, given, wanted in zip(arguments, types, binding.arguments, strict=True)
+        _cast(argument, source, target)
+        for argument, source, target in zip(arguments, types, binding.arguments, strict=True)
     )
     if definition.name == "startswith" and isinstance(converted[1], Literal):
         prefix = converted[1].value
@@ -254,7 +254,9 @@ def _function(name: str, arguments: tuple[Expression, ...], schema: StructType) 
 _TIMES: frozenset[DataType] = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
 
 
-def _moved(sign: str, arguments: tuple[Expression, ...], types: tuple[DataType, ...]) -> Expression:
+def _date_arithmetic(
+    sign: str, arguments: tuple[Expression, ...], types: tuple[DataType, ...]
+) -> Expression:
     """A date plus or minus a number of days."""
     left, right = arguments
     if types[0] == DATE and is_integral(types[1]):
@@ -262,26 +264,26 @@ def _moved(sign: str, arguments: tuple[Expression, ...], types: tuple[DataType, 
     if sign == "+" and types[1] == DATE and is_integral(types[0]):
         return call("date_add", right, left)
     raise PredicateError(
-        f"{types[0]} {sign} {types[1]} isn't supported: days or a constant INTERVAL are added to a "
-        "date, an INTERVAL to a timestamp, and datediff gives the days between two.",
+        f"{types[0]} {sign} {types[1]} isn't supported. Add days or a constant INTERVAL to a date, "
+        "or an INTERVAL to a timestamp. Use datediff for the days between two dates.",
         expression=sign,
     )
 
 
-def _as(argument: Expression, given: DataType, wanted: DataType) -> Expression:
-    if given == wanted:
+def _cast(argument: Expression, source: DataType, target: DataType) -> Expression:
+    if source == target:
         return argument
     if isinstance(argument, Literal):
         value = argument.value
         if value is None:
-            return Literal(None, wanted)
-        if type(value) is int and isinstance(wanted, DecimalType):
-            return Literal(Decimal(value), wanted)
-        if type(value) is int and wanted == LONG:
+            return Literal(None, target)
+        if type(value) is int and isinstance(target, DecimalType):
+            return Literal(Decimal(value), target)
+        if type(value) is int and target == LONG:
             return Literal(value, LONG)
-        if type(value) is int and wanted == DOUBLE and abs(value) < 1 << 53:
+        if type(value) is int and target == DOUBLE and abs(value) < 1 << 53:
             return Literal(float(value), DOUBLE)
-    return Cast(argument, wanted)
+    return Cast(argument, target)
 
 
 def _find(path: tuple[str, ...], schema: StructType) -> tuple[tuple[str, ...], StructField]:
@@ -295,28 +297,29 @@ def _find(path: tuple[str, ...], schema: StructType) -> tuple[tuple[str, ...], S
         names = (*names, field.name)
         level = field.data_type
     if field is None:
-        raise PredicateError("A column needs a name.", expression="")
+        raise PredicateError("The column has an empty path. Use at least one name.", expression="")
     return names, field
 
 
 def _unknown_column(
     path: tuple[str, ...], name: str, parents: tuple[str, ...], level: DataType
 ) -> PredicateError:
-    text = ".".join(path)
+    column = ".".join(path)
     if not isinstance(level, StructType):
         return PredicateError(
-            f"There is no column {text!r}: {'.'.join(parents)!r} is a {level}, it has no fields.",
-            expression=text,
+            f"Column {column!r} doesn't exist: {'.'.join(parents)!r} has type {level}, which has "
+            "no fields.",
+            expression=column,
         )
-    folded = {known.lower(): known for known in level.names}
-    close = difflib.get_close_matches(name.lower(), folded, n=1)
+    by_lower_name = {field_name.lower(): field_name for field_name in level.names}
+    close = difflib.get_close_matches(name.lower(), by_lower_name, n=1)
     if close:
-        hint = f"Did you mean {'.'.join((*parents, folded[close[0]]))!r}?"
+        hint = f"Did you mean {'.'.join((*parents, by_lower_name[close[0]]))!r}?"
     else:
-        shown = ", ".join(level.names[:20]) + (", ..." if len(level) > 20 else "")
-        where = f"{'.'.join(parents)!r}" if parents else "The table"
-        hint = f"{where} has {shown or 'no columns'}."
-    return PredicateError(f"There is no column {text!r}. {hint}", expression=text)
+        names = ", ".join(level.names[:20]) + (", ..." if len(level) > 20 else "")
+        owner = f"{'.'.join(parents)!r}" if parents else "The table"
+        hint = f"{owner} has {names or 'no columns'}."
+    return PredicateError(f"Column {column!r} doesn't exist. {hint}", expression=column)
 
 
 def _name(expression: Expression) -> str:
@@ -339,21 +342,21 @@ _ExpressionT = TypeVar("_ExpressionT", bound=Expression)
 def with_paths(
     expression: _ExpressionT, rename: Callable[[tuple[str, ...]], tuple[str, ...]]
 ) -> _ExpressionT:
-    """The same expression with what `rename` gives for the path of each column."""
+    """Replace the path of each column in an expression by the result of `rename`."""
     renamed: Any = _replaced(expression, Column, lambda column: Column(rename(column.path)))
     assert isinstance(renamed, type(expression))
     return renamed
 
 
 def with_literals(expression: _ExpressionT, replace: Callable[[Literal], Literal]) -> _ExpressionT:
-    """The same expression with what `replace` gives for each constant."""
+    """Replace each literal in an expression by the result of `replace`."""
     replaced: Any = _replaced(expression, Literal, replace)
     assert isinstance(replaced, type(expression))
     return replaced
 
 
 def _replaced(value: Any, kind: type[Expression], replace: Callable[[Any], Expression]) -> Any:
-    """Whatever kinds of expressions there are: they are dataclasses of expressions and tuples."""
+    """Replace all subexpressions of a class. Expression classes are dataclasses."""
     if isinstance(value, kind):
         return replace(value)
     if isinstance(value, tuple):

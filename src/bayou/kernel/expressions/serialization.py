@@ -1,4 +1,4 @@
-"""Expressions as bytes, for other processes."""
+"""Serialization of expressions for other processes."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ _WIRE: WireFormat[list[Any]] = WireFormat("expression", 1, list[Any])
 
 
 def to_bytes(expression: Expression) -> bytes:
-    """An expression by itself; `from_bytes` is the inverse.
+    """Serialize an expression; `from_bytes` is the inverse.
 
     Raises:
-        SerializationError: an expression of a kind of the caller's own.
+        SerializationError: the expression contains a custom class.
     """
     return _WIRE.encode(to_wire(expression))
 
 
 def from_bytes(data: bytes) -> Expression:
-    """The expression out of its bytes.
+    """The inverse of `to_bytes`.
 
     Raises:
-        SerializationError: not such bytes, or of a newer version of the package.
+        SerializationError: the bytes are malformed or of a newer package version.
     """
-    found: Expression = _WIRE.decode(data, from_wire)
-    return found
+    expression: Expression = _WIRE.decode(data, from_wire)
+    return expression
 
 
 def to_wire(expression: Expression) -> list[Any]:
-    """A tree of lists of plain values, to be part of other bytes; `from_wire` is the inverse."""
+    """The expression as nested lists of plain values; `from_wire` is the inverse."""
     match expression:
         case Column(path):
             return ["column", *path]
         case Literal(value, data_type):
-            kind, text = _value_to_wire(value)
+            kind, plain_value = _value_to_wire(value)
             return [
                 "literal",
                 kind,
-                text,
+                plain_value,
                 None if data_type is None else data_type_to_json(data_type),
             ]
         case Comparison(op, left, right):
@@ -89,17 +89,17 @@ def to_wire(expression: Expression) -> list[Any]:
 
 
 def from_wire(tree: Sequence[Any]) -> Any:
-    """The expression of a tree made by `to_wire`.
+    """The inverse of `to_wire`.
 
     Raises:
-        SerializationError: not such a tree.
+        SerializationError: the tree is malformed or of a newer package version.
     """
     match tree:
         case ["column", *path]:
             return Column(tuple(path))
-        case ["literal", kind, text, data_type]:
+        case ["literal", kind, plain_value, data_type]:
             return Literal(
-                _value_from_wire(kind, text),
+                _value_from_wire(kind, plain_value),
                 None if data_type is None else data_type_from_json(data_type),
             )
         case ["compare", op, left, right]:
@@ -123,7 +123,9 @@ def from_wire(tree: Sequence[Any]) -> Any:
         case ["call", str(name), *arguments]:
             return Function(name, tuple(from_wire(a) for a in arguments))
         case _:
-            raise SerializationError(f"{tree!r} isn't a predicate that this version knows.")
+            raise SerializationError(
+                f"{tree!r} isn't an expression that this version of Bayou supports."
+            )
 
 
 def _predicates(trees: Sequence[Any]) -> tuple[Predicate, ...]:
@@ -133,7 +135,7 @@ def _predicates(trees: Sequence[Any]) -> tuple[Predicate, ...]:
 def _value_to_wire(value: Any) -> tuple[str, Any]:
     match value:
         case None | bool() | int() | float() | str() | bytes():
-            # Not every integer fits a msgpack integer.
+            # Integers may exceed the range of msgpack integers.
             return ("int", str(value)) if type(value) is int else ("plain", value)
         case Decimal():
             return "decimal", str(value)
@@ -158,4 +160,6 @@ def _value_from_wire(kind: str, value: Any) -> Any:
         case "date":
             return dt.date.fromisoformat(value)
         case _:
-            raise SerializationError(f"{kind!r} isn't a kind of literal that this version knows.")
+            raise SerializationError(
+                f"{kind!r} isn't a kind of literal that this version of Bayou supports."
+            )

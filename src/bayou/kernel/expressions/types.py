@@ -1,4 +1,4 @@
-"""Types of expressions: what Spark's ANSI mode makes of two that meet."""
+"""Types of expressions: common types and comparison types as in Spark's ANSI mode."""
 
 from __future__ import annotations
 
@@ -42,38 +42,41 @@ _DIGITS: dict[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
 
 
 def kind_of(data_type: DataType) -> str | None:
-    """`integer`, `decimal`, `float`, `string`, `binary`, `boolean`, a time or `void`; else None."""
+    """The kind of an atomic type, such as `integer` for all integer types; None for other types.
+
+    The kinds are the values of `_KINDS` and `decimal`.
+    """
     if isinstance(data_type, DecimalType):
         return "decimal"
     return _KINDS.get(data_type.name) if isinstance(data_type, PrimitiveType) else None
 
 
 def is_integral(data_type: DataType) -> bool:
-    """Byte, short, integer or long."""
+    """Whether the type is byte, short, integer or long."""
     return data_type in INTEGRAL
 
 
 def is_numeric(data_type: DataType) -> bool:
-    """An integer, decimal or float of any size."""
+    """Whether the type is an integer, decimal or floating-point type."""
     return kind_of(data_type) in ("integer", "decimal", "float")
 
 
 def decimal_for(data_type: DataType) -> DecimalType:
-    """The decimal that holds every value of an integer type; a decimal as it is."""
+    """The decimal type for all values of an integer type; a decimal type is returned unchanged."""
     if isinstance(data_type, DecimalType):
         return data_type
     return DecimalType(_DIGITS[data_type], 0)
 
 
 def bounded_decimal(precision: int, scale: int) -> DecimalType:
-    """A decimal of so many digits, cut to 38: decimals go first, down to six of them (Spark)."""
+    """A decimal type with at most 38 digits. As in Spark, the scale is reduced first, down to 6."""
     if precision <= 38:
         return DecimalType(precision, scale)
     return DecimalType(38, max(38 - (precision - scale), min(scale, 6)))
 
 
 def wider_decimal(left: DecimalType, right: DecimalType) -> DecimalType:
-    """The decimal that holds values of both, where 38 digits are enough; else fewer decimals."""
+    """The decimal type for values of both types; the scale is reduced if it exceeds 38 digits."""
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
     if whole + scale <= 38:
@@ -82,7 +85,7 @@ def wider_decimal(left: DecimalType, right: DecimalType) -> DecimalType:
 
 
 def common_type(types: Iterable[DataType]) -> DataType | None:
-    """The type that values of all of these take side by side (CASE, coalesce); None for none."""
+    """The common type of several types, as for CASE and coalesce; None if there is none."""
     result: DataType | None = VOID
     for data_type in types:
         if result is None:
@@ -92,7 +95,7 @@ def common_type(types: Iterable[DataType]) -> DataType | None:
 
 
 def comparison_type(left: DataType, right: DataType) -> pa.DataType | None:
-    """The Arrow type in which two types are compared; None where they can't be."""
+    """The Arrow type in which values of two types are compared; None if they can't be compared."""
     if left == right and not isinstance(left, StructType):
         return to_arrow_type(left) if _is_atomic(left) else None
     if VOID in (left, right):
@@ -127,7 +130,7 @@ def _common(left: DataType, right: DataType) -> DataType | None:
     if kinds <= {"date", "timestamp", "timestamp_ntz"}:
         return TIMESTAMP if "timestamp" in kinds else TIMESTAMP_NTZ
     if STRING in (left, right):
-        return _beside_text(right if left == STRING else left)
+        return _common_with_string(right if left == STRING else left)
     return None
 
 
@@ -140,8 +143,8 @@ def _common_number(left: DataType, right: DataType) -> DataType:
     return FLOAT if kinds == {"float"} and DOUBLE not in (left, right) else DOUBLE
 
 
-def _beside_text(other: DataType) -> DataType | None:
-    """What a string becomes that meets another type."""
+def _common_with_string(other: DataType) -> DataType | None:
+    """The common type of string and another type."""
     match kind_of(other):
         case "integer":
             return LONG
@@ -164,7 +167,7 @@ def _is_atomic(data_type: DataType) -> bool:
 
 
 def _digits_of(data_type: DataType) -> tuple[int, int]:
-    """Whole digits and decimals."""
+    """The number of integer digits and of fractional digits."""
     if isinstance(data_type, DecimalType):
         return data_type.precision - data_type.scale, data_type.scale
     return 19, 0

@@ -1,6 +1,6 @@
-"""Maintenance of the log: cleanup, log compaction, manifests.
+"""Maintenance after commits: log cleanup, log compaction, symlink manifests.
 
-A commit starts them, see `bayou.kernel.transaction.post_commit_hooks`.
+Post-commit hooks start them, see `bayou.kernel.transaction.post_commit_hooks`.
 """
 
 __all__: list[str] = []

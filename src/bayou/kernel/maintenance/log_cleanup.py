@@ -1,10 +1,9 @@
-"""Log cleanup: deleting what is older than the log's retention (PROTOCOL.md, Metadata Cleanup).
+"""Log cleanup: deletes log files older than the log retention (PROTOCOL.md, Metadata Cleanup).
 
-The *cutoff commit* is the newest one that isn't newer than midnight UTC of the day at which the
-retention began; the *cutoff checkpoint* the newest complete checkpoint at or below that. It and its
-commit stay, and everything behind it; what is older goes, in ascending order, so that whoever is
-stopped midway leaves the end of a log, which is a log. Without such a checkpoint nothing goes but
-temporary files (`.*.tmp`) of writers that were killed.
+The *cutoff commit* is the newest commit up to midnight UTC of the day on which the retention
+period starts. The *cutoff checkpoint* is the newest complete checkpoint up to that version. Older
+files are deleted in ascending order, so that an interrupted cleanup leaves a valid log. Without a
+cutoff checkpoint, only temporary files (`.*.tmp`) of killed writers are deleted.
 """
 
 from __future__ import annotations
@@ -57,11 +56,11 @@ _DAY = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCleanup:
-    """What a cleanup deleted.
+    """The result of a log cleanup.
 
     Attributes:
-        earliest_version: the earliest that can be rebuilt now; None where nothing was deleted.
-        deleted: paths of files, sidecars included, in the order in which they went.
+        earliest_version: the earliest version that can be read now; None if no version was deleted.
+        deleted: paths of deleted files, including sidecars, in the order of deletion.
     """
 
     earliest_version: int | None = None
@@ -77,26 +76,26 @@ def clean_up_log(
     granularity_ms: int = _DAY,
     catalog: Catalog | None = None,
 ) -> LogCleanup:
-    """Delete what is older than `delta.logRetentionDuration`.
+    """Delete log files older than `delta.logRetentionDuration`.
 
-    Repeatable, safe beside readers of what stays, writers and other cleanups. Whether the table
-    wants it (`delta.enableExpiredLogCleanup`) is for the caller to ask.
+    Idempotent, and safe to run concurrently with readers of retained versions, writers and other
+    cleanups. The caller checks whether the table enables it (`delta.enableExpiredLogCleanup`).
 
     Args:
-        retention_ms: the table's retention where it is known; None: the table is asked.
-        now: ms since the epoch; the clock's where it is None.
-        granularity_ms: what the cutoff is rounded down to; a day, by PROTOCOL.md.
-        catalog: the one that manages the table, if any; it must permit this.
+        retention_ms: the table's log retention; None to read it from the table.
+        now: ms since the epoch; None for the current time.
+        granularity_ms: the unit to which the cutoff is rounded down; a day in PROTOCOL.md.
+        catalog: the catalog that manages the table, if any; it must permit log cleanup.
 
     Returns:
-        What was deleted; no file of a version where no checkpoint covers what is too old, or where
+        The deleted files. No version is deleted without a cutoff checkpoint, or if
         `checkpointProtection` forbids it.
 
     Raises:
-        StorageError: the store failed.
+        StorageError: the log can't be listed, or files can't be deleted.
         TableNotFoundError, CorruptTableError: the table can't be read.
-        UnsupportedFeatureError: neither can it, or its catalog keeps this to itself.
-        TablePropertyError: a retention that can't be read.
+        UnsupportedFeatureError: the table can't be read, or its catalog doesn't permit cleanup.
+        TablePropertyError: the log retention is invalid.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     state: TableState | None = None
@@ -108,28 +107,27 @@ def clean_up_log(
     engine.files.delete_files(unfinished)
     first = _first_commit(engine, table)
     if first is None or first.modification_time > cutoff:
-        return LogCleanup(deleted=unfinished)  # as almost always: nothing is too old yet
+        return LogCleanup(deleted=unfinished)  # the usual case: no commit is expired
     if state is None:
         state = load_table_state(engine, table, catalog=catalog)
     _check_permission(state)
     newest = last_version_at_or_before(engine, state, cutoff)
-    found = None if newest is None else _cutoff_checkpoint(engine, state, newest)
-    if found is None or not _is_allowed(engine, state, found.version):
+    checkpoint = None if newest is None else _cutoff_checkpoint(engine, state, newest)
+    if checkpoint is None or not _is_allowed(engine, state, checkpoint.version):
         return LogCleanup(deleted=unfinished)
-    expired = _expired(engine, table, found.version)
+    expired = _expired(engine, table, checkpoint.version)
     if not expired:
         return LogCleanup(deleted=unfinished)
     write_compatibility_checkpoint(engine, state)
-    # The first one by itself: stores that delete many at once do so in any order.
+    # The first file is deleted alone, because bulk deletes have no defined order.
     engine.files.delete_files(expired[:1])
     engine.files.delete_files(expired[1:])
-    staged = list(_expired_staged_commits(engine, table, found.version))
+    staged = list(_expired_staged_commits(engine, table, checkpoint.version))
     engine.files.delete_files(staged)
-    spared = min(cutoff, _midnight(now - _DAY))
-    sidecars = _unreferenced_sidecars(engine, table, spared)
+    sidecars = _unreferenced_sidecars(engine, table, min(cutoff, _midnight(now - _DAY)))
     engine.files.delete_files(sidecars)
     return LogCleanup(
-        earliest_version=found.version, deleted=(*unfinished, *expired, *staged, *sidecars)
+        earliest_version=checkpoint.version, deleted=(*unfinished, *expired, *staged, *sidecars)
     )
 
 
@@ -137,8 +135,8 @@ def _check_permission(state: TableState) -> None:
     managed = is_catalog_managed(state.protocol.reader_features or ())
     if managed and not permits_maintenance(state.catalog, state.path, "LOG CLEANUP"):
         raise UnsupportedFeatureError(
-            f"The log of {state.path} is kept in shape by the catalog that manages the table "
-            f"({features.CATALOG_MANAGED}), which doesn't permit its cleanup to others.",
+            f"{state.path}: the catalog that manages the table ({features.CATALOG_MANAGED}) "
+            "doesn't permit log cleanup. Run the cleanup through the catalog.",
             table=state.path,
             features=[features.CATALOG_MANAGED],
         )
@@ -162,20 +160,20 @@ def _log_files(engine: Engine, table: str) -> Iterator[FileStatus]:
         yield from statuses
 
 
-def _unfinished(engine: Engine, table: str, spared: int) -> tuple[str, ...]:
-    """What writers that were killed left, older than a time; names with a dot come first."""
-    found: list[str] = []
+def _unfinished(engine: Engine, table: str, modified_before: int) -> tuple[str, ...]:
+    """Temporary files of killed writers, older than a timestamp. Names with a dot sort first."""
+    paths: list[str] = []
     try:
         with engine.files.list_from(f"{log_path(table)}/.") as statuses:
             for status in statuses:
                 name = _name(status)
                 if not name.startswith("."):
                     break
-                if name.endswith(".tmp") and status.modification_time < spared:
-                    found.append(status.path)
+                if name.endswith(".tmp") and status.modification_time < modified_before:
+                    paths.append(status.path)
     except FileMissingError:
         pass
-    return tuple(found)
+    return tuple(paths)
 
 
 def _first_commit(engine: Engine, table: str) -> FileStatus | None:
@@ -193,18 +191,18 @@ def _first_commit(engine: Engine, table: str) -> FileStatus | None:
 
 
 def _cutoff_checkpoint(engine: Engine, state: TableState, newest: int) -> Checkpoint | None:
-    """The newest checkpoint at or below a version that is whole: its files are looked for."""
-    known = complete_checkpoints(_log_files(engine, state.path), every=True)
-    for checkpoint in sorted(known, key=lambda c: c.version, reverse=True):
-        if checkpoint.version <= newest and _is_whole(engine, state.path, checkpoint):
+    """The newest checkpoint up to a version whose files all exist and are readable."""
+    checkpoints = complete_checkpoints(_log_files(engine, state.path), every=True)
+    for checkpoint in sorted(checkpoints, key=lambda c: c.version, reverse=True):
+        if checkpoint.version <= newest and _is_readable(engine, state.path, checkpoint):
             return checkpoint
     return None
 
 
-def _is_whole(engine: Engine, table: str, checkpoint: Checkpoint) -> bool:
-    """Whether all files are there and have their footers.
+def _is_readable(engine: Engine, table: str, checkpoint: Checkpoint) -> bool:
+    """Whether all files of a checkpoint exist and have valid footers.
 
-    What goes can't be brought back, and a file that was cut off would be the only one to tell it.
+    This is checked because the deleted commits can't be recovered if the checkpoint is truncated.
     """
     try:
         contents = locate_checkpoint_files(engine, table, checkpoint)
@@ -215,13 +213,13 @@ def _is_whole(engine: Engine, table: str, checkpoint: Checkpoint) -> bool:
             except StorageError as error:
                 raise unreadable_checkpoint(table, file.path, error) from error
     except (CorruptTableError, FileMissingError) as error:
-        _LOG.warning("Log cleanup of %s doesn't rely on a checkpoint: %s", table, error)
+        _LOG.warning("%s: log cleanup ignores an unreadable checkpoint: %s", table, error)
         return False
     return True
 
 
 def _expired(engine: Engine, table: str, cutoff: int) -> list[str]:
-    """Files of the log below the cutoff checkpoint, ascending by version."""
+    """Log files of versions before the cutoff checkpoint, in ascending order."""
     paths = []
     for status in _log_files(engine, table):
         match parse_log_file(_name(status)):
@@ -256,39 +254,43 @@ def _expired_staged_commits(engine: Engine, table: str, cutoff: int) -> Iterator
         return
 
 
-def _unreferenced_sidecars(engine: Engine, table: str, spared: int) -> list[str]:
-    """Sidecars older than a time that no checkpoint names; none where a checkpoint can't be read.
+def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> list[str]:
+    """Sidecars without a checkpoint; none if a checkpoint can't be read.
 
-    A checkpoint that is being written has sidecars that nothing names yet; they are young.
+    Newer sidecars are excluded, because their checkpoint may still be in progress.
     """
     folder = f"{log_path(table)}/{SIDECAR_DIRECTORY}"
     try:
         with engine.files.list_from(f"{folder}/") as statuses:
-            old = [s.path for s in statuses if s.modification_time < spared]
+            old = [s.path for s in statuses if s.modification_time < modified_before]
     except FileMissingError:
         return []
     if not old:
         return []
-    named: set[str] = set()
+    referenced: set[str] = set()
     for checkpoint in complete_checkpoints(_log_files(engine, table), every=True):
         try:
             contents = locate_checkpoint_files(engine, table, checkpoint)
         except CorruptTableError:
             return []
-        named.update(file.path for file in contents.files)
-    return [path for path in old if path not in named]
+        referenced.update(file.path for file in contents.files)
+    return [path for path in old if path not in referenced]
 
 
 def _is_allowed(engine: Engine, state: TableState, cutoff: int) -> bool:
-    """What `checkpointProtection` says: all that it protects in one go, or what we know to read."""
+    """Whether `checkpointProtection` allows the cleanup.
+
+    It allows a cleanup of all protected versions at once, or of versions whose protocols are all
+    supported.
+    """
     if features.CHECKPOINT_PROTECTION not in features.writer_features(state.protocol):
         return True
     before = properties.CHECKPOINT_PROTECTION_BEFORE.read(state.properties)
-    return cutoff >= before or _knows_protocols(engine, state, cutoff)
+    return cutoff >= before or _supports_protocols(engine, state, cutoff)
 
 
-def _knows_protocols(engine: Engine, state: TableState, cutoff: int) -> bool:
-    """Whether every version that would go, and the first to stay, has a protocol known here."""
+def _supports_protocols(engine: Engine, state: TableState, cutoff: int) -> bool:
+    """Whether the protocols of all deleted versions and of the first retained one are supported."""
     versions: list[tuple[int, FileStatus]] = []
     for status in _log_files(engine, state.path):
         match parse_log_file(_name(status)):
@@ -301,17 +303,17 @@ def _knows_protocols(engine: Engine, state: TableState, cutoff: int) -> bool:
         for commit in read_commits(engine, state.path, versions):
             protocols += [a for a in commit.actions if isinstance(a, Protocol)]
         if not versions or versions[0][0] > 0:
-            known = complete_checkpoints(_log_files(engine, state.path))
-            earliest = min(c.version for c in known)
+            checkpoints = complete_checkpoints(_log_files(engine, state.path))
+            earliest = min(c.version for c in checkpoints)
             protocols.append(
                 load_table_state(engine, state.path, earliest, catalog=state.catalog).protocol
             )
     except BayouError:
         return False
-    return all(_is_known(protocol) for protocol in protocols)
+    return all(_is_supported(protocol) for protocol in protocols)
 
 
-def _is_known(protocol: Protocol) -> bool:
+def _is_supported(protocol: Protocol) -> bool:
     return (
         protocol.min_reader_version <= features.TABLE_FEATURES_READER_VERSION
         and protocol.min_writer_version <= features.TABLE_FEATURES_WRITER_VERSION

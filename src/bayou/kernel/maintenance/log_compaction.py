@@ -1,4 +1,4 @@
-"""Log compaction: several commits in one file (PROTOCOL.md, Log Compaction Files)."""
+"""Log compaction: combines several commits in one file (PROTOCOL.md, Log Compaction Files)."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ __all__ = ["compact_log", "is_compaction_due"]
 
 
 def is_compaction_due(version: int, interval: int) -> bool:
-    """Whether a version is the last one of an interval, counted from version 0."""
+    """Whether a version is the last of an interval; intervals start at version 0."""
     return version > 0 and (version + 1) % interval == 0
 
 
 def compact_log(engine: Engine, table: str, first: int, last: int) -> bool:
-    """Write the commits `first..last`, reconciled, to one file, unless it is there.
+    """Write the reconciled actions of the commits `first..last` to one file unless it exists.
 
-    Tombstones stay, of files and of domains: what they end may stand in an older checkpoint.
-    Provenance and change data don't, so the commits themselves are still needed for those.
+    Tombstones of files and domains are retained, because an older checkpoint may contain what they
+    remove. commitInfo and change data actions aren't; they are read from the commits.
 
     Returns:
         Whether this call wrote the file.
 
     Raises:
-        ArgumentError: the range isn't one of at least two versions.
-        CorruptTableError: a commit of the range is gone or can't be read.
-        StorageError: the store failed.
+        ArgumentError: the range has fewer than two versions, or a commit is missing.
+        CorruptTableError: a commit of the range can't be read.
+        StorageError: the log can't be listed, or the file can't be written.
     """
     if not 0 <= first < last:
         raise ArgumentError(
-            f"The log of {table} can't be compacted from version {first} to {last}: a range has at "
-            "least two versions, the first one from 0 on.",
+            f"{table}: the log can't be compacted from version {first} to {last}. A range needs at "
+            "least two versions, and its first version can't be negative.",
             argument="first",
         )
     path = f"{log_path(table)}/{compacted_file_name(first, last)}"
@@ -63,14 +63,14 @@ def _files(engine: Engine, table: str, first: int, last: int) -> Iterator[tuple[
         expected += 1
     if expected <= last:
         raise ArgumentError(
-            f"The log of {table} can't be compacted from version {first} to {last}: it has no "
-            f"commit {expected}.",
+            f"{table}: the log can't be compacted from version {first} to {last}: commit "
+            f"{expected} doesn't exist.",
             argument="last",
         )
 
 
 def _reconciled(commits: Iterable[CommitActions]) -> list[Action]:
-    """The actions that hold behind the last of the commits (PROTOCOL.md, Action Reconciliation)."""
+    """The actions in effect after the last commit (PROTOCOL.md, Action Reconciliation)."""
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     transactions: dict[str, Transaction] = {}
@@ -88,7 +88,7 @@ def _reconciled(commits: Iterable[CommitActions]) -> list[Action]:
                 case DomainMetadata():
                     domains[action.domain] = action
                 case AddFile() | RemoveFile():
-                    files.pop(action.key, None)  # the later one also stands later
+                    files.pop(action.key, None)  # retains the order of the latest actions
                     files[action.key] = action
                 case _:
                     pass

@@ -1,7 +1,7 @@
-"""Manifests of a table's files for Presto, Athena and others that read symlinks (Hive's format).
+"""Symlink manifests (Hive's format) of a table's files for Presto, Athena and other readers.
 
-Below `_symlink_format_manifest` each partition has a file `manifest`: the addresses of its data
-files, one a line. Source: `GenerateSymlinkManifest` of delta-spark 4.4.
+Each partition has a file `manifest` below `_symlink_format_manifest`, with the address of one data
+file on each line. This follows `GenerateSymlinkManifest` of delta-spark 4.4.
 """
 
 from __future__ import annotations
@@ -37,17 +37,21 @@ pc: Any = pyarrow.compute
 _FOLDER = "_symlink_format_manifest"
 _CONDITIONS = {
     features.COLUMN_MAPPING: "DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING",
-    features.DELETION_VECTORS: "DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS: rid the files of "
-    "them with REORG TABLE ... APPLY (PURGE)",
+    features.DELETION_VECTORS: "DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS",
+}
+_ACTIONS = {
+    features.COLUMN_MAPPING: "Copy the rows to a table without column mapping.",
+    features.DELETION_VECTORS: "Remove them with REORG TABLE ... APPLY (PURGE).",
 }
 
 
 def update_symlink_manifests(
     engine: Engine, table: str, version: int, catalog: Catalog | None = None
 ) -> None:
-    """Bring the manifests of the partitions that a commit touched up to the latest version.
+    """Update the manifests of the partitions that a commit changed to the latest version.
 
-    All of them, where the commit changed the table's metadata, or doesn't say which it touched.
+    All manifests are updated if the commit changed the table's metadata, or doesn't contain the
+    partition values.
 
     Raises:
         UnsupportedFeatureError: as `write_symlink_manifests`.
@@ -57,41 +61,41 @@ def update_symlink_manifests(
     commits = [
         (v, file) for v, file in commit_files(engine, table, catalog=catalog) if v == version
     ]
-    touched: dict[str, PartitionKey] | None = {}
+    partitions: dict[str, PartitionKey] | None = {}
     for commit in read_commits(engine, state.path, commits):
-        touched = _touched(state, commit.actions)
+        partitions = _changed_partitions(state, commit.actions)
     if not commits or not state.partition_columns or not _has_manifests(engine, state.path):
-        touched = None
-    write_symlink_manifests(engine, state, touched)
+        partitions = None
+    write_symlink_manifests(engine, state, partitions)
 
 
 def write_symlink_manifests(
     engine: Engine, state: TableState, partitions: Mapping[str, PartitionKey] | None = None
 ) -> int:
-    """Write the manifests of a version, and delete those of partitions that are gone.
+    """Write the manifests of a version, and delete the manifests of partitions without files.
 
     Args:
-        partitions: values by the names of their data files' folders; only these are looked at.
-            None: all.
+        partitions: partition values by partition folder. Only these partitions are updated; None
+            for all.
 
     Returns:
-        How many manifests there are.
+        The number of manifests that were written.
 
     Raises:
-        UnsupportedFeatureError: files whose rows others would read wrongly: with deletion vectors,
-            or with mapped columns.
+        UnsupportedFeatureError: the table has deletion vectors or column mapping, which readers of
+            manifests don't apply.
     """
     if state.column_mapping != "none":
-        raise _unreadable(state, features.COLUMN_MAPPING, "mapped columns")
+        raise _unsupported(state, features.COLUMN_MAPPING, "column mapping")
     root = f"{state.path}/{_FOLDER}"
     lines = _lines(engine, state, partitions)
     if partitions is None and not lines and not state.partition_columns:
         lines = {"": []}
     written = set()
     for folder, paths in lines.items():
-        place = f"{root}/{folder}" if folder else root
-        engine.files.mkdirs(place)
-        path = f"{place}/manifest"
+        directory = f"{root}/{folder}" if folder else root
+        engine.files.mkdirs(directory)
+        path = f"{directory}/manifest"
         engine.files.put(path, "".join(f"{line}\n" for line in paths).encode())
         written.add(path)
     if partitions is None:
@@ -103,9 +107,11 @@ def write_symlink_manifests(
     return len(written)
 
 
-def _touched(state: TableState, actions: Collection[Action]) -> dict[str, PartitionKey] | None:
-    """Partitions that have files in a commit, by their folders; None for any."""
-    found: dict[str, PartitionKey] = {}
+def _changed_partitions(
+    state: TableState, actions: Collection[Action]
+) -> dict[str, PartitionKey] | None:
+    """The partitions that have files in a commit, by folder; None if they can't be determined."""
+    partitions: dict[str, PartitionKey] = {}
     names = state.partition_columns
     columns = _partition_fields(state)
     for action in actions:
@@ -116,12 +122,12 @@ def _touched(state: TableState, actions: Collection[Action]) -> dict[str, Partit
             if values is None or any(name not in values for name in names):
                 return None
             folder = partition_directory(names, {name: values[name] for name in names})
-            if folder not in found:
+            if folder not in partitions:
                 try:
-                    found[folder] = partition_key(values, columns)
-                except ValueError:  # the scan of all says which file it is
+                    partitions[folder] = partition_key(values, columns)
+                except ValueError:  # the scan of all files raises an error that names the file
                     return None
-    return found
+    return partitions
 
 
 def _partition_fields(state: TableState) -> list[StructField]:
@@ -131,26 +137,26 @@ def _partition_fields(state: TableState) -> list[StructField]:
 def _lines(
     engine: Engine, state: TableState, partitions: Mapping[str, PartitionKey] | None
 ) -> dict[str, list[str]]:
-    """Addresses of data files by the folder of their partition; of some partitions, or all."""
-    found: dict[str, list[str]] = {}
+    """Addresses of data files by partition folder, for some partitions or all (None)."""
+    lines: dict[str, list[str]] = {}
     scan = ScanBuilder(state)
     if partitions is not None:
         if not partitions:
-            return found
+            return lines
         scan = scan.with_filter(of_partitions(_partition_fields(state), set(partitions.values())))
     with scan.build().scan_files(engine) as batches:
         for batch in batches:
             add: Any = batch.selected().column("add")
             if pc.any(pc.is_valid(pc.struct_field(add, "deletionVector"))).as_py():
-                raise _unreadable(state, features.DELETION_VECTORS, "deletion vectors")
+                raise _unsupported(state, features.DELETION_VECTORS, "deletion vectors")
             for folder, paths in _by_folder(state, add):
                 if partitions is None or folder in partitions:
-                    found.setdefault(folder, []).extend(paths)
-    return found
+                    lines.setdefault(folder, []).extend(paths)
+    return lines
 
 
 def _by_folder(state: TableState, add: Any) -> Iterator[tuple[str, list[str]]]:
-    """A batch's addresses, the partition values looked at once for each partition."""
+    """A batch's addresses, grouped by partition folder."""
     uris: Any = pc.struct_field(add, "path")
     names = state.partition_columns
     if not names:
@@ -173,7 +179,7 @@ def _address(table: str, uri: str) -> str:
 
 
 def _has_manifests(engine: Engine, table: str) -> bool:
-    """Whether there are any, so that those of the touched partitions are all that is missing."""
+    """Whether the table has manifests; if not, all of them have to be written."""
     with engine.files.list_tree(f"{table}/{_FOLDER}", lambda _: False) as files:
         return next(iter(files), None) is not None
 
@@ -183,10 +189,10 @@ def _existing(engine: Engine, root: str) -> list[str]:
         return [file.path for file in files if file.path.endswith("/manifest")]
 
 
-def _unreadable(state: TableState, feature: str, what: str) -> UnsupportedFeatureError:
+def _unsupported(state: TableState, feature: str, name: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"{state.path} has {what}, which readers of symlink manifests know nothing of "
-        f"({_CONDITIONS[feature]}).",
+        f"{state.path}: the table has {name}, which readers of symlink manifests don't support "
+        f"({_CONDITIONS[feature]}). {_ACTIONS[feature]}",
         table=state.path,
         features=[feature],
     )

@@ -1,4 +1,4 @@
-"""Table features (PROTOCOL.md, Table Features): what each asks of readers and writers.
+"""Table features (PROTOCOL.md, Table Features): the requirements of each on readers and writers.
 
-`reader_support` and `writer_support` decide whether a table can be read or written.
+Start at `reader_support` and `writer_support`, which check whether a table can be read or written.
 """

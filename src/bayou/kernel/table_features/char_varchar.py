@@ -1,4 +1,4 @@
-"""How long texts may be: char and varchar, in columns and inside of them."""
+"""Length limits of char and varchar, for columns and for nested fields."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ pc: Any = pyarrow.compute
 
 
 class LengthLimits:
-    """A table's limits, ready for its batches.
+    """Checks the char and varchar limits of a table's columns.
 
     Raises:
-        UnsupportedFeatureError: metadata that can't be read.
+        UnsupportedFeatureError: a column's length limit can't be parsed.
     """
 
     def __init__(self, table: str, schema: StructType) -> None:
@@ -28,32 +28,33 @@ class LengthLimits:
         self._limits: list[tuple[str, LengthLimit]] = []
         for path, limits in _limits(table, schema, ()):
             for limit in limits:
-                whole = LengthLimit(path=(*path[1:], *limit.path), kind=limit.kind, most=limit.most)
-                self._limits.append((path[0], whole))
+                path_in_column = (*path[1:], *limit.path)
+                column_limit = LengthLimit(path=path_in_column, kind=limit.kind, most=limit.most)
+                self._limits.append((path[0], column_limit))
 
     def check(self, rows: pa.RecordBatch) -> None:
         """Check rows of the table's columns.
 
         Raises:
-            ConstraintViolationError: a text is too long; shows it.
+            ConstraintViolationError: a string is too long. The message quotes it.
         """
         for column, limit in self._limits:
-            texts = _texts(rows.column(column), limit.path)
-            if texts is None or not _holds_text(texts.type):
+            strings = _strings(rows.column(column), limit.path)
+            if strings is None or not _is_string_type(strings.type):
                 continue
             if limit.kind == "char":
-                texts = pc.utf8_rtrim(texts, " ")
-            too_long = pc.fill_null(pc.greater(pc.utf8_length(texts), limit.most), False)
+                strings = pc.utf8_rtrim(strings, " ")
+            too_long = pc.fill_null(pc.greater(pc.utf8_length(strings), limit.most), False)
             index: int = too_long.index(True).as_py()
             if index >= 0:
                 name = ".".join((column, *limit.path))
-                text = repr(texts[index].as_py())
+                value = repr(strings[index].as_py())
                 raise ConstraintViolationError(
-                    f"Rows break {name} {limit} of {self._table}: column {name!r} holds at most "
+                    f"{self._table}: rows violate {name} {limit}: column {name!r} holds at most "
                     f"{limit.most} characters, and "
-                    f"{text if len(text) <= 60 else f'{text[:60]}...'} has more "
-                    "(DELTA_EXCEED_CHAR_VARCHAR_LIMIT). Nothing was "
-                    "written; correct the rows, or leave them out.",
+                    f"{value if len(value) <= 60 else f'{value[:60]}...'} is longer "
+                    "(DELTA_EXCEED_CHAR_VARCHAR_LIMIT). No rows were written. Correct or remove "
+                    "the rows.",
                     table=self._table,
                     constraint=f"{name} {limit}",
                 )
@@ -62,8 +63,8 @@ class LengthLimits:
 def _limits(
     table: str, schema: StructType, prefix: tuple[str, ...]
 ) -> list[tuple[tuple[str, ...], tuple[LengthLimit, ...]]]:
-    """Limits by the path of the field that carries them: columns, and fields added to structs."""
-    found: list[tuple[tuple[str, ...], tuple[LengthLimit, ...]]] = []
+    """Limits with the path of the field whose metadata holds them: a column or a struct field."""
+    all_limits: list[tuple[tuple[str, ...], tuple[LengthLimit, ...]]] = []
     for field in schema:
         path = (*prefix, field.name)
         try:
@@ -71,16 +72,16 @@ def _limits(
         except SchemaJsonError as error:
             name = ".".join(path)
             raise UnsupportedFeatureError(
-                f"{table} can't be written: the length limit of column {name!r} can't be read: "
+                f"{table} can't be written: the length limit of column {name!r} can't be parsed: "
                 f"{error}.",
                 table=table,
                 features=[f"char/varchar in {name}"],
             ) from error
         if limits:
-            found.append((path, limits))
+            all_limits.append((path, limits))
         for inner, struct in _structs(field.data_type, path):
-            found += _limits(table, struct, inner)
-    return found
+            all_limits += _limits(table, struct, inner)
+    return all_limits
 
 
 def _structs(data_type: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], StructType]]:
@@ -88,39 +89,42 @@ def _structs(data_type: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...
         return [(path, data_type)]
     steps = {"element": "element_type", "key": "key_type", "value": "value_type"}
     return [
-        found
+        struct
         for step, attribute in steps.items()
         if hasattr(data_type, attribute)
-        for found in _structs(getattr(data_type, attribute), (*path, step))
+        for struct in _structs(getattr(data_type, attribute), (*path, step))
     ]
 
 
-def _texts(array: Any, path: tuple[str, ...]) -> Any:
-    """The texts at a path, whatever row they are of; None where the rows lack it."""
+def _strings(array: Any, path: tuple[str, ...]) -> Any:
+    """All strings at a path, in no relation to rows; None if the rows lack the path."""
     for step in path:
         if pa.types.is_struct(array.type):
             index = array.type.get_field_index(step)
             if index < 0:
                 return None
-            # `flatten` gives nulls where the struct itself is null.
+            # `flatten` returns nulls for null structs.
             array = array.flatten()[index]
         elif pa.types.is_map(array.type):
             valid = array.filter(array.is_valid())
-            array = _within(valid, valid.keys if step == "key" else valid.items)
+            array = _sliced_children(valid, valid.keys if step == "key" else valid.items)
         else:
             array = array.flatten()
     return array
 
 
-def _within(array: Any, children: Any) -> Any:
-    """Of a map array's children those of its own rows: a slice shares its parent's."""
+def _sliced_children(array: Any, children: Any) -> Any:
+    """The keys or values of a map array's own rows: a sliced array has its parent's children."""
     if len(array) == 0:
         return children.slice(0, 0)
     offsets = array.offsets
     return children.slice(offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py())
 
 
-def _holds_text(kind: pa.DataType) -> bool:
-    """Whether a limit can hold at all: another writer may have set one for another type."""
-    types = pa.types
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+def _is_string_type(data_type: pa.DataType) -> bool:
+    """Whether a limit applies: other writers may have set one for a type that isn't a string."""
+    return (
+        pa.types.is_string(data_type)
+        or pa.types.is_large_string(data_type)
+        or pa.types.is_string_view(data_type)
+    )

@@ -1,4 +1,4 @@
-"""Clustering columns as a transaction sets them (PROTOCOL.md, Clustered Table)."""
+"""Checks and stored form of clustering columns (PROTOCOL.md, Clustered Table)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bayou.protocol.schema import (
 
 __all__ = ["checked_clustering_columns", "clustering_configuration"]
 
-_MOST_COLUMNS = 4
+_MAX_COLUMNS = 4
 
 
 def checked_clustering_columns(
@@ -32,68 +32,71 @@ def checked_clustering_columns(
     partition_columns: Sequence[str],
     paths: Sequence[tuple[str, ...]],
 ) -> tuple[tuple[str, ...], ...]:
-    """The paths as the schema spells them.
+    """The clustering columns, spelled as in the schema.
 
     Raises:
-        SchemaError: an unknown column, one named twice, more than four, one of a type that has no
-            bounds or that the statistics leave out, or a partitioned table.
+        SchemaError: the table is partitioned, more than four columns are requested, or a column is
+            unknown, is repeated, has a type without bounds, or has no statistics.
     """
     if paths and partition_columns:
         raise SchemaError(
             f"{table} can't be clustered: it is partitioned by ({', '.join(partition_columns)}), "
-            "and a table is one or the other (DELTA_CLUSTER_BY_WITH_PARTITIONED_BY).",
+            "and a table can't be both (DELTA_CLUSTER_BY_WITH_PARTITIONED_BY).",
             table=table,
         )
-    if len(paths) > _MOST_COLUMNS:
+    if len(paths) > _MAX_COLUMNS:
         raise SchemaError(
-            f"{table} can't be clustered by {len(paths)} columns; {_MOST_COLUMNS} are the most "
+            f"{table} can't be clustered by {len(paths)} columns: the maximum is {_MAX_COLUMNS} "
             "(DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS).",
             table=table,
         )
-    kept = TransactionState(
+    statistics_columns = TransactionState(
         table=table, schema=schema, partition_columns=(), configuration=configuration
     ).statistics_columns()
-    found: list[tuple[str, ...]] = []
+    columns: list[tuple[str, ...]] = []
     for path in paths:
-        known = schema.find(path)
-        if known is None:
-            text = ".".join(path)
+        match = schema.find(path)
+        if match is None:
+            column = ".".join(path)
             raise SchemaError(
-                f"{table} can't be clustered by {text!r}: there is no such column.",
+                f"{table} can't be clustered by {column!r}: the column doesn't exist.",
                 table=table,
-                column=text,
+                column=column,
             )
-        names, data_type = known
-        text = ".".join(names)
-        if names in found:
+        names, data_type = match
+        column = ".".join(names)
+        if names in columns:
             raise SchemaError(
-                f"{table} can't be clustered by column {text!r} twice.", table=table, column=text
+                f"{table} can't be clustered by column {column!r} twice. Remove the duplicate.",
+                table=table,
+                column=column,
             )
         if isinstance(data_type, StructType | ArrayType | MapType) or data_type in _WITHOUT_BOUNDS:
             raise SchemaError(
-                f"{table} can't be clustered by column {text!r}: its type, {data_type}, has no "
-                "bounds to tell files apart by (DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED).",
+                f"{table} can't be clustered by column {column!r}: statistics have no bounds for "
+                f"its type {data_type} (DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED).",
                 table=table,
-                column=text,
+                column=column,
             )
-        if not _has_statistics(schema, names, kept):
+        if not _has_statistics(schema, names, statistics_columns):
             raise SchemaError(
-                f"{table} can't be clustered by column {text!r}, whose statistics aren't kept "
-                "(DELTA_CLUSTERING_COLUMN_MISSING_STATS). Move it among the first columns, raise "
-                "delta.dataSkippingNumIndexedCols, or name it in delta.dataSkippingStatsColumns.",
+                f"{table} can't be clustered by column {column!r}: no statistics are collected for "
+                "it (DELTA_CLUSTERING_COLUMN_MISSING_STATS). Move it to the front of the schema, "
+                "raise delta.dataSkippingNumIndexedCols, or add it to "
+                "delta.dataSkippingStatsColumns.",
                 table=table,
-                column=text,
+                column=column,
             )
-        found.append(names)
-    return tuple(found)
+        columns.append(names)
+    return tuple(columns)
 
 
 def clustering_configuration(schema: StructType, paths: Sequence[tuple[str, ...]]) -> str:
-    """What stands in the domain `delta.clustering`: physical names, JSON.
+    """The JSON configuration of the domain `delta.clustering`, with physical names.
 
     Args:
-        schema: with ids and physical names, where the table has column mapping.
-        paths: as the schema spells them.
+        schema: the table's schema, with ids and physical names if it has column mapping.
+        paths: clustering columns, spelled as in the schema.
     """
     columns = [list(physical_path(schema, path)) for path in paths]
     value = {"clusteringColumns": columns, "domainName": "delta.clustering"}
@@ -103,6 +106,10 @@ def clustering_configuration(schema: StructType, paths: Sequence[tuple[str, ...]
 _WITHOUT_BOUNDS: tuple[DataType, ...] = (BINARY, BOOLEAN, VARIANT, VOID)
 
 
-def _has_statistics(schema: StructType, path: tuple[str, ...], kept: Sequence[str]) -> bool:
+def _has_statistics(
+    schema: StructType, path: tuple[str, ...], statistics_columns: Sequence[str]
+) -> bool:
     physical = physical_path(schema, path)
-    return any(".".join(physical[:end]) in kept for end in range(1, len(physical) + 1))
+    return any(
+        ".".join(physical[:end]) in statistics_columns for end in range(1, len(physical) + 1)
+    )

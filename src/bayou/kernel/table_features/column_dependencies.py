@@ -1,6 +1,6 @@
-"""What of a table rests on a column: then the column can't go, nor change its name or type.
+"""Checks for dependencies on a column before it is dropped, renamed or changed.
 
-Which columns a table may name for statistics: `delta.dataSkippingStatsColumns`.
+Also checks the columns named in `delta.dataSkippingStatsColumns`.
 """
 
 from __future__ import annotations
@@ -41,57 +41,62 @@ ColumnPath: TypeAlias = tuple[str, ...]
 
 
 def path_text(path: ColumnPath) -> str:
-    """A path as delta-spark writes it into the history: names with a dot in quotes."""
+    """A path as delta-spark writes it into the history: names with a dot in backticks."""
     return ".".join(f"`{name}`" if "." in name else name for name in path)
 
 
 def refuse_if_used(state: TableState, path: ColumnPath, what: str) -> None:
-    """Check that no constraint, invariant or generated column names a column or what is in it.
+    """Check that no constraint, invariant or generated column references a column or its fields.
 
     Args:
-        path: as the schema spells it.
-        what: what is to be done to it: `renamed`.
+        path: the column, spelled as in the schema.
+        what: the change, a participle for the error message, such as `renamed`.
 
     Raises:
-        SchemaError: one does; names it.
+        SchemaError: an expression references the column. The message quotes it.
     """
-    for user, text in _expressions(state):
+    for owner, sql in _expressions(state):
         try:
-            named = list(referenced_columns(parse_expression(text)))
+            references = list(referenced_columns(parse_expression(sql)))
         except PredicateError:
-            # What can't be understood may well name the column.
-            named = [path]
-        if any(_touch(path, other) for other in named):
+            # An expression that can't be parsed may reference the column.
+            references = [path]
+        if any(_overlap(path, other) for other in references):
             raise SchemaError(
-                f"Column {path_text(path)!r} of {state.path} can't be {what}: {user} ({text}) "
-                "uses it. Drop that first.",
+                f"Column {path_text(path)!r} of {state.path} can't be {what}: {owner} ({sql}) "
+                "references it. Drop that first.",
                 table=state.path,
                 column=path_text(path),
             )
 
 
 def refuse_if_used_for_layout(state: TableState, path: ColumnPath, what: str) -> None:
-    """Check that a column neither partitions nor clusters the table.
+    """Check that a column is neither a partition column nor a clustering column.
 
     Raises:
-        SchemaError: it does.
+        SchemaError: the table is partitioned or clustered by the column.
     """
-    used = "partitioned" if path[0] in state.partition_columns and len(path) == 1 else None
-    if used is None and any(p[: len(path)] == path for p in state.clustering_columns):
-        used = "clustered"
-    if used is not None:
+    layout = "partitioned" if path[0] in state.partition_columns and len(path) == 1 else None
+    if layout is None and any(p[: len(path)] == path for p in state.clustering_columns):
+        layout = "clustered"
+    if layout is not None:
         raise SchemaError(
-            f"Column {path_text(path)!r} of {state.path} can't be {what}: the table is {used} by "
+            f"Column {path_text(path)!r} of {state.path} can't be {what}: the table is {layout} by "
             "it. "
-            + ("Change the clustering first." if used == "clustered" else "Make a new table."),
+            + (
+                "Change the clustering first."
+                if layout == "clustered"
+                else "Create a new table without it."
+            ),
             table=state.path,
             column=path_text(path),
         )
 
 
 def _expressions(state: TableState) -> Iterator[tuple[str, str]]:
-    for name, text in column_rules.check_constraints(state.properties).items():
-        yield f"CHECK constraint {name}", text
+    """The expressions of a table: what each belongs to, and its SQL."""
+    for name, sql in column_rules.check_constraints(state.properties).items():
+        yield f"CHECK constraint {name}", sql
     for field in _fields(state.schema):
         generated = field.metadata.get(GENERATION_EXPRESSION_KEY)
         if generated is not None:
@@ -111,8 +116,8 @@ def _fields(schema: StructType) -> Iterator[StructField]:
             yield from _fields(field.data_type)
 
 
-def _touch(path: ColumnPath, other: ColumnPath) -> bool:
-    """Whether one of two paths leads to the other."""
+def _overlap(path: ColumnPath, other: ColumnPath) -> bool:
+    """Whether one path is a prefix of the other."""
     length = min(len(path), len(other))
     return [s.lower() for s in path[:length]] == [s.lower() for s in other[:length]]
 
@@ -126,41 +131,41 @@ def check_statistics_columns(
     partition_columns: Sequence[str],
     configuration: Mapping[str, str],
 ) -> None:
-    """Check the columns that a table names for statistics, as delta-spark does.
+    """Check the columns in `delta.dataSkippingStatsColumns` as delta-spark does.
 
-    Within a struct any type is taken: of those without an order nulls are counted.
+    Fields of structs may have any type: a type without an order has a null count only.
 
     Raises:
-        TablePropertyError: an unknown column, a partition column, one of a type that has no
-            bounds, or one that is named twice (itself, or a struct around it).
+        TablePropertyError: a column is unknown, is a partition column, has a type without bounds,
+            or is listed twice (by name or within a listed struct).
     """
-    text = SKIPPING_COLUMNS.read(configuration)
-    found: list[tuple[str, ...]] = []
-    for path in () if text is None else column_paths(text):
+    value = SKIPPING_COLUMNS.read(configuration)
+    columns: list[tuple[str, ...]] = []
+    for path in () if value is None else column_paths(value):
         name = ".".join(path)
-        known = schema.find(path)
-        if known is None:
-            raise _refused(
+        match = schema.find(path)
+        if match is None:
+            raise _invalid(
                 table,
-                f"there is no column {name!r} outside of arrays and maps; the table has "
-                f"{', '.join(schema.names)}",
+                f"column {name!r} doesn't exist or is inside an array or a map; the table's "
+                f"columns are {', '.join(schema.names)}",
             )
-        names, data_type = known
+        names, data_type = match
         if len(names) == 1 and names[0] in partition_columns:
-            raise _refused(
-                table, f"{name!r} is a partition column, whose values the log has anyway"
+            raise _invalid(
+                table, f"{name!r} is a partition column, and the log has its values already"
             )
         if len(names) == 1 and (
             isinstance(data_type, ArrayType | MapType) or data_type in _WITHOUT_BOUNDS
         ):
-            raise _refused(table, f"{name!r} has type {data_type}, which has no bounds")
-        if any(names[: len(p)] == p or p[: len(names)] == names for p in found):
-            raise _refused(table, f"{name!r} is named twice")
-        found.append(names)
+            raise _invalid(table, f"{name!r} has type {data_type}, which has no bounds")
+        if any(names[: len(p)] == p or p[: len(names)] == names for p in columns):
+            raise _invalid(table, f"{name!r} is listed twice")
+        columns.append(names)
 
 
-def _refused(table: str, reason: str) -> TablePropertyError:
+def _invalid(table: str, reason: str) -> TablePropertyError:
     key = SKIPPING_COLUMNS.key
     return TablePropertyError(
-        f"{table}: table property {key!r} can't be set so: {reason}.", table=table, key=key
+        f"{table}: table property {key!r} has an invalid value: {reason}.", table=table, key=key
     )

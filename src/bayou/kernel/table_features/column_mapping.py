@@ -1,9 +1,7 @@
-"""Logical and physical names of columns (PROTOCOL.md, Column Mapping).
+"""Logical names, physical names and ids of columns (PROTOCOL.md, Column Mapping).
 
-Everything above the files speaks logical names. Data files, statistics and partition values in the
-log speak physical ones; field ids decide in data files where the mode is `id`.
-
-Ids and physical names of columns that come to a table (PROTOCOL.md, Column Mapping).
+Users, commands and scans use logical names. Data files, statistics and partition values in the log
+use physical names. In mode `id`, columns of data files are matched by field id.
 """
 
 from __future__ import annotations
@@ -54,10 +52,10 @@ _MODES = ("none", "name", "id")
 
 
 def column_mapping_mode(properties: Mapping[str, str]) -> ColumnMappingMode:
-    """The mode that a table's properties name, `none` where they don't.
+    """The column mapping mode in a table's properties, `none` by default.
 
     Raises:
-        ValueError: an unknown mode.
+        ValueError: the mode is unknown.
     """
     mode = properties.get(MODE_KEY, "none").strip().lower()
     if mode not in _MODES:
@@ -66,22 +64,22 @@ def column_mapping_mode(properties: Mapping[str, str]) -> ColumnMappingMode:
 
 
 def physical_name(field: StructField) -> str:
-    """The field's name in data files and in the log; its own name where the table has no mapping.
+    """The field's name in data files and in the log: its logical name without column mapping.
 
-    A snapshot's schema has no mapping metadata where the mode is `none` (see `without_mapping`),
-    so the mode needn't be known here.
+    The mode isn't needed: in mode `none`, a snapshot's schema has no mapping metadata (see
+    `without_mapping`).
     """
     name = field.metadata.get(PHYSICAL_NAME_KEY)
     return name if isinstance(name, str) else field.name
 
 
 def physical_path(schema: StructType, logical_path: tuple[str, ...]) -> tuple[str, ...]:
-    """The physical field path of a field: of a column, or of one nested in it.
+    """The physical path of a column or a nested field.
 
-    Steps through arrays and maps are `element`, `key` and `value`, and stay what they are.
+    The steps `element`, `key` and `value` of arrays and maps stay as they are.
 
     Raises:
-        KeyError: the schema has no such field; its argument is the path.
+        KeyError: the schema doesn't contain the path, which is the error's argument.
     """
     names: list[str] = []
     level: DataType | None = schema
@@ -110,7 +108,7 @@ def logical_path(schema: StructType, physical: tuple[str, ...]) -> tuple[str, ..
     """The inverse of `physical_path`, for columns and fields of structs.
 
     Raises:
-        KeyError: the schema has no such field; its argument is the path.
+        KeyError: the schema doesn't contain the path, which is the error's argument.
     """
     names: list[str] = []
     level: DataType = schema
@@ -125,20 +123,20 @@ def logical_path(schema: StructType, physical: tuple[str, ...]) -> tuple[str, ..
 
 
 def to_physical_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
-    """The schema under its physical names, nested too; types, nullability and metadata stay."""
+    """The schema with physical names at every level and the same types, nullability, metadata."""
     return schema if mode == "none" else _physical_struct(schema)
 
 
 def without_mapping(schema: StructType) -> StructType:
-    """The schema without mapping metadata, which means nothing where the mode is `none`."""
+    """The schema without mapping metadata, which has no meaning in mode `none`."""
     return cast("StructType", _without_mapping(schema))
 
 
 def physical_field(field: StructField, mode: ColumnMappingMode) -> pa.Field[Any]:
-    """The column that a data file is asked for, nullable.
+    """The nullable Arrow field to request from a data file.
 
     Raises:
-        ValueError: the mode is `id` and the field, or one nested in it, has no id.
+        ValueError: the mode is `id` and the field or a nested field has no id.
     """
     return pa.field(
         field.name if mode == "none" else physical_name(field),
@@ -148,16 +146,16 @@ def physical_field(field: StructField, mode: ColumnMappingMode) -> pa.Field[Any]
 
 
 def physical_write_schema(schema: StructType, mode: ColumnMappingMode) -> pa.Schema:
-    """The Arrow schema in which data files are written: physical names, field ids, nullability."""
-    return pa.schema([_written_field(f, mode) for f in schema])
+    """The Arrow schema of written data files: physical names, field ids, nullability."""
+    return pa.schema([_write_field(f, mode) for f in schema])
 
 
 def physical_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
-    """A schema of statistics (`numRecords`, `nullCount`, ...) by physical names.
+    """A schema of statistics (`numRecords`, `nullCount`, ...) with physical names.
 
     Args:
-        stats_schema: by logical names, nested as `schema` is.
-        schema: the table's.
+        stats_schema: the schema with logical names, nested like `schema`.
+        schema: the table's schema.
     """
     fields: list[pa.Field[Any]] = [
         f.with_type(_physical_stats(f.type, schema)) for f in stats_schema
@@ -166,9 +164,9 @@ def physical_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Sch
 
 
 def physical_arrow_type(data_type: DataType, mode: ColumnMappingMode) -> pa.DataType:
-    """The Arrow type in which a data file is asked for values of a logical type.
+    """The Arrow type to request from a data file for a logical type.
 
-    Names are physical, ids where the mode is `id`. Every nested field is nullable, because a file
+    Nested fields have physical names, and ids in mode `id`. They are all nullable, because a file
     may be older than a field.
 
     Raises:
@@ -186,33 +184,33 @@ def physical_arrow_type(data_type: DataType, mode: ColumnMappingMode) -> pa.Data
             return to_arrow_type(data_type)
 
 
-def _written_field(
+def _write_field(
     field: StructField, mode: ColumnMappingMode, *, optional: bool = False
 ) -> pa.Field[Any]:
-    """As Parquet has it; below what may be null everything may, for the rows where that is null."""
+    """The field as written to Parquet: fields within a nullable field are nullable too."""
     name = field.name if mode == "none" else physical_name(field)
     field_id = None if mode == "none" else field.metadata.get(ID_KEY)
-    marks = _type_metadata(field.data_type)
+    metadata = _type_metadata(field.data_type)
     if isinstance(field_id, int):
-        marks[FIELD_ID_KEY] = str(field_id).encode()
+        metadata[FIELD_ID_KEY] = str(field_id).encode()
     nullable = field.nullable or optional
-    written = _written_type(field.data_type, mode, optional=nullable)
-    return pa.field(name, written, nullable, metadata=marks or None)
+    data_type = _write_type(field.data_type, mode, optional=nullable)
+    return pa.field(name, data_type, nullable, metadata=metadata or None)
 
 
-def _written_type(data_type: DataType, mode: ColumnMappingMode, *, optional: bool) -> pa.DataType:
+def _write_type(data_type: DataType, mode: ColumnMappingMode, *, optional: bool) -> pa.DataType:
     match data_type:
         case StructType(fields):
-            return pa.struct([_written_field(f, mode, optional=optional) for f in fields])
+            return pa.struct([_write_field(f, mode, optional=optional) for f in fields])
         case ArrayType():
             nullable = data_type.contains_null
-            element = _written_type(data_type.element_type, mode, optional=nullable)
+            element = _write_type(data_type.element_type, mode, optional=nullable)
             return pa.list_(pa.field("element", element, nullable))
         case MapType():
             nullable = data_type.value_contains_null
-            inner = _written_type(data_type.value_type, mode, optional=nullable)
+            inner = _write_type(data_type.value_type, mode, optional=nullable)
             value: Any = pa.field("value", inner, nullable)
-            return pa.map_(_written_type(data_type.key_type, mode, optional=False), value)
+            return pa.map_(_write_type(data_type.key_type, mode, optional=False), value)
         case _:
             return to_arrow_type(data_type)
 
@@ -303,8 +301,6 @@ def _without_mapping(data_type: DataType) -> DataType:
 
 
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
-_ID = "delta.columnMapping.id"
-_PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 
 def with_column_ids(
@@ -313,16 +309,17 @@ def with_column_ids(
     configuration: Mapping[str, str],
     before: Mapping[str, str] | None,
 ) -> tuple[StructType, dict[str, str]]:
-    """The schema with an id and a physical name for each field that has none, and the properties.
+    """Assign an id and a physical name to each field without them; return schema and properties.
 
-    Fields of a table that turns mapping on keep their names as physical ones: its files have them.
+    If the table enables column mapping, the physical names of its fields are their current names,
+    which its data files use.
 
     Args:
-        configuration: properties that the table is to have.
-        before: those that it has; None for a new table.
+        configuration: the table's new properties.
+        before: the table's current properties; None for a new table.
 
     Raises:
-        TablePropertyError: the table's mode can't become the other.
+        TablePropertyError: the mode is unknown or can't be changed to the new one.
     """
     try:
         mode = column_mapping_mode(configuration)
@@ -333,24 +330,24 @@ def with_column_ids(
         ) from error
     if old != mode and (old, mode) != ("none", "name"):
         raise TablePropertyError(
-            f"{table}: delta.columnMapping.mode can't be changed from {old!r} to {mode!r}; only "
-            "from 'none' to 'name'.",
+            f"{table}: delta.columnMapping.mode can't be changed from {old!r} to {mode!r}. Only a "
+            "change from 'none' to 'name' is supported.",
             table=table,
             key="delta.columnMapping.mode",
         )
     if mode == "none":
         return schema, dict(configuration)
-    largest = max(_largest(schema), int((before or {}).get(MAX_COLUMN_ID, "0")))
-    giver = _Giver(largest, keep_names=before is not None and old == "none")
-    given = giver.struct(schema)
-    return given, {**configuration, MAX_COLUMN_ID: str(giver.last)}
+    max_id = max(_max_id(schema), int((before or {}).get(MAX_COLUMN_ID, "0")))
+    assigner = _IdAssigner(max_id, keep_names=before is not None and old == "none")
+    with_ids = assigner.struct(schema)
+    return with_ids, {**configuration, MAX_COLUMN_ID: str(assigner.max_id)}
 
 
-class _Giver:
-    """Gives out ids above one."""
+class _IdAssigner:
+    """Assigns ids greater than `max_id`, and physical names."""
 
-    def __init__(self, last: int, *, keep_names: bool) -> None:
-        self.last = last
+    def __init__(self, max_id: int, *, keep_names: bool) -> None:
+        self.max_id = max_id
         self._keep_names = keep_names
 
     def struct(self, schema: StructType) -> StructType:
@@ -358,12 +355,12 @@ class _Giver:
 
     def _field(self, field: StructField) -> StructField:
         metadata: dict[str, Any] = dict(field.metadata)
-        if not isinstance(metadata.get(_ID), int):
-            self.last += 1
-            metadata[_ID] = self.last
-        if not isinstance(metadata.get(_PHYSICAL_NAME), str):
+        if not isinstance(metadata.get(ID_KEY), int):
+            self.max_id += 1
+            metadata[ID_KEY] = self.max_id
+        if not isinstance(metadata.get(PHYSICAL_NAME_KEY), str):
             name = field.name if self._keep_names else f"col-{uuid.uuid4()}"
-            metadata[_PHYSICAL_NAME] = name
+            metadata[PHYSICAL_NAME_KEY] = name
         return replace(field, data_type=self._type(field.data_type), metadata=metadata)
 
     def _type(self, data_type: DataType) -> DataType:
@@ -379,15 +376,15 @@ class _Giver:
                 return data_type
 
 
-def _largest(data_type: DataType) -> int:
+def _max_id(data_type: DataType) -> int:
     match data_type:
         case StructType(fields):
-            own = [f.metadata.get(_ID) for f in fields]
+            own = [f.metadata.get(ID_KEY) for f in fields]
             ids = [i for i in own if isinstance(i, int)]
-            return max([0, *ids, *(_largest(f.data_type) for f in fields)])
+            return max([0, *ids, *(_max_id(f.data_type) for f in fields)])
         case ArrayType():
-            return _largest(data_type.element_type)
+            return _max_id(data_type.element_type)
         case MapType():
-            return max(_largest(data_type.key_type), _largest(data_type.value_type))
+            return max(_max_id(data_type.key_type), _max_id(data_type.value_type))
         case _:
             return 0

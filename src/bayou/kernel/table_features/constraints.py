@@ -1,8 +1,8 @@
-"""What a table asks of rows beyond their types: values it makes, and conditions they must meet.
+"""Values that a table generates and constraints that it enforces for written rows.
 
-Columns that the rows don't bring get their values: generated ones, identity columns, defaults. Then
-every NOT NULL, CHECK constraint, invariant and length limit is checked (PROTOCOL.md, Generated
-Columns, Identity Columns, Default Columns, CHECK Constraints, Column Invariants).
+Missing generated columns, identity columns and columns with defaults are computed. Then NOT NULL,
+CHECK constraints, invariants and length limits are checked (PROTOCOL.md, Generated Columns,
+Identity Columns, Default Columns, CHECK Constraints, Column Invariants).
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ pc: Any = pyarrow.compute
 
 
 class RowRules:
-    """A table's rules, ready for its batches. Identity values aside it holds no state.
+    """Generates values and enforces constraints for rows. Only identity values are mutable state.
 
     Raises:
-        UnsupportedFeatureError: an expression or limit of the table that can't be evaluated.
+        UnsupportedFeatureError: an expression or a length limit of the table isn't supported.
     """
 
     def __init__(self, engine: Engine, state: TransactionState) -> None:
@@ -59,17 +59,17 @@ class RowRules:
         self._generated: dict[str, ExpressionEvaluator] = {}
         self._defaults: dict[str, ExpressionEvaluator] = {}
         for field in state.schema:
-            text = field.metadata.get(GENERATION_EXPRESSION_KEY)
-            if text is not None:
-                what = f"generated column {field.name}"
-                self._generated[field.name] = self._evaluator(what, str(text), field)
-            text = field.metadata.get(CURRENT_DEFAULT_KEY)
-            if text is not None:
-                what = f"default of column {field.name}"
-                self._defaults[field.name] = self._evaluator(what, str(text), field)
+            sql = field.metadata.get(GENERATION_EXPRESSION_KEY)
+            if sql is not None:
+                owner = f"generated column {field.name}"
+                self._generated[field.name] = self._evaluator(owner, str(sql), field)
+            sql = field.metadata.get(CURRENT_DEFAULT_KEY)
+            if sql is not None:
+                owner = f"default of column {field.name}"
+                self._defaults[field.name] = self._evaluator(owner, str(sql), field)
         self._checks = list(self._conditions())
         self._limits = LengthLimits(self._table, state.schema)
-        self._texts_of_partitions = [
+        self._partition_strings = [
             field.name
             for field in self._schema.select(state.partition_columns)
             if field.data_type in (STRING, BINARY)
@@ -82,130 +82,131 @@ class RowRules:
         *,
         of_table: Collection[str] | None = None,
     ) -> pa.RecordBatch:
-        """Rows of exactly the table's columns that keep every rule.
+        """Rows with exactly the table's columns, checked against all constraints.
 
         Args:
-            constants: values of partition columns, of their columns' types.
-            of_table: the rows are new versions of rows that the table has, and these of their
-                columns have their old values: identity columns keep theirs, and what a generated
-                column had before isn't computed again.
+            constants: values of partition columns, in the types of their columns.
+            of_table: columns with unchanged values, if the rows are new versions of existing rows.
+                Identity columns keep their values, and generated columns among these aren't
+                recomputed. None for new rows.
 
         Raises:
-            SchemaError: a column that the table doesn't have, or of another type.
-            ConstraintViolationError: a row breaks a rule; names column or constraint, and a value.
+            SchemaError: the table doesn't have a column, or a column has another type.
+            ConstraintViolationError: a row violates a constraint. The message names the column or
+                the constraint, and a value.
         """
         batch = _with_constants(batch, constants or {})
-        given = {name.lower() for name in batch.schema.names}
+        input_names = {name.lower() for name in batch.schema.names}
         if of_table is None:
-            self._identity.refuse_given(given)
-            batch = self._with_defaults(batch, given)
-        to_make = [
+            self._identity.refuse_given(input_names)
+            batch = self._with_defaults(batch, input_names)
+        missing = [
             f.name
             for f in self._schema
-            if f.name.lower() not in given
+            if f.name.lower() not in input_names
             and (f.name in self._generated or self._identity.makes(f.name))
         ]
-        brought = StructType(tuple(f for f in self._schema if f.name not in to_make))
-        rows = conform(self._table, brought, batch)
-        made = {
+        input_schema = StructType(tuple(f for f in self._schema if f.name not in missing))
+        rows = conform(self._table, input_schema, batch)
+        generated = {
             name: self._generated[name].eval(rows)
             if name in self._generated
             else self._identity.next_values(name, rows.num_rows)
-            for name in to_make
+            for name in missing
         }
-        if made:
-            rows = conform(self._table, self._schema, _with_columns(rows, made))
-        rows = self._with_nulls_for_empty(rows)
-        self._check_generated(rows, {*to_make, *(of_table or ())})
+        if generated:
+            rows = conform(self._table, self._schema, _with_columns(rows, generated))
+        rows = self._empty_strings_to_null(rows)
+        self._check_generated(rows, {*missing, *(of_table or ())})
         self._limits.check(rows)
         self._check_conditions(rows)
         return rows
 
-    def _with_nulls_for_empty(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """An empty text in a partition column is null in the log: rules see it as that."""
-        for name in self._texts_of_partitions:
+    def _empty_strings_to_null(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Replace empty strings in partition columns by null, which is how the log stores them."""
+        for name in self._partition_strings:
             index = rows.schema.get_field_index(name)
-            texts = rows.column(index)
-            empty = pc.equal(pc.binary_length(texts), 0)
+            strings = rows.column(index)
+            empty = pc.equal(pc.binary_length(strings), 0)
             row: int = empty.index(True).as_py()
             if row < 0:
                 continue
             if not self._schema.select([name]).fields[0].nullable:
                 raise ConstraintViolationError(
-                    f"Partition column {name!r} of {self._table} may not be null; a row has "
-                    f"{texts[row].as_py()!r}, which a table's log can't tell from null. Nothing "
-                    "was written; correct the rows, or leave them out.",
+                    f"{self._table}: partition column {name!r} is NOT NULL, and a row has "
+                    f"{strings[row].as_py()!r}, which the table's log stores as null. No rows were "
+                    "written. Correct or remove the rows.",
                     table=self._table,
                     constraint=f"NOT NULL {name}",
                 )
-            nulls = pc.if_else(empty, pa.scalar(None, texts.type), texts)
+            nulls = pc.if_else(empty, pa.scalar(None, strings.type), strings)
             rows = rows.set_column(index, rows.schema.field(index), nulls)
         return rows
 
-    def _with_defaults(self, batch: pa.RecordBatch, given: set[str]) -> pa.RecordBatch:
-        missing = [name for name in self._defaults if name.lower() not in given]
+    def _with_defaults(self, batch: pa.RecordBatch, input_names: set[str]) -> pa.RecordBatch:
+        missing = [name for name in self._defaults if name.lower() not in input_names]
         if not missing:
             return batch
         rows = pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows)], ["row"])
         return _with_columns(batch, {n: self._defaults[n].eval(rows) for n in missing})
 
-    def _check_generated(self, rows: pa.RecordBatch, right: Collection[str]) -> None:
+    def _check_generated(self, rows: pa.RecordBatch, exempt: Collection[str]) -> None:
         for name, evaluator in self._generated.items():
-            if name in right or rows.num_rows == 0:
+            if name in exempt or rows.num_rows == 0:
                 continue
-            wanted = evaluator.eval(rows)
-            given = rows.column(name)
+            expected = evaluator.eval(rows)
+            actual = rows.column(name)
             same = pc.or_(
-                pc.fill_null(pc.equal(given, wanted), False),
-                pc.and_(pc.is_null(given), pc.is_null(wanted)),
+                pc.fill_null(pc.equal(actual, expected), False),
+                pc.and_(pc.is_null(actual), pc.is_null(expected)),
             )
-            if pa.types.is_floating(given.type):
-                both = pc.and_(pc.is_nan(given), pc.is_nan(wanted))
-                same = pc.or_(same, pc.fill_null(both, False))
+            if pa.types.is_floating(actual.type):
+                both_nan = pc.and_(pc.is_nan(actual), pc.is_nan(expected))
+                same = pc.or_(same, pc.fill_null(both_nan, False))
             index: int = same.index(False).as_py()
             if index >= 0:
                 field = self._schema.select([name]).fields[0]
-                text = field.metadata[GENERATION_EXPRESSION_KEY]
+                sql = field.metadata[GENERATION_EXPRESSION_KEY]
                 raise self._violation(
                     f"generated column {name}",
-                    f"it is always {text}, which gives {wanted[index].as_py()!r} where the data "
-                    f"has {given[index].as_py()!r}",
+                    f"its expression {sql} returns {expected[index].as_py()!r}, and a row has "
+                    f"{actual[index].as_py()!r}",
                 )
 
     def _check_conditions(self, rows: pa.RecordBatch) -> None:
-        for name, text, expression, evaluator in self._checks:
+        for name, sql, expression, evaluator in self._checks:
             try:
-                fine: Any = evaluator.eval(rows)
+                valid: Any = evaluator.eval(rows)
             except EvaluationError as error:
-                raise self._violation(name, f"({text}) can't be evaluated: {error}") from error
-            if fine.true_count == len(fine):
+                raise self._violation(name, f"({sql}) can't be evaluated: {error}") from error
+            if valid.true_count == len(valid):
                 continue
-            index: int = fine.index(False).as_py()
+            index: int = valid.index(False).as_py()
             columns = dict.fromkeys(path[0] for path in referenced_columns(expression))
             values = {
                 f.name: rows.column(f.name)[index].as_py()
                 for f in (self._schema.get(c) for c in columns)
                 if f is not None
             }
-            shown = ", ".join(f"{n} = {_shown(v)}" for n, v in values.items())
+            shown = ", ".join(f"{n} = {_short_repr(v)}" for n, v in values.items())
             raise self._violation(
-                name, f"({text}) isn't true of a row with {shown or 'its values'}"
+                name, f"({sql}) isn't true for a row with {shown or 'its values'}"
             )
 
-    def _violation(self, constraint: str, what: str) -> ConstraintViolationError:
+    def _violation(self, constraint: str, reason: str) -> ConstraintViolationError:
         return ConstraintViolationError(
-            f"Rows break {constraint} of {self._table}: {what} "
-            "(DELTA_VIOLATE_CONSTRAINT_WITH_VALUES). Nothing was written; correct the rows, or "
-            "leave them out.",
+            f"{self._table}: rows violate {constraint}: {reason} "
+            "(DELTA_VIOLATE_CONSTRAINT_WITH_VALUES). No rows were written. Correct or remove the "
+            "rows.",
             table=self._table,
             constraint=constraint,
         )
 
     def _conditions(self) -> Any:
-        for text in self._state.conditions:
-            yield self._condition("replaceWhere", text)
-        for name, text in column_rules.check_constraints(self._state.configuration).items():
-            yield self._condition(f"CHECK constraint {name}", text)
+        for sql in self._state.conditions:
+            yield self._condition("replaceWhere", sql)
+        for name, sql in column_rules.check_constraints(self._state.configuration).items():
+            yield self._condition(f"CHECK constraint {name}", sql)
         for path, field in _fields(self._schema, ""):
             try:
                 invariant = column_rules.invariant_of(field)
@@ -214,34 +215,34 @@ class RowRules:
             if invariant is not None:
                 yield self._condition(f"invariant of column {path}", invariant)
 
-    def _condition(self, name: str, text: str) -> tuple[str, str, Expression, PredicateEvaluator]:
+    def _condition(self, name: str, sql: str) -> tuple[str, str, Expression, PredicateEvaluator]:
         try:
-            predicate = parse_predicate(text)
+            predicate = parse_predicate(sql)
             evaluator = self._engine.expressions.predicate_evaluator(self._schema, predicate)
         except PredicateError as error:
             raise self._unsupported(name, str(error)) from error
-        return name, text, predicate, evaluator
+        return name, sql, predicate, evaluator
 
-    def _evaluator(self, what: str, text: str, field: StructField) -> ExpressionEvaluator:
+    def _evaluator(self, owner: str, sql: str, field: StructField) -> ExpressionEvaluator:
         try:
-            expression = parse_expression(text)
+            expression = parse_expression(sql)
             return self._engine.expressions.evaluator(self._schema, expression, field.data_type)
         except PredicateError as error:
-            raise self._unsupported(what, str(error)) from error
+            raise self._unsupported(owner, str(error)) from error
 
-    def _unsupported(self, what: str, reason: str) -> UnsupportedFeatureError:
+    def _unsupported(self, feature: str, reason: str) -> UnsupportedFeatureError:
         return UnsupportedFeatureError(
-            f"{self._table} can't be written: the {what} isn't supported: {reason}",
+            f"{self._table} can't be written: the {feature} isn't supported: {reason}",
             table=self._table,
-            features=[what],
+            features=[feature],
         )
 
 
 def _with_constants(
     batch: pa.RecordBatch, constants: Mapping[str, pa.Scalar[Any]]
 ) -> pa.RecordBatch:
-    given = {name.lower() for name in batch.schema.names}
-    missing = {n: v for n, v in constants.items() if n.lower() not in given}
+    names = {name.lower() for name in batch.schema.names}
+    missing = {n: v for n, v in constants.items() if n.lower() not in names}
     repeat: Any = pa.repeat
     return _with_columns(batch, {n: repeat(v, batch.num_rows) for n, v in missing.items()})
 
@@ -257,11 +258,11 @@ def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array[Any]]) -
 def _fields(data_type: DataType, prefix: str) -> list[tuple[str, StructField]]:
     match data_type:
         case StructType(fields):
-            found: list[tuple[str, StructField]] = []
+            all_fields: list[tuple[str, StructField]] = []
             for field in fields:
-                found.append((prefix + field.name, field))
-                found += _fields(field.data_type, f"{prefix}{field.name}.")
-            return found
+                all_fields.append((prefix + field.name, field))
+                all_fields += _fields(field.data_type, f"{prefix}{field.name}.")
+            return all_fields
         case ArrayType():
             return _fields(data_type.element_type, f"{prefix}element.")
         case MapType():
@@ -273,6 +274,6 @@ def _fields(data_type: DataType, prefix: str) -> list[tuple[str, StructField]]:
             return []
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
+def _short_repr(value: object) -> str:
+    string = repr(value)
+    return string if len(string) <= 60 else f"{string[:60]}..."

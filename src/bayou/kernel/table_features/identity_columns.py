@@ -1,7 +1,7 @@
 """Values of identity columns (PROTOCOL.md, Identity Columns).
 
-Each writer of a transaction takes values of its own: writer i of n gives out every n-th. Values are
-never given out twice; gaps are allowed, and are there where a write failed.
+Writer i of the n writers of a transaction generates every n-th value, so that no value is generated
+twice. Failed writes leave gaps, which the protocol allows.
 """
 
 from __future__ import annotations
@@ -22,55 +22,58 @@ __all__ = ["IdentityValues", "with_high_water_marks"]
 
 
 class IdentityValues:
-    """Gives out the values of a state's identity columns."""
+    """Generates the values of a table's identity columns."""
 
     def __init__(self, state: TransactionState) -> None:
         self._state = state
         self._columns: dict[str, IdentityColumn] = {
-            f.name: found for f in state.schema if (found := identity_of(f)) is not None
+            f.name: column for f in state.schema if (column := identity_of(f)) is not None
         }
 
     def makes(self, name: str) -> bool:
-        """Whether a column is one whose values are made here."""
+        """Whether the values of a column are generated."""
         return name in self._state.generated_identity
 
-    def refuse_given(self, given: set[str]) -> None:
-        """Check that rows don't bring values where they are made, by names in lower case.
+    def refuse_given(self, columns: set[str]) -> None:
+        """Check that rows have no values for generated identity columns.
+
+        Args:
+            columns: names of the rows' columns, in lower case.
 
         Raises:
-            SchemaError: they do.
+            SchemaError: the rows have values for a generated column.
         """
         for name, column in self._columns.items():
-            if name.lower() not in given:
+            if name.lower() not in columns:
                 continue
             if not column.allow_explicit:
                 raise SchemaError(
-                    f"Column {name!r} of {self._state.table} is GENERATED ALWAYS AS IDENTITY: its "
-                    "values are made on write. Leave it out of the rows.",
+                    f"{self._state.table}: column {name!r} is GENERATED ALWAYS AS IDENTITY, and "
+                    "its values are generated on write. Remove it from the rows.",
                     table=self._state.table,
                     column=name,
                 )
             if self.makes(name):
                 raise SchemaError(
-                    f"The rows bring values of identity column {name!r} of {self._state.table}, "
-                    "and the transaction was begun without: give it the rows' schema "
-                    "(with_schema).",
+                    f"{self._state.table}: the rows have values for identity column {name!r}, and "
+                    "the transaction was started without them. Pass the rows' schema to "
+                    "with_schema.",
                     table=self._state.table,
                     column=name,
                 )
 
     def next_values(self, name: str, count: int) -> pa.Array[pa.Int64Scalar]:
-        """Values for some rows, int64.
+        """The values of the next `count` rows, int64.
 
         Raises:
-            ArgumentError: the state came as bytes, and nobody said which writer of how many this
-                is; or the numbers are used up.
+            ArgumentError: the state was deserialized and `for_writer` wasn't called, or the values
+                of the column are exhausted.
         """
         writer, writers = self._state.writer
         if writers < 1:
             raise ArgumentError(
-                f"{self._state.table} has identity column {name!r}, and its writers must not give "
-                "out one value twice: give each process state.for_writer(i, n).",
+                f"{self._state.table}: identity column {name!r} needs a separate range of values "
+                "for each writer. Use state.for_writer(i, n) in each process.",
                 argument="state",
             )
         column = self._columns[name]
@@ -80,7 +83,7 @@ class IdentityValues:
         last = begin + step * max(0, count - 1)
         if not -(1 << 63) <= last < 1 << 63:
             raise ArgumentError(
-                f"Identity column {name!r} of {self._state.table} has no numbers left.",
+                f"{self._state.table}: the int64 values of identity column {name!r} are exhausted.",
                 argument="rows",
             )
         numbers = pa.array(range(count), pa.int64())
@@ -96,10 +99,10 @@ class _Bounds(msgspec.Struct, frozen=True, rename="camel"):
 def with_high_water_marks(
     schema: StructType, generated: tuple[str, ...], adds: list[AddFile]
 ) -> StructType:
-    """The schema with the marks that files with made values move.
+    """The schema with the high-water marks of identity columns raised to the values in new files.
 
-    A file's statistics say which values it has, its partition values where a table that others
-    made is partitioned by an identity column.
+    The values are taken from the files' statistics, and from their partition values because other
+    writers can partition a table by an identity column.
     """
     if not generated or not adds:
         return schema
@@ -111,17 +114,17 @@ def with_high_water_marks(
             fields.append(field)
             continue
         name = physical_name(field)
-        ends = [(b.max_values if column.step > 0 else b.min_values).get(name) for b in bounds]
-        ends += (_whole_number(a.partition_values.get(name)) for a in adds)
-        values = [v for v in (*ends, column.high_water_mark) if isinstance(v, int)]
+        latest = [(b.max_values if column.step > 0 else b.min_values).get(name) for b in bounds]
+        latest += (_parse_int(a.partition_values.get(name)) for a in adds)
+        values = [v for v in (*latest, column.high_water_mark) if isinstance(v, int)]
         mark = max(values, default=None) if column.step > 0 else min(values, default=None)
         fields.append(field if mark is None else with_high_water_mark(field, mark))
     return StructType(tuple(fields))
 
 
-def _whole_number(text: str | None) -> int | None:
-    """A partition value as the log has it; None for none."""
+def _parse_int(string: str | None) -> int | None:
+    """A serialized partition value as an integer; None if it isn't one."""
     try:
-        return None if text is None else int(text)
+        return None if string is None else int(string)
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""Whether a table can be read: its schema, and what it asks of readers."""
+"""Checks that a table can be read: its schema and the table features it requires of readers."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ __all__ = ["check_readable", "table_schema"]
 
 
 def table_schema(table: str, metadata: Metadata) -> StructType:
-    """The schema, with its column mapping where that is on.
+    """The table's schema, with column mapping metadata if column mapping is enabled.
 
     Raises:
-        SchemaError: it isn't one, or the table has none yet.
-        TablePropertyError: an unknown mode of column mapping.
+        SchemaError: the table has no schema yet, or the schema is invalid.
+        TablePropertyError: the column mapping mode is unknown.
     """
     if not metadata.schema_string:
         raise SchemaError(
-            f"{table} has no schema: its metaData action has no schemaString yet.", table=table
+            f"{table}: the table has no schema yet: its metaData action has no schemaString.",
+            table=table,
         )
     try:
         schema = StructType.from_json(metadata.schema_string)
     except SchemaJsonError as error:
         raise CorruptSchemaError(
-            f"The schema in the log of {table} can't be read: {error}.", table=table
+            f"{table}: the schema in the log is invalid: {error}.", table=table
         ) from error
     try:
         mode = column_mapping_mode(metadata.configuration)
@@ -45,41 +46,42 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
         raise TablePropertyError(
             f"{table} can't be read: {error}.", table=table, key=COLUMN_MAPPING_MODE.key
         ) from error
-    problem = next(_unusable_fields(schema), None)
+    problem = next(_schema_problems(schema), None)
     if problem is not None:
         raise CorruptSchemaError(
-            f"The schema in the log of {table} can't be read: {problem}.", table=table
+            f"{table}: the schema in the log is invalid: {problem}.", table=table
         )
     for name in metadata.partition_columns:
         field = next((field for field in schema if field.name == name), None)
         if field is None or isinstance(field.data_type, StructType | ArrayType | MapType):
-            problem = "isn't in the schema" if field is None else f"is of type {field.data_type}"
+            problem = "isn't in the schema" if field is None else f"has type {field.data_type}"
             raise CorruptSchemaError(
-                f"The partition columns of {table} can't be read: column {name!r} {problem}.",
+                f"{table}: the partition columns in the log are invalid: column {name!r} "
+                f"{problem}.",
                 table=table,
             )
     return schema if mode != "none" else without_mapping(schema)
 
 
-def _unusable_fields(data_type: DataType) -> Iterator[str]:
-    """What is wrong with fields that no Arrow schema or writer could have."""
+def _schema_problems(data_type: DataType) -> Iterator[str]:
+    """Descriptions of fields that Arrow schemas or writers can't represent."""
     match data_type:
         case StructType(fields):
             seen: set[str] = set()
             for field in fields:
                 if field.name in seen:
-                    yield f"field {field.name!r} is there twice"
+                    yield f"field {field.name!r} is duplicated"
                 if "\0" in field.name:
                     yield f"field {field.name!r} has a null character in its name"
                 if not has_usable_step(field):
                     yield f"the step of identity column {field.name!r} isn't a number"
                 seen.add(field.name)
-                yield from _unusable_fields(field.data_type)
+                yield from _schema_problems(field.data_type)
         case ArrayType():
-            yield from _unusable_fields(data_type.element_type)
+            yield from _schema_problems(data_type.element_type)
         case MapType():
-            yield from _unusable_fields(data_type.key_type)
-            yield from _unusable_fields(data_type.value_type)
+            yield from _schema_problems(data_type.key_type)
+            yield from _schema_problems(data_type.value_type)
         case _:
             return
 
@@ -87,13 +89,14 @@ def _unusable_fields(data_type: DataType) -> Iterator[str]:
 def check_readable(
     table: str, protocol: Protocol, metadata: Metadata, schema: StructType, *, managed: bool
 ) -> None:
-    """Refuse a table that this version of Bayou can't read.
+    """Check that this version of Bayou can read a table.
 
     Args:
-        managed: a catalog says which of its commits count.
+        managed: whether a catalog provides the table's commits.
 
     Raises:
-        UnsupportedFeatureError: names what it needs.
+        UnsupportedFeatureError: the table needs a table feature, a type change or a file format
+            that isn't supported. The message names it.
     """
     missing = features.unsupported_for_read(protocol, metadata.configuration, schema)
     if missing:
@@ -104,28 +107,29 @@ def check_readable(
             table=table,
             features=missing,
         )
-    named = features.reader_features(protocol)
-    if features.TYPE_WIDENING in named or features.TYPE_WIDENING_PREVIEW in named:
+    enabled = features.reader_features(protocol)
+    if features.TYPE_WIDENING in enabled or features.TYPE_WIDENING_PREVIEW in enabled:
         changes = unsupported_type_changes(schema)
         if changes:
             raise UnsupportedFeatureError(
-                f"{table} can't be read: its columns changed their types in ways that this version "
-                f"of Bayou doesn't know ({', '.join(changes)}). Read it with a newer version.",
+                f"{table} can't be read: this version of Bayou doesn't support its column type "
+                f"changes ({', '.join(changes)}). Read it with a newer version.",
                 table=table,
                 features=[features.TYPE_WIDENING],
             )
     if metadata.format.provider.lower() != "parquet":
         raise UnsupportedFeatureError(
-            f"{table} can't be read: its data files are {metadata.format.provider!r}, and only "
-            "Parquet is supported.",
+            f"{table} can't be read: its data files have the format {metadata.format.provider!r}. "
+            "Only Parquet is supported.",
             table=table,
             features=[f"format {metadata.format.provider}"],
         )
     if not managed and is_catalog_managed(protocol.reader_features or ()):
         raise UnsupportedFeatureError(
-            f"{table} is managed by a catalog (table feature {features.CATALOG_MANAGED}), which "
-            "alone knows its latest commits: give bayou.table(path, catalog=...) or Table.for_path "
-            "that catalog, or read the table by its name there.",
+            f"{table} can't be read by path: a catalog manages it (table feature "
+            f"{features.CATALOG_MANAGED}) and provides its latest commits. Pass the catalog to "
+            "bayou.table(path, catalog=...) or Table.for_path, or read the table by its name in "
+            "the catalog.",
             table=table,
             features=[features.CATALOG_MANAGED],
         )

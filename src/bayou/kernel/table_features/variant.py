@@ -1,4 +1,4 @@
-"""Variants on their way into a table (PROTOCOL.md, Variant Data Type)."""
+"""Validation and preparation of variants for writing (PROTOCOL.md, Variant Data Type)."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ _NAMES = ("metadata", "value")
 
 
 def conform_variants(table: str, array: Any, path: str) -> pa.StructArray:
-    """Variants as the kernel has them, of any struct of two byte strings by these names.
+    """Variants in the kernel's Arrow type, from any struct of binary `metadata` and `value`.
 
     Raises:
-        SchemaError: not such a struct, or one with bytes that aren't a variant's.
+        SchemaError: the array isn't a struct of these fields, or the bytes aren't a variant's.
     """
-    kind: Any = to_arrow_type(VARIANT)
+    variant_type: Any = to_arrow_type(VARIANT)
     if {f.name for f in array.type} != set(_NAMES):
-        raise _wrong(table, path, f"has {array.type}")
+        raise _invalid(table, path, f"has type {array.type}")
     valid = pc.is_valid(array)
-    fields = []
+    children = []
     for name in _NAMES:
         try:
-            found = array.field(name).cast(pa.binary())
+            child = array.field(name).cast(pa.binary())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise _wrong(table, path, f"has {array.type}") from error
-        if found.null_count and pc.and_(pc.is_null(found), valid).true_count:
-            raise _wrong(table, path, f"has a row whose {name} alone is null")
-        fields.append(found)
-    _check_bytes(table, path, fields[0].filter(valid), fields[1].filter(valid))
+            raise _invalid(table, path, f"has type {array.type}") from error
+        if child.null_count and pc.and_(pc.is_null(child), valid).true_count:
+            raise _invalid(table, path, f"has a row whose {name} alone is null")
+        children.append(child)
+    _check_bytes(table, path, children[0].filter(valid), children[1].filter(valid))
     mask = pc.invert(valid) if array.null_count else None
-    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=mask)
+    return pa.StructArray.from_arrays(children, fields=list(variant_type), mask=mask)
 
 
 def with_bytes_in_nulls(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBatch:
-    """The same rows with empty bytes in variants that are null, wherever they stand.
+    """Replace null fields of null variants by empty bytes, also in nested variants.
 
-    Neither of their fields is optional in Parquet. Arrow's own nulls have nulls inside.
+    Both fields of a variant are required in Parquet, while Arrow's null structs have null fields.
 
     Args:
-        schema: types of the columns by name; others are passed over.
+        schema: types of the columns by name. Other columns stay unchanged.
     """
     for field in schema:
         if _has_variant(field.data_type):
-            at = batch.schema.get_field_index(field.name)
-            filled = _filled(batch.column(at), field.data_type)
-            batch = batch.set_column(at, batch.schema.field(at), filled)
+            index = batch.schema.get_field_index(field.name)
+            filled = _filled(batch.column(index), field.data_type)
+            batch = batch.set_column(index, batch.schema.field(index), filled)
     return batch
 
 
@@ -71,7 +71,7 @@ def _has_variant(data_type: DataType) -> bool:
 
 
 def _filled(array: Any, data_type: DataType) -> Any:
-    kind = array.type
+    arrow_type = array.type
     match data_type:
         case StructType():
             children = [
@@ -85,18 +85,18 @@ def _filled(array: Any, data_type: DataType) -> Any:
             return _with_child(array, inner)
         case MapType():
             items = _filled(array.items, data_type.value_type)
-            fields = [kind.key_field, kind.item_field]
+            fields = [arrow_type.key_field, arrow_type.item_field]
             return _with_child(
                 array, pa.StructArray.from_arrays([array.keys, items], fields=fields)
             )
         case _:
-            children = [pc.fill_null(array.field(i), b"") for i in range(kind.num_fields)]
+            children = [pc.fill_null(array.field(i), b"") for i in range(arrow_type.num_fields)]
     mask = pc.is_null(array) if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=mask)
 
 
 def _with_child(array: Any, child: Any) -> Any:
-    """The same lists or maps over another child."""
+    """The list or map array with a different child array."""
     buffers = array.buffers()[:2]
     return pa.Array.from_buffers(
         array.type, len(array), buffers, offset=array.offset, children=[child]
@@ -104,20 +104,22 @@ def _with_child(array: Any, child: Any) -> Any:
 
 
 def _check_bytes(table: str, path: str, metadata: Any, values: Any) -> None:
-    """Look at the two headers: that is what tells bytes of another kind apart."""
+    """Check the header of the metadata and that values aren't empty."""
     headers = pc.unique(pc.binary_slice(metadata, 0, 1)).to_pylist()
-    other = [header for header in headers if not header or header[0] & 0x0F != 1]
-    if other:
-        raise _wrong(table, path, f"has metadata that begins with {other[0]!r}, not of version 1")
+    invalid = [header for header in headers if not header or header[0] & 0x0F != 1]
+    if invalid:
+        raise _invalid(
+            table, path, f"has metadata that starts with {invalid[0]!r}, which isn't version 1"
+        )
     if len(values) and not pc.min(pc.binary_length(values)).as_py():
-        raise _wrong(table, path, "has a row with no bytes for its value")
+        raise _invalid(table, path, "has a row with an empty value")
 
 
-def _wrong(table: str, path: str, what: str) -> SchemaError:
+def _invalid(table: str, path: str, problem: str) -> SchemaError:
     return SchemaError(
-        f"Column {path!r} of {table} has type variant, a struct of the byte strings `metadata` and "
-        f"`value` in Parquet's encoding; the data {what}. Make variants of JSON texts by "
-        "bayou.variants_from_json.",
+        f"{table}: column {path!r} has type variant, a struct of binary `metadata` and `value` in "
+        f"Parquet's encoding, and the data {problem}. Use bayou.variants_from_json to create "
+        "variants from JSON.",
         table=table,
         column=path,
     )

@@ -1,9 +1,8 @@
-"""Whether a table as a transaction leaves it is one that can be written.
+"""Checks that a transaction leaves a table in a state that Bayou can write.
 
-Changes of metadata that a commit on its way goes behind: features that were turned on.
-
-As delta-spark's conflict checker: what was written without a feature may stand in a table that has
-it since. Row tracking is the exception, though delta-spark passes it: the files would have no ids.
+`only_enables` decides whether a commit can be rebased onto a concurrent metadata change. As in
+delta-spark's conflict checker, a commit prepared without a feature is valid in a table that has
+enabled it since. Unlike in delta-spark, row tracking is an exception: the files would have no ids.
 """
 
 from __future__ import annotations
@@ -55,7 +54,10 @@ _MAINTENANCE = {
     Operation.VACUUM_START: "VACUUM",
     Operation.VACUUM_END: "VACUUM",
 }
-"""What a catalog must permit (PROTOCOL.md, Maintenance Operations on Catalog-managed Tables)."""
+"""Operations that a catalog must permit.
+
+PROTOCOL.md, Maintenance Operations on Catalog-managed Tables.
+"""
 
 
 def check_catalog(
@@ -67,16 +69,17 @@ def check_catalog(
     catalog: Catalog | None,
     operation: Operation,
 ) -> None:
-    """Check that a table which a catalog manages is committed to through that catalog.
+    """Check that commits to a catalog-managed table go through its catalog.
 
     Args:
-        state: the version that the commit is made from, None for a new table.
-        protocol, configuration: once it is committed.
+        state: the version that the commit is based on; None for a new table.
+        protocol: the protocol after the commit.
+        configuration: the table properties after the commit.
 
     Raises:
-        UnsupportedFeatureError: no catalog is at hand, it can only be read or doesn't permit
-            maintenance, or the table isn't one of a catalog yet.
-        TablePropertyError: in-commit timestamps are off, which such a table needs.
+        UnsupportedFeatureError: there is no catalog, the catalog is read-only or doesn't permit
+            the maintenance operation, or the existing table isn't catalog-managed yet.
+        TablePropertyError: in-commit timestamps are disabled, which catalog-managed tables need.
     """
     if not is_catalog_managed(protocol.reader_features or ()):
         return
@@ -86,8 +89,8 @@ def check_catalog(
         if not properties.IN_COMMIT_TIMESTAMPS.read(configuration):
             key = properties.IN_COMMIT_TIMESTAMPS.key
             raise TablePropertyError(
-                f"{table} is managed by a catalog, which publishes commits later than they are "
-                f"made: it needs {key} = true, and can't do without.",
+                f"{table}: the table is catalog-managed, and its catalog publishes commits after "
+                f"they are ratified. Set {key} = true.",
                 table=table,
                 key=key,
             )
@@ -96,30 +99,35 @@ def check_catalog(
             check_maintenance(table, catalog, maintenance)
         return
     if catalog is None:
-        what = "alone takes its commits: give that catalog with the table"
+        reason = "a catalog manages it and must ratify its commits. Open the table with its catalog"
     elif isinstance(catalog, CommittingCatalog):
-        what = "must take over an existing table itself: make a new table with it"
+        reason = (
+            "an existing table can't become catalog-managed by a commit. Create a new table with "
+            "the catalog"
+        )
     else:
-        what = "can't be written through this object: it has no method `commit`"
+        reason = (
+            "the catalog that manages it is read-only here: the catalog object has no method "
+            "`commit`. Pass a catalog with that method"
+        )
     raise UnsupportedFeatureError(
-        f"{table} can't be written: a catalog manages it ({features.CATALOG_MANAGED}), which "
-        f"{what}.",
+        f"{table} can't be written: {reason} (table feature {features.CATALOG_MANAGED}).",
         table=table,
         features=[features.CATALOG_MANAGED],
     )
 
 
 def check_maintenance(table: str, catalog: Catalog | None, operation: str) -> None:
-    """Check that the catalog which manages a table lets others do this.
+    """Check that the catalog of a catalog-managed table permits a maintenance operation.
 
     Raises:
-        UnsupportedFeatureError: it doesn't.
+        UnsupportedFeatureError: the catalog doesn't permit the operation.
     """
     if not permits_maintenance(catalog, table, operation):
         raise UnsupportedFeatureError(
-            f"{operation} of {table} is for the catalog that manages it "
-            f"({features.CATALOG_MANAGED}), which doesn't permit it to others: its object has no "
-            "method `permits_maintenance`, or that says no. Have the catalog do it "
+            f"{table}: the catalog that manages the table ({features.CATALOG_MANAGED}) doesn't "
+            f"permit {operation}: the catalog object has no method `permits_maintenance`, or the "
+            f"method returned False. Run {operation} through the catalog "
             "(DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION).",
             table=table,
             features=[features.CATALOG_MANAGED],
@@ -127,38 +135,42 @@ def check_maintenance(table: str, catalog: Catalog | None, operation: str) -> No
 
 
 def check_properties(table: str, configuration: Mapping[str, str]) -> None:
-    """What is set to nonsense is said before anything is written."""
-    for known in _USED_IN_WRITES:
+    """Check the values of the properties that writes use, before anything is written.
+
+    Raises:
+        TablePropertyError: a value is invalid.
+    """
+    for table_property in _USED_IN_WRITES:
         try:
-            known.read(configuration)
+            table_property.read(configuration)
         except PropertyValueError as error:
             raise TablePropertyError(f"{table}: {error}.", table=table, key=error.key) from error
 
 
-def given_properties(table: str, given: Mapping[str, str]) -> dict[str, str]:
-    """What a user gives, under the spelling of keys that stands in the log.
+def given_properties(table: str, user_properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties set by the user, with keys spelled as in the log.
 
     Raises:
-        TablePropertyError: there is no such property, or it can't have that value.
+        TablePropertyError: a property is unknown, or its value is invalid.
     """
     try:
-        properties.validate(given)
+        properties.validate(user_properties)
     except PropertyValueError as error:
         raise TablePropertyError(f"{table}: {error}.", table=table, key=error.key) from error
-    return properties.normalize(given)
+    return properties.normalize(user_properties)
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:
-    """Check that everything the table asks of a writer is supported.
+    """Check that all features which the table requires of writers are supported.
 
     Raises:
-        UnsupportedFeatureError: names what isn't.
+        UnsupportedFeatureError: a feature isn't supported. The message names it.
     """
     missing = features.unsupported_for_write(protocol, metadata.configuration, schema)
     if missing:
         raise UnsupportedFeatureError(
-            f"{table} can't be written: it needs {', '.join(missing)} of a writer, which this "
-            "version of Bayou doesn't support. Write it with delta-spark, or without that feature.",
+            f"{table} can't be written: it needs {', '.join(missing)}, which this version of Bayou "
+            "doesn't support for writes. Write it with delta-spark, or drop the feature.",
             table=table,
             features=missing,
         )
@@ -167,9 +179,9 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: S
 def check_universal_format(
     table: str, configuration: Mapping[str, str], operation: Operation
 ) -> None:
-    """Check that nobody reads the table through metadata of another format, which would grow stale.
+    """Check that the table has no Universal Format metadata, which a write would leave stale.
 
-    VACUUM passes: it changes no rows.
+    VACUUM is allowed because it changes no rows.
 
     Raises:
         UnsupportedFeatureError: `delta.universalFormat.enabledFormats` names a format.
@@ -177,9 +189,9 @@ def check_universal_format(
     formats = configuration.get(_UNIVERSAL_FORMATS, "").strip()
     if formats and operation not in (Operation.VACUUM_START, Operation.VACUUM_END):
         raise UnsupportedFeatureError(
-            f"{table} can't be written: readers of {formats} are to find each commit in metadata "
-            f"of that format ({_UNIVERSAL_FORMATS}), which this version of Bayou doesn't write. "
-            "Write it with delta-spark, or do without that property.",
+            f"{table} can't be written: {_UNIVERSAL_FORMATS} requires {formats} metadata for each "
+            "commit, which this version of Bayou doesn't write. Write the table with delta-spark, "
+            "or unset the property.",
             table=table,
             features=[f"universalFormat ({formats})"],
         )
@@ -188,30 +200,33 @@ def check_universal_format(
 def check_change_data_columns(
     table: str, configuration: Mapping[str, str], schema: StructType
 ) -> None:
-    """The change data feed gives rows three columns more; a table with it has none of that name."""
+    """Check that no column has a name that the change data feed reserves.
+
+    Raises:
+        SchemaError: a column has such a name.
+    """
     reserved = reserved_columns(schema) if is_feed_enabled(configuration) else ()
     if reserved:
         raise SchemaError(
-            f"{table} can't have a column {reserved[0]!r}: the name belongs to the change data "
-            "feed, which is on (delta.enableChangeDataFeed). Rename the column, or turn the feed "
-            "off.",
+            f"{table}: the change data feed reserves the column name {reserved[0]!r}. Rename the "
+            "column, or disable the feed (delta.enableChangeDataFeed).",
             table=table,
             column=reserved[0],
         )
 
 
 def check_schema_can_be_read(table: str, metadata: Metadata) -> None:
-    """Refuse a schema that readers would refuse: its commit would close the table for good.
+    """Check that readers accept the schema: otherwise its commit would make the table unreadable.
 
     Raises:
-        SchemaError: readers couldn't have it.
+        SchemaError: readers would reject the schema.
     """
     try:
         table_schema(table, metadata)
     except CorruptSchemaError as error:
         raise SchemaError(
-            f"{table} can't have this schema, for nobody could read it: {error.message} Nothing "
-            "was changed.",
+            f"{table}: the table would be unreadable with the new schema: {error.message} The "
+            "table is unchanged.",
             table=table,
         ) from error
 
@@ -219,17 +234,21 @@ def check_schema_can_be_read(table: str, metadata: Metadata) -> None:
 def check_row_tracking_columns(
     table: str, configuration: Mapping[str, str], schema: StructType
 ) -> None:
-    """Data files keep row ids in columns whose names the table has chosen; no other has them."""
-    taken = {
+    """Check that no column has the name of a materialized row tracking column.
+
+    Raises:
+        SchemaError: a column has such a name.
+    """
+    reserved = {
         name.lower()
         for key in (properties.ROW_ID_COLUMN, properties.ROW_COMMIT_VERSION_COLUMN)
         if (name := key.read(configuration)) is not None
     }
-    for field in schema if taken else ():
-        if {field.name.lower(), physical_name(field).lower()} & taken:
+    for field in schema if reserved else ():
+        if {field.name.lower(), physical_name(field).lower()} & reserved:
             raise SchemaError(
-                f"{table} can't have a column {field.name!r}: row tracking keeps what it needs in "
-                "a column of that name. Rename the column.",
+                f"{table}: row tracking materializes its values in a column named {field.name!r}. "
+                "Rename the column.",
                 table=table,
                 column=field.name,
             )
@@ -264,7 +283,7 @@ _ALLOWED: Mapping[str, Callable[[str | None, str], bool]] = {
     _MODE: lambda before, after: before in (None, "none") and after == "name",
     "delta.columnMapping.maxColumnId": lambda *_: True,
 }
-"""What a property may be changed to, by what it was."""
+"""For each property, whether a change from the old to the new value only enables a feature."""
 
 _COLUMN_IDS = frozenset(
     {
@@ -276,11 +295,11 @@ _COLUMN_IDS = frozenset(
 
 
 def only_enables(before: Metadata, after: Metadata) -> bool:
-    """Whether nothing but features of this kind came between two metaData actions."""
-    others = msgspec.structs.replace(
+    """Whether the only change between two metaData actions is that features were enabled."""
+    without_configuration = msgspec.structs.replace(
         after, configuration=before.configuration, schema_string=before.schema_string
     )
-    if others != before or before.configuration.keys() - after.configuration.keys():
+    if without_configuration != before or before.configuration.keys() - after.configuration.keys():
         return False
     changed = {k for k, v in after.configuration.items() if before.configuration.get(k) != v}
     if not all(
@@ -289,16 +308,16 @@ def only_enables(before: Metadata, after: Metadata) -> bool:
     ):
         return False
     return before.schema_string == after.schema_string or (
-        _MODE in changed and _are_numbered(before.schema_string, after.schema_string)
+        _MODE in changed and _only_adds_ids(before.schema_string, after.schema_string)
     )
 
 
-def _are_numbered(before: str, after: str) -> bool:
-    """Whether the columns got ids, and are the same otherwise."""
+def _only_adds_ids(before: str, after: str) -> bool:
+    """Whether two schemas, as JSON, are equal except for column ids."""
     old, new = StructType.from_json(before), StructType.from_json(after)
     return [_without_ids(field) for field in old] == [_without_ids(field) for field in new]
 
 
 def _without_ids(field: StructField) -> StructField:
-    kept = {k: v for k, v in field.metadata.items() if k not in _COLUMN_IDS}
-    return replace(field, metadata=kept)
+    metadata = {k: v for k, v in field.metadata.items() if k not in _COLUMN_IDS}
+    return replace(field, metadata=metadata)

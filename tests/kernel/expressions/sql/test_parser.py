@@ -295,7 +295,7 @@ def test_other_expressions(text, expression):
 )
 def test_what_isnt_supported_is_named(text, part):
     with pytest.raises(
-        PredicateError, match=r"isn't supported\. docs/reference/expressions\.md"
+        PredicateError, match=r"isn't supported\. See docs/reference/expressions\.md"
     ) as caught:
         parse_predicate(text)
     assert part.lower() in caught.value.expression.lower()

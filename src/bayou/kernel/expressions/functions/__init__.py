@@ -1,4 +1,7 @@
-"""The closed list of functions that expressions may use."""
+"""The functions that expressions support.
+
+Start at `registry`, which lists all of them. `definition` has the classes that define a function.
+"""
 
 from bayou.kernel.expressions.functions.definition import Binding, Call, Function, Macro
 from bayou.kernel.expressions.functions.registry import ALL, find

@@ -1,6 +1,7 @@
-"""Arithmetic, with the types, roundings and errors of Spark's ANSI mode.
+"""Arithmetic with the types, rounding and errors of Spark's ANSI mode.
 
-How results of arithmetic move with their arguments, from which bounds of results follow.
+The module also defines the monotonicity of arithmetic, which data skipping uses (see
+`Function.directions`).
 """
 
 from __future__ import annotations
@@ -66,22 +67,22 @@ def _any_float(types: Sequence[DataType]) -> bool:
 
 
 def adding(signs: tuple[int, int]) -> Any:
-    """Of a sum (signs 1 and 1) or a difference (1 and -1)."""
+    """The monotonicity of a sum (signs 1 and 1) or a difference (signs 1 and -1)."""
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         variable = [c is None for c in constants]
-        # Infinities and NaN: the sum of two columns needn't be between the sums of their bounds.
+        # With infinities and NaN, a sum of two columns may be outside of the sums of their bounds.
         if _any_float(types) and (all(variable) or not all(map(_finite, constants))):
             return None
-        moves = tuple(s if v else 0 for s, v in zip(signs, variable, strict=True))
-        # NaN stays the greatest when it is taken from something.
-        return None if _any_float(types) and -1 in moves else moves
+        result = tuple(s if v else 0 for s, v in zip(signs, variable, strict=True))
+        # A number minus NaN is NaN, the maximum, so that the difference isn't decreasing.
+        return None if _any_float(types) and -1 in result else result
 
     return directions
 
 
 def scaling(*, divides: bool) -> Any:
-    """Of a product with a constant, or a quotient by one."""
+    """The monotonicity of a product with a constant, or of a division by a constant."""
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         left, right = constants
@@ -90,26 +91,26 @@ def scaling(*, divides: bool) -> Any:
             return None
         if factor < 0 and (_any_float(types) or divides):
             return None
-        move = 1 if factor > 0 else -1
-        return (move, 0) if left is None else (0, move)
+        direction = 1 if factor > 0 else -1
+        return (direction, 0) if left is None else (0, direction)
 
     return directions
 
 
 def rising(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
-    """Of what rises with its first argument where the others are constants."""
+    """Non-decreasing in the first argument if the others are constants."""
     return (1, *(0 for _ in constants[1:])) if all(c is not None for c in constants[1:]) else None
 
 
 def rising_unless_float(
     constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Of what makes 0 of NaN, which is the greatest float."""
+    """As `rising`, except for floats: for functions that return 0 for NaN, the maximum float."""
     return None if _any_float(types) else rising(constants, types)
 
 
 def falling(_constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
-    """Of the negative; NaN stays the greatest, so that floats have no direction."""
+    """The monotonicity of negation. None for floats, because -NaN is NaN, the maximum."""
     return None if _any_float(types) else (-1,)
 
 
@@ -131,7 +132,7 @@ def _checked(sign: str, kernel: Any, exact: Callable[[Any, Any], Any]) -> Any:
 
 def _refuse_zero(sign: str, divisor: Datum, dividend: Datum) -> None:
     zero = pc.and_(pc.equal(divisor, pa.scalar(0, divisor.type)), pc.is_valid(dividend))
-    fail(zero, dividend, lambda value: f"{value!r} {sign} 0 divides by zero")
+    fail(zero, dividend, lambda value: f"{value!r} {sign} 0 is a division by zero")
 
 
 def _divide(values: Sequence[Datum], result: Any) -> Datum:
@@ -139,7 +140,7 @@ def _divide(values: Sequence[Datum], result: Any) -> Datum:
     _refuse_zero("/", right, left)
     if pa.types.is_floating(result):
         return pc.divide(left, right)
-    # Spark rounds at 39 decimals first.
+    # Spark first rounds to 39 fractional digits.
     step = Decimal(1).scaleb(-39)
 
     def divide(a: Decimal, b: Decimal) -> Decimal:
@@ -186,14 +187,14 @@ def _float_remainder(left: float, right: float) -> float:
 
 def _positive_remainder(values: Sequence[Datum], result: Any) -> Datum:
     right = values[1]
-    found = _remainder(values, result)
+    remainder = _remainder(values, result)
     if pa.types.is_decimal(result):
         return rowwise(
-            lambda r, b: fit("pmod", (r + b) % b if r < 0 else r, result), result, found, right
+            lambda r, b: fit("pmod", (r + b) % b if r < 0 else r, result), result, remainder, right
         )
-    negative = pc.less(found, pa.scalar(0, found.type))
-    again = _remainder([pc.add(found, right), right], result)
-    return pc.if_else(negative, again, found)
+    negative = pc.less(remainder, pa.scalar(0, remainder.type))
+    shifted = _remainder([pc.add(remainder, right), right], result)
+    return pc.if_else(negative, shifted, remainder)
 
 
 def _negate(values: Sequence[Datum], result: Any) -> Datum:
@@ -222,7 +223,7 @@ def _nan_value(values: Sequence[Datum], _result: Any) -> Datum:
 
 
 def _is_nan(value: Expression) -> Expression:
-    # FALSE for NULL, so that NOT isnan(x) holds for it.
+    # FALSE for NULL, so that NOT isnan(NULL) is TRUE.
     nan = Comparison("=", value, Literal(math.nan, DOUBLE))
     return And((nan, Not(IsNull(value))))
 
@@ -232,14 +233,11 @@ def _sign(values: Sequence[Datum], result: Any) -> Datum:
     return pc.if_else(pc.equal(number, 0.0), number, pc.cast(pc.sign(number), result))
 
 
-# How results move with their arguments.
-
-
 FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="+",
         signature="a + b",
-        summary="Sum. An overflow is an error; decimals by Spark's precision rules.",
+        summary="The sum. An overflow is an error. Decimals have Spark's precision rules.",
         bind=arithmetic(sum_type),
         evaluate=_checked("+", pc.add_checked, CONTEXT.add),
         directions=adding((1, 1)),
@@ -247,7 +245,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="-",
         signature="a - b",
-        summary="Difference. An overflow is an error.",
+        summary="The difference. An overflow is an error.",
         bind=arithmetic(sum_type),
         evaluate=_checked("-", pc.subtract_checked, CONTEXT.subtract),
         directions=adding((1, -1)),
@@ -255,7 +253,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="*",
         signature="a * b",
-        summary="Product. An overflow is an error.",
+        summary="The product. An overflow is an error.",
         bind=arithmetic(product_type),
         evaluate=_checked("*", pc.multiply_checked, CONTEXT.multiply),
         directions=scaling(divides=False),
@@ -263,7 +261,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="/",
         signature="a / b",
-        summary="Quotient: a double, of decimals a decimal. Division by zero is an error.",
+        summary="The quotient: a decimal for decimals, else a double. Division by 0 is an error.",
         bind=division,
         evaluate=_divide,
         directions=scaling(divides=True),
@@ -271,7 +269,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="div",
         signature="a div b",
-        summary="Quotient without its fraction, a long. Division by zero is an error.",
+        summary="The integral part of the quotient, a long. Division by 0 is an error.",
         bind=integral_division,
         evaluate=_divide_whole,
         directions=scaling(divides=True),
@@ -279,7 +277,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="%",
         signature="a % b, mod(a, b)",
-        summary="Remainder, with the sign of `a`. Division by zero is an error.",
+        summary="The remainder, with the sign of `a`. Division by 0 is an error.",
         bind=arithmetic(remainder_type),
         evaluate=_remainder,
         aliases=("mod",),
@@ -287,14 +285,14 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="pmod",
         signature="pmod(a, b)",
-        summary="Remainder, never negative for a positive `b`.",
+        summary="The remainder, which is never negative for a positive `b`.",
         bind=arithmetic(remainder_type),
         evaluate=_positive_remainder,
     ),
     Function(
         name="negative",
         signature="-a, negative(a)",
-        summary="The number with the other sign.",
+        summary="The negated number.",
         bind=one_number,
         evaluate=_negate,
         directions=falling,
@@ -302,14 +300,14 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="abs",
         signature="abs(a)",
-        summary="The number without its sign.",
+        summary="The absolute value.",
         bind=one_number,
         evaluate=_absolute,
     ),
     Function(
         name="sign",
         signature="sign(a), signum(a)",
-        summary="-1.0, 0.0 or 1.0, a double.",
+        summary="The sign as a double: -1.0, 0.0 or 1.0.",
         bind=parameters(DOUBLE, result=DOUBLE),
         evaluate=_sign,
         directions=rising,
@@ -319,7 +317,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="round",
         constants=(1,),
         signature="round(a[, decimals])",
-        summary="Rounded half up, away from zero; `decimals` is a constant and may be negative.",
+        summary="Rounded half away from zero; `decimals` is a constant and can be negative.",
         bind=rounding,
         evaluate=round_number,
         directions=rising,
@@ -327,7 +325,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="floor",
         signature="floor(a)",
-        summary="The whole number at or below: a long, of decimals a decimal.",
+        summary="The largest integer up to `a`: a decimal for decimals, else a long.",
         bind=whole_number,
         evaluate=to_whole(pc.floor),
         directions=rising_unless_float,
@@ -335,7 +333,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="ceil",
         signature="ceil(a), ceiling(a)",
-        summary="The whole number at or above: a long, of decimals a decimal.",
+        summary="The smallest integer from `a` on: a decimal for decimals, else a long.",
         bind=whole_number,
         evaluate=to_whole(pc.ceil),
         directions=rising_unless_float,
@@ -344,14 +342,14 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Macro(
         name="isnan",
         signature="isnan(a)",
-        summary="Whether it is NaN; FALSE for NULL.",
+        summary="Whether `a` is NaN; FALSE for NULL.",
         count=(1, 1),
         expand=_is_nan,
     ),
     Function(
         name="nanvl",
         signature="nanvl(a, b)",
-        summary="`a`, or `b` where `a` is NaN.",
+        summary="`b` if `a` is NaN, else `a`.",
         bind=two_floats,
         evaluate=_nan_value,
         nulls="own",

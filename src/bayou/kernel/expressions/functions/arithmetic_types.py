@@ -1,7 +1,4 @@
-"""Types of what arithmetic takes and gives, as in Spark's ANSI mode.
-
-Decimals computed exactly and then fitted to the type of the result.
-"""
+"""Argument and result types of arithmetic as in Spark's ANSI mode, and exact decimal arithmetic."""
 
 from __future__ import annotations
 
@@ -65,7 +62,7 @@ __all__ = [
 
 
 def _operands(call: Call) -> tuple[DataType, DataType]:
-    """Types of two operands, each by itself: numbers, and a string as the number it is beside."""
+    """The numeric types of two operands. A string is cast by the type of the other operand."""
     if len(call.types) != 2:
         raise call.refuse("it takes 2 arguments")
     left, right = call.types
@@ -74,7 +71,7 @@ def _operands(call: Call) -> tuple[DataType, DataType]:
         number = LONG if is_integral(other) else DOUBLE
         left, right = (number if t == STRING else t for t in (left, right))
         if other in (STRING, VOID):
-            raise call.refuse("one side must be a number; cast the text")
+            raise call.refuse("one operand must be a number; cast the string")
     left, right = (
         (DOUBLE if both == VOID else both) if t == VOID else t
         for t, both in ((left, right), (right, left))
@@ -85,10 +82,10 @@ def _operands(call: Call) -> tuple[DataType, DataType]:
 
 
 def arithmetic(decimal: Callable[[DecimalType, DecimalType], DecimalType]) -> Any:
-    """The binding of `+`, `-`, `*` and the like.
+    """The binding of `+`, `-`, `*` and `%`.
 
     Args:
-        decimal: type of the result of two decimals.
+        decimal: returns the type of the result of two decimals.
     """
 
     def bind(call: Call) -> Binding:
@@ -100,14 +97,14 @@ def arithmetic(decimal: Callable[[DecimalType, DecimalType], DecimalType]) -> An
             one, other = _as_decimals(call, left, right)
             return Binding(arguments=(one, other), result=decimal(one, other))
         both = common_type((left, right))
-        assert both is not None  # numbers have one
+        assert both is not None  # numeric types have a common type
         return Binding(arguments=(both, both), result=both)
 
     return bind
 
 
 def _as_decimals(call: Call, left: DataType, right: DataType) -> tuple[DecimalType, DecimalType]:
-    """A constant integer takes the digits that it has, a column those of its type."""
+    """The decimal types of two operands. An integer constant has the precision of its value."""
     types = []
     for expression, data_type in zip(call.arguments, (left, right), strict=True):
         if isinstance(expression, Literal) and type(expression.value) is int:
@@ -118,7 +115,7 @@ def _as_decimals(call: Call, left: DataType, right: DataType) -> tuple[DecimalTy
 
 
 def division(call: Call) -> Binding:
-    """The binding of `/`: decimals give a decimal, all else a double."""
+    """The binding of `/`: the result of decimals is a decimal, all others are doubles."""
     left, right = _operands(call)
     kinds = {kind_of(left), kind_of(right)}
     if "decimal" in kinds and "float" not in kinds:
@@ -130,7 +127,7 @@ def division(call: Call) -> Binding:
 
 
 def integral_division(call: Call) -> Binding:
-    """The binding of `div`, which gives a long."""
+    """The binding of `div`, whose result is a long."""
     left, right = _operands(call)
     if "float" in (kind_of(left), kind_of(right)):
         raise call.refuse("it takes integers or decimals")
@@ -140,39 +137,39 @@ def integral_division(call: Call) -> Binding:
 
 
 def sum_type(left: DecimalType, right: DecimalType) -> DecimalType:
-    """Type of a sum or difference of decimals."""
+    """The type of a sum or difference of decimals."""
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
     return bounded_decimal(whole + scale + 1, scale)
 
 
 def product_type(left: DecimalType, right: DecimalType) -> DecimalType:
-    """Type of a product of decimals."""
+    """The type of a product of decimals."""
     return bounded_decimal(left.precision + right.precision + 1, left.scale + right.scale)
 
 
 def remainder_type(left: DecimalType, right: DecimalType) -> DecimalType:
-    """Type of a remainder of decimals."""
+    """The type of a remainder of decimals."""
     scale = max(left.scale, right.scale)
     whole = min(left.precision - left.scale, right.precision - right.scale)
     return bounded_decimal(whole + scale, scale)
 
 
 def one_number(call: Call) -> Binding:
-    """The binding of a function that gives the type of its one number."""
+    """The binding of a function of one number that returns a number of the same type."""
     if len(call.types) != 1:
         raise call.refuse("it takes 1 argument")
-    wanted = argument(call, call.types[0], NUMBER)
-    return Binding(arguments=(wanted,), result=wanted)
+    number_type = argument(call, call.types[0], NUMBER)
+    return Binding(arguments=(number_type,), result=number_type)
 
 
 def whole_number(call: Call) -> Binding:
-    """The binding of `floor` and `ceil`: of decimals a decimal, of all else a long."""
-    given = one_number(call).result
-    if isinstance(given, DecimalType):
-        precision = min(38, given.precision - given.scale + 1)
-        return Binding(arguments=(given,), result=DecimalType(precision, 0))
-    if is_integral(given):
+    """The binding of `floor` and `ceil`: the result of a decimal is a decimal, others are longs."""
+    number_type = one_number(call).result
+    if isinstance(number_type, DecimalType):
+        precision = min(38, number_type.precision - number_type.scale + 1)
+        return Binding(arguments=(number_type,), result=DecimalType(precision, 0))
+    if is_integral(number_type):
         return Binding(arguments=(LONG,), result=LONG)
     return Binding(arguments=(DOUBLE,), result=LONG)
 
@@ -181,32 +178,32 @@ def rounding(call: Call) -> Binding:
     """The binding of `round`, whose number of decimals is a constant."""
     if not 1 <= len(call.types) <= 2:
         raise call.refuse("it takes 1 to 2 arguments")
-    given = argument(call, call.types[0], NUMBER)
-    places = 0
+    number_type = argument(call, call.types[0], NUMBER)
+    decimals = 0
     if len(call.types) == 2:
         argument(call, call.types[1], INTEGER)
-        places = constant_of(call, 1)
-        if type(places) is not int:
+        decimals = constant_of(call, 1)
+        if type(decimals) is not int:
             raise call.refuse("the number of decimals must be a constant integer")
-    result = given
-    if isinstance(given, DecimalType):
-        whole = given.precision - given.scale + 1
-        if places < 0:
-            result = DecimalType(min(38, max(whole, -places + 1)), 0)
+    result = number_type
+    if isinstance(number_type, DecimalType):
+        whole = number_type.precision - number_type.scale + 1
+        if decimals < 0:
+            result = DecimalType(min(38, max(whole, -decimals + 1)), 0)
         else:
-            scale = min(given.scale, places)
+            scale = min(number_type.scale, decimals)
             result = DecimalType(min(38, whole + scale), scale)
     rest = (INTEGER,) if len(call.types) == 2 else ()
-    return Binding(arguments=(given, *rest), result=result)
+    return Binding(arguments=(number_type, *rest), result=result)
 
 
 def two_floats(call: Call) -> Binding:
-    """The binding of a function of two floats of one type."""
+    """The binding of a function of two floats that are cast to the same type."""
     if len(call.types) != 2:
         raise call.refuse("it takes 2 arguments")
     both = FLOAT if set(call.types) == {FLOAT} else DOUBLE
-    for given in call.types:
-        argument(call, given, NUMBER)
+    for data_type in call.types:
+        argument(call, data_type, NUMBER)
     return Binding(arguments=(both, both), result=both)
 
 
@@ -216,7 +213,14 @@ CONTEXT = Context(prec=120, rounding="ROUND_HALF_UP")
 
 
 def in_decimals(sign: str, kernels: tuple[Any, Any], operands: Sequence[Any], result: Any) -> Datum:
-    """Two decimals by `kernels`: Arrow's where 76 digits suffice, else Python's, row by row."""
+    """Compute an operation on two decimals with Arrow up to 76 digits, else row by row in Python.
+
+    Args:
+        sign: the operator.
+        kernels: the Arrow function and the Python function.
+        operands: the decimals.
+        result: Arrow type of the result.
+    """
     (kernel, exact), (left, right) = kernels, operands
     digits = left.type.precision + right.type.precision + 1
     if max(digits, 39 + max(left.type.scale, right.type.scale)) <= 76:
@@ -227,15 +231,15 @@ def in_decimals(sign: str, kernels: tuple[Any, Any], operands: Sequence[Any], re
 
 
 def _fitted(sign: str, values: Datum, result: Any) -> Datum:
-    """Exact values rounded to the result's type."""
+    """Round exact values to the result's type."""
     target = from_arrow_type(result)
-    fitting = _rounded(values, result)
+    rounded = _rounded(values, result)
     fail(
-        pc.and_(pc.is_null(fitting), pc.is_valid(values)),
+        pc.and_(pc.is_null(rounded), pc.is_valid(values)),
         values,
-        lambda value: f"{value} is too large for the {target} that {sign!r} gives here",
+        lambda value: f"{value} is out of range for {target}, the result type of {sign!r}",
     )
-    return fitting
+    return rounded
 
 
 def _rounded(values: Datum, result: Any) -> Datum:
@@ -248,12 +252,16 @@ def _rounded(values: Datum, result: Any) -> Datum:
     )
     low, high = (pa.scalar(v, pa.decimal256(76, result.scale)) for v in (-limit, limit))
     rounded = pc.cast(rounded, pa.decimal256(76, result.scale), safe=False)
-    fits = pc.and_(pc.greater_equal(rounded, low), pc.less_equal(rounded, high))
-    return pc.cast(pc.if_else(fits, rounded, pa.scalar(None, rounded.type)), result)
+    in_range = pc.and_(pc.greater_equal(rounded, low), pc.less_equal(rounded, high))
+    return pc.cast(pc.if_else(in_range, rounded, pa.scalar(None, rounded.type)), result)
 
 
 def fit(sign: str, number: Decimal, result: Any) -> Decimal:
-    """A number rounded to the type of the result; raises where it is too large."""
+    """Round a number to the type of the result.
+
+    Raises:
+        EvaluationError: the number is out of range.
+    """
     rounded = number.quantize(Decimal(1).scaleb(-result.scale), context=CONTEXT)
     if rounded and rounded.adjusted() >= result.precision - result.scale:
         raise overflow(sign, result)
@@ -261,9 +269,9 @@ def fit(sign: str, number: Decimal, result: Any) -> Decimal:
 
 
 def overflow(sign: str, result: Any) -> EvaluationError:
-    """What is raised where a result is too large for its type."""
+    """The error for a result that is out of range for its type."""
     return EvaluationError(
-        f"A result of {sign!r} doesn't fit a {from_arrow_type(result)}. Spark's ANSI mode fails "
-        "such a query too; cast an operand to a wider type.",
+        f"A result of {sign!r} is out of range for {from_arrow_type(result)}. This is an error in "
+        "Spark's ANSI mode too. Cast an operand to a wider type.",
         expression=sign,
     )

@@ -1,7 +1,4 @@
-"""Functions of bits, and of bytes as digits.
-
-Words out of columns of bytes, for hashes that go through all rows at once.
-"""
+"""Bitwise and hexadecimal functions, and `ByteColumn` for vectorized hashes."""
 
 from __future__ import annotations
 
@@ -32,13 +29,13 @@ _LONG = (1 << 64) - 1
 
 
 def _whole(count: int) -> Callable[[Call], Binding]:
-    """Integers, cast to the widest type among them."""
+    """The binding of a function of integers, which are cast to their common type."""
 
     def bind(call: Call) -> Binding:
         if len(call.types) != count:
             raise call.refuse(f"it takes {count} argument{'' if count == 1 else 's'}")
-        known = [t for t in call.types if t != VOID]
-        both = common_type(known) if known else INTEGER
+        not_null = [t for t in call.types if t != VOID]
+        both = common_type(not_null) if not_null else INTEGER
         if both is None or not is_integral(both):
             raise call.refuse("it takes integers")
         return Binding(arguments=(both,) * count, result=both)
@@ -71,7 +68,7 @@ def _shifted(kernel: Any, *, unsigned: bool) -> Any:
         if unsigned:
             kind = pa.uint64() if result == pa.int64() else pa.uint32()
             number = pc.cast(number, kind, safe=False)
-        # In two steps: Arrow leaves a signed number alone that is to move by all its bits but one.
+        # In two steps, because Arrow doesn't shift signed numbers by all bits but one.
         half = pc.shift_right(by, pa.scalar(1, pa.int32()))
         for step in (half, pc.subtract(by, half)):
             number = kernel(number, pc.cast(step, kind))
@@ -93,12 +90,12 @@ def _count(values: Sequence[Datum], result: Any) -> Datum:
 def _digits(call: Call) -> Binding:
     if len(call.types) != 1:
         raise call.refuse("it takes 1 argument")
-    (given,) = call.types
-    if is_integral(given) or given == VOID:
+    (data_type,) = call.types
+    if is_integral(data_type) or data_type == VOID:
         return Binding(arguments=(LONG,), result=STRING)
-    if given in (STRING, BINARY):
+    if data_type in (STRING, BINARY):
         return Binding(arguments=(BINARY,), result=STRING)
-    raise call.refuse("it takes an integer, a text or binary")
+    raise call.refuse("it takes an integer, a string or binary")
 
 
 def _hex(values: Sequence[Datum], result: Any) -> Datum:
@@ -108,87 +105,87 @@ def _hex(values: Sequence[Datum], result: Any) -> Datum:
     return rowwise(digits, result, *values)
 
 
-def _from_hex(text: str) -> bytes | None:
-    if not text.isascii() or not all(c in "0123456789abcdefABCDEF" for c in text):
+def _from_hex(digits: str) -> bytes | None:
+    if not digits.isascii() or not all(c in "0123456789abcdefABCDEF" for c in digits):
         return None
-    return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
+    return bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}")
 
 
 FUNCTIONS: tuple[Function, ...] = (
     Function(
         name="&",
         signature="a & b",
-        summary="Bits that both integers have.",
+        summary="Bitwise AND of two integers.",
         bind=_whole(2),
         evaluate=_bitwise(pc.bit_wise_and),
     ),
     Function(
         name="|",
         signature="a | b",
-        summary="Bits that one of them has.",
+        summary="Bitwise OR of two integers.",
         bind=_whole(2),
         evaluate=_bitwise(pc.bit_wise_or),
     ),
     Function(
         name="^",
         signature="a ^ b",
-        summary="Bits that only one of them has.",
+        summary="Bitwise XOR of two integers.",
         bind=_whole(2),
         evaluate=_bitwise(pc.bit_wise_xor),
     ),
     Function(
         name="~",
         signature="~a",
-        summary="The other bits.",
+        summary="Bitwise NOT of an integer.",
         bind=_whole(1),
         evaluate=_bitwise(pc.bit_wise_not),
     ),
     Function(
         name="shiftleft",
         signature="shiftleft(a, n), a << n",
-        summary="Bits moved to the left, of an int or long; of `n` the lower 5 or 6 bits count.",
+        summary="Left shift of an int or long; only the lower 5 or 6 bits of `n` are used.",
         bind=_shifting,
         evaluate=_shifted(pc.shift_left, unsigned=True),
     ),
     Function(
         name="shiftright",
         signature="shiftright(a, n), a >> n",
-        summary="Bits moved to the right, the sign kept.",
+        summary="Arithmetic right shift, which retains the sign.",
         bind=_shifting,
         evaluate=_shifted(pc.shift_right, unsigned=False),
     ),
     Function(
         name="shiftrightunsigned",
         signature="shiftrightunsigned(a, n)",
-        summary="Bits moved to the right, the sign too.",
+        summary="Logical right shift, which fills with zeros.",
         bind=_shifting,
         evaluate=_shifted(pc.shift_right, unsigned=True),
     ),
     Function(
         name="bit_count",
         signature="bit_count(a)",
-        summary="How many bits are set of the integer as a long, or of a boolean.",
+        summary="The number of bits set in a boolean, or in an integer as a long.",
         bind=_counting,
         evaluate=_count,
     ),
     Function(
         name="bin",
         signature="bin(a)",
-        summary="The digits of the long to base 2.",
+        summary="The binary digits of a long.",
         bind=parameters(LONG, result=STRING),
         evaluate=lambda values, result: rowwise(lambda n: f"{n & _LONG:b}", result, *values),
     ),
     Function(
         name="hex",
         signature="hex(a)",
-        summary="Hexadecimal digits of an integer as a long, or of a text's or binary's bytes.",
+        summary="The hexadecimal digits of an integer as a long, or of the bytes of a string.",
         bind=_digits,
         evaluate=_hex,
     ),
     Function(
         name="unhex",
         signature="unhex(s)",
-        summary="The bytes of hexadecimal digits; NULL where there is another character.",
+        summary="The bytes of hexadecimal digits; NULL for other characters.",
         bind=parameters(STRING, result=BINARY),
         evaluate=lambda values, result: rowwise(_from_hex, result, *values),
         nulls="more",
@@ -197,11 +194,13 @@ FUNCTIONS: tuple[Function, ...] = (
 
 
 class ByteColumn:
-    """Texts or bytes without nulls, the longest first, so that rows with a k-th word come first.
+    """Strings or byte strings without nulls, sorted by descending length.
+
+    The rows that have a k-th word are therefore the first rows.
 
     Attributes:
-        order: where each row was before, int64.
-        lengths: in bytes, int64.
+        order: original index of each row, int64.
+        lengths: length of each row in bytes, int64.
     """
 
     def __init__(self, values: Any) -> None:
@@ -217,41 +216,45 @@ class ByteColumn:
         self._bytes: Any = pa.Array.from_buffers(pa.uint8(), size, [None, data])
 
     def steps(self, words: Any) -> Iterator[tuple[int, int]]:
-        """The number of each word that some row has, and how many rows have it: the first ones."""
+        """The index of each word, and the number of rows that have the word (the first rows).
+
+        Args:
+            words: number of words of each row.
+        """
         runs = pc.run_end_encode(words)
         counts, ends = runs.values.to_pylist(), runs.run_ends.to_pylist()
-        number = 0
+        next_index = 0
         for count, end in zip(reversed(counts), reversed(ends), strict=True):
-            for at in range(number, count):
-                yield at, end
-            number = max(number, count)
+            for index in range(next_index, count):
+                yield index, end
+            next_index = max(next_index, count)
 
     def word(self, rows: int, offset: int, width: int) -> Any:
-        """The first rows' words at an offset, little-endian, uint64."""
+        """The little-endian words at an offset of the first rows, uint64."""
         starts = self._starts.slice(0, rows)
         return self._read(pc.add(starts, offset), width)
 
-    def word_at(self, offsets: Any, width: int, there: Any) -> Any:
-        """All rows' words at an offset each; 0 where `there` is false."""
-        places = pc.if_else(there, pc.add(self._starts, offsets), pa.scalar(None, pa.int64()))
-        return pc.fill_null(self._read(places, width), 0)
+    def word_at(self, offsets: Any, width: int, exists: Any) -> Any:
+        """The words at one offset for each row; 0 where `exists` is false."""
+        positions = pc.if_else(exists, pc.add(self._starts, offsets), pa.scalar(None, pa.int64()))
+        return pc.fill_null(self._read(positions, width), 0)
 
     @staticmethod
     def replaced(column: Any, rows: int, values: Any) -> Any:
-        """A column with other values in its first rows."""
+        """Replace the values of a column's first rows."""
         return pa.concat_arrays([values, column.slice(rows)])
 
-    def _read(self, places: Any, width: int) -> Any:
+    def _read(self, positions: Any, width: int) -> Any:
         word: Any = None
         for i in range(width):
-            byte = self._bytes.take(pc.add(places, i)).cast(pa.uint64())
+            byte = self._bytes.take(pc.add(positions, i)).cast(pa.uint64())
             byte = pc.shift_left(byte, pa.scalar(8 * i, pa.uint64()))
             word = byte if word is None else pc.bit_wise_or(word, byte)
         return word
 
 
 def rotated(values: Any, bits: int) -> Any:
-    """Unsigned numbers with their bits moved to the left, around the end."""
+    """Rotate unsigned numbers to the left."""
     width: int = values.type.bit_width
     left = pc.shift_left(values, pa.scalar(bits, values.type))
     right = pc.shift_right(values, pa.scalar(width - bits, values.type))

@@ -41,29 +41,29 @@ def _sized(call: Call) -> Binding:
 
 
 def _size(values: Sequence[Datum], result: Any) -> Datum:
-    found = values[0]
-    if pa.types.is_map(found.type):
-        found = found.cast(pa.list_(pa.struct([found.type.key_field, found.type.item_field])))
-    return pc.cast(pc.list_value_length(found), result)
+    lists = values[0]
+    if pa.types.is_map(lists.type):
+        lists = lists.cast(pa.list_(pa.struct([lists.type.key_field, lists.type.item_field])))
+    return pc.cast(pc.list_value_length(lists), result)
 
 
 def _searched(call: Call) -> Binding:
     array, value = _two(call)
     if not isinstance(array, ArrayType):
-        raise call.refuse("the first argument is an array")
+        raise call.refuse("the first argument must be an array")
     both = common_type((array.element_type, value))
     if both is None or both != array.element_type or kind_of(both) is None:
-        raise call.refuse("the value must be of the type of the array's elements")
+        raise call.refuse("the value must have the type of the array's elements")
     return Binding(arguments=(array, both), result=BOOLEAN)
 
 
 def _contains(values: Sequence[Datum], result: Any) -> Datum:
-    def found(array: list[Any], value: Any) -> bool | None:
+    def contains(array: list[Any], value: Any) -> bool | None:
         if any(_same(element, value) for element in array if element is not None):
             return True
         return None if None in array else False
 
-    return rowwise(found, result, *values)
+    return rowwise(contains, result, *values)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -81,24 +81,30 @@ def _indexed(call: Call) -> Binding:
     container, key = _two(call)
     if isinstance(container, ArrayType):
         if not is_integral(key):
-            raise call.refuse("an array's index is an integer")
+            raise call.refuse("the index of an array must be an integer")
         return Binding(arguments=(container, key), result=container.element_type)
     if isinstance(container, MapType):
-        wanted = container.key_type
-        if key != wanted:
-            if common_type((wanted, key)) != wanted:
-                raise call.refuse("the key must be of the type of the map's keys")
-            key = wanted
+        key_type = container.key_type
+        if key != key_type:
+            if common_type((key_type, key)) != key_type:
+                raise call.refuse("the key must have the type of the map's keys")
+            key = key_type
         return Binding(arguments=(container, key), result=container.value_type)
     raise call.refuse("only arrays and maps have elements")
 
 
 def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any], Datum]:
-    """Elements by index from `first` on; beyond the ends an error, null where `first` is None."""
+    """Implement access to elements of arrays and maps.
 
-    def at(container: Any, key: Any) -> Any:
+    Args:
+        first: the index of an array's first element; an index out of range is an error. None for
+            0-based indexes, with NULL for an index out of range.
+        name: name of the function for error messages.
+    """
+
+    def element_at(container: Any, key: Any) -> Any:
         if container and isinstance(container[0], tuple):
-            # Of a key that is there twice the first counts.
+            # The first of duplicate keys.
             return next((value for k, value in container if _same(k, key)), None)
         index = key - (first or 0)
         if first == 1:
@@ -108,8 +114,8 @@ def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any]
         if first is None:
             return None
         raise EvaluationError(
-            f"{name}: an array of {len(container)} elements has none at {key}. Spark's ANSI mode "
-            "fails such a query too; get(array, index) gives NULL.",
+            f"{name}: index {key} is out of range for an array of {len(container)} elements. This "
+            "is an error in Spark's ANSI mode too. Use get(array, index) to return NULL.",
             expression=name,
         )
 
@@ -118,8 +124,10 @@ def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any]
         if pa.types.is_map(container.type):
             if isinstance(key, pa.Scalar) and key.is_valid:
                 return pc.map_lookup(container, key, "first")
-            return rowwise(lambda pairs, k: at(pairs, k) if pairs else None, result, *values)
-        return rowwise(at, result, *values)
+            return rowwise(
+                lambda pairs, k: element_at(pairs, k) if pairs else None, result, *values
+            )
+        return rowwise(element_at, result, *values)
 
     return evaluate
 
@@ -129,22 +137,22 @@ def _field(call: Call) -> Binding:
     name = constant_of(call, 1)
     field = container.get(str(name)) if isinstance(container, StructType) else None
     if field is None:
-        raise call.refuse(f"it has no field {name!r}")
+        raise call.refuse(f"the struct has no field {name!r}")
     return Binding(arguments=(container, STRING), result=field.data_type)
 
 
 def _field_values(values: Sequence[Datum], result: Any) -> Datum:
     struct, name = values
-    wanted = name.as_py()
+    field_name = name.as_py()
     names = [field.name for field in struct.type]
-    if wanted not in names:
-        wanted = next(n for n in names if n.lower() == wanted.lower())
-    return pc.cast(pc.struct_field(struct, wanted), result)
+    if field_name not in names:
+        field_name = next(n for n in names if n.lower() == field_name.lower())
+    return pc.cast(pc.struct_field(struct, field_name), result)
 
 
 def _get(call: Call) -> Binding:
     if call.types and not isinstance(call.types[0], ArrayType):
-        raise call.refuse("the first argument is an array")
+        raise call.refuse("the first argument must be an array")
     return _indexed(call)
 
 
@@ -163,7 +171,7 @@ FUNCTIONS = (
     Function(
         name="size",
         signature="size(a), cardinality(a), array_size(a)",
-        summary="Number of elements of an array or map.",
+        summary="The number of elements of an array or map.",
         bind=_sized,
         evaluate=_size,
         aliases=("cardinality", "array_size"),
@@ -171,7 +179,7 @@ FUNCTIONS = (
     Function(
         name="array_contains",
         signature="array_contains(a, value)",
-        summary="Whether an element equals the value; NULL where only a NULL element might.",
+        summary="Whether an element equals the value; NULL if none does and an element is NULL.",
         bind=_searched,
         evaluate=_contains,
         nulls="more",
@@ -187,8 +195,8 @@ FUNCTIONS = (
         name="[]",
         signature="a[index], m[key]",
         summary=(
-            "An array's element, from 0 (beyond its ends: an error), or a map's value (NULL for a "
-            "key that it hasn't)."
+            "The element of an array at a 0-based index (out of range: an error), or the value of "
+            "a map for a key (NULL for an unknown key)."
         ),
         bind=_indexed,
         evaluate=_element(0, name="[]"),
@@ -197,7 +205,7 @@ FUNCTIONS = (
     Function(
         name="element_at",
         signature="element_at(a, index), element_at(m, key)",
-        summary="The same, an array's index from 1 or, negative, from the end.",
+        summary="As `a[index]`, but with a 1-based index, which counts from the end if negative.",
         bind=_indexed,
         evaluate=_element(1, name="element_at"),
         nulls="more",
@@ -205,7 +213,7 @@ FUNCTIONS = (
     Function(
         name="get",
         signature="get(a, index)",
-        summary="An array's element, from 0; NULL beyond its ends.",
+        summary="The element of an array at a 0-based index; NULL if out of range.",
         bind=_get,
         evaluate=_element(None, name="get"),
         nulls="more",
@@ -214,7 +222,7 @@ FUNCTIONS = (
         name=".",
         constants=(1,),
         signature="a[0].field",
-        summary="A field of a struct that comes out of an array or map.",
+        summary="A field of a struct in an array or map.",
         bind=_field,
         evaluate=_field_values,
         nulls="more",

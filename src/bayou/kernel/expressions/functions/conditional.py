@@ -1,4 +1,4 @@
-"""CASE and its relatives; casts and tests written as functions."""
+"""CASE and related functions, and casts and null tests as functions."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ __all__ = ["FUNCTIONS"]
 pc: Any = pyarrow.compute
 
 
-def _together(call: Call, types: Sequence[DataType]) -> DataType:
+def _common_type_of(call: Call, types: Sequence[DataType]) -> DataType:
     result = common_type(types)
     if result is None:
-        raise call.refuse("the values have no type in common; cast them")
+        raise call.refuse("the values have no common type; cast them")
     return result
 
 
@@ -62,18 +62,19 @@ def _case_types(call: Call) -> Binding:
         if call.types[index] not in (BOOLEAN, VOID):
             raise call.refuse(f"argument {index + 1} isn't a condition")
     values = [*call.types[1::2], *(call.types[-1:] if len(call.types) % 2 else ())]
-    result = _together(call, values)
+    result = _common_type_of(call, values)
     arguments = [BOOLEAN if i % 2 == 0 else result for i in range(len(call.types))]
     if len(call.types) % 2:
         arguments[-1] = result
     return Binding(arguments=tuple(arguments), result=result)
 
 
-def _same_types(least: int) -> Callable[[Call], Binding]:
+def _same_types(min_count: int) -> Callable[[Call], Binding]:
     def bind(call: Call) -> Binding:
-        if len(call.types) < least:
-            raise call.refuse(f"it takes {least} argument{'s' if least > 1 else ''} or more")
-        result = _together(call, call.types)
+        if len(call.types) < min_count:
+            plural = "s" if min_count > 1 else ""
+            raise call.refuse(f"it takes {min_count} argument{plural} or more")
+        result = _common_type_of(call, call.types)
         return Binding(arguments=(result,) * len(call.types), result=result)
 
     return bind
@@ -82,24 +83,24 @@ def _same_types(least: int) -> Callable[[Call], Binding]:
 def _extreme(kernel: Any, *, greatest: bool) -> Any:
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         if pa.types.is_timestamp(result) and result.tz is not None:
-            # Arrow has no such kernel for timestamps with a zone.
+            # Arrow has no kernel for timestamps with a time zone.
             local = [pc.cast(value, pa.timestamp("us")) for value in values]
             return pc.cast(kernel(*local), result)
         if pa.types.is_boolean(result):
             return pc.cast(kernel(*(pc.cast(value, pa.int8()) for value in values)), result)
         if not pa.types.is_floating(result):
             return kernel(*values)
-        # NaN is above all.
+        # NaN is the maximum.
         best = values[0]
         for value in values[1:]:
             nan = pc.is_nan(value), pc.is_nan(best)
-            takes = (
+            is_better = (
                 pc.or_kleene(nan[0], pc.greater(value, best))
                 if greatest
                 else pc.or_kleene(nan[1], pc.less(value, best))
             )
-            chosen = pc.if_else(pc.fill_null(takes, False), value, best)
-            best = pc.coalesce(pc.if_else(pc.is_null(best), value, chosen), best, value)
+            better = pc.if_else(pc.fill_null(is_better, False), value, best)
+            best = pc.coalesce(pc.if_else(pc.is_null(best), value, better), best, value)
         return best
 
     return evaluate
@@ -121,7 +122,7 @@ def _cast_function(name: str, data_type: DataType, *aliases: str) -> Macro:
     return Macro(
         name=name,
         signature=f"{name}(a)",
-        summary=f"The same as CAST(a AS {name.upper()}).",
+        summary=f"Equivalent to CAST(a AS {name.upper()}).",
         count=(1, 1),
         expand=lambda value: Cast(value, data_type),
         aliases=aliases,
@@ -132,7 +133,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="case",
         signature="CASE WHEN c THEN a ... [ELSE b] END, CASE x WHEN v THEN a ... END",
-        summary="The value of the first condition that is TRUE; only that one is evaluated.",
+        summary="The value of the first condition that is TRUE; other values aren't evaluated.",
         bind=_case_types,
         evaluate=None,
         nulls="own",
@@ -149,7 +150,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Macro(
         name="if",
         signature="if(c, a, b), iff",
-        summary="`a` where the condition is TRUE, else `b`.",
+        summary="`a` if the condition is TRUE, else `b`.",
         count=(3, 3),
         expand=_if,
         aliases=("iff",),
@@ -157,21 +158,21 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Macro(
         name="nullif",
         signature="nullif(a, b)",
-        summary="NULL where `a = b`, else `a`.",
+        summary="NULL if `a = b`, else `a`.",
         count=(2, 2),
         expand=_null_if,
     ),
     Macro(
         name="nvl2",
         signature="nvl2(a, b, c)",
-        summary="`b` where `a` isn't NULL, else `c`.",
+        summary="`b` if `a` isn't NULL, else `c`.",
         count=(3, 3),
         expand=_value_unless_null,
     ),
     Function(
         name="greatest",
         signature="greatest(a, b, ...)",
-        summary="The greatest of the values that aren't NULL.",
+        summary="The maximum of the values that aren't NULL.",
         bind=_same_types(2),
         evaluate=_extreme(pc.max_element_wise, greatest=True),
         nulls="own",
@@ -179,7 +180,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="least",
         signature="least(a, b, ...)",
-        summary="The least of the values that aren't NULL.",
+        summary="The minimum of the values that aren't NULL.",
         bind=_same_types(2),
         evaluate=_extreme(pc.min_element_wise, greatest=False),
         nulls="own",
@@ -187,14 +188,14 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Macro(
         name="isnull",
         signature="isnull(a)",
-        summary="The same as a IS NULL.",
+        summary="Equivalent to a IS NULL.",
         count=(1, 1),
         expand=IsNull,
     ),
     Macro(
         name="isnotnull",
         signature="isnotnull(a)",
-        summary="The same as a IS NOT NULL.",
+        summary="Equivalent to a IS NOT NULL.",
         count=(1, 1),
         expand=lambda value: Not(IsNull(value)),
     ),

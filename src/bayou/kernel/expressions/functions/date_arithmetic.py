@@ -1,6 +1,6 @@
-"""Dates and timestamps moved: truncated, shifted by days, months and intervals, subtracted.
+"""Date arithmetic over Arrow columns, in the proleptic Gregorian calendar.
 
-Days, months and the clock over Arrow columns, in the proleptic Gregorian calendar.
+Truncation, addition of days, months and intervals, and differences.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ __all__ = [
 pc: Any = pyarrow.compute
 
 DAY = 86_400_000_000
-"""Microseconds of a day."""
+"""Microseconds in a day."""
 
 
 def without_zone(values: Datum) -> Datum:
-    """A timestamp without its zone, which is UTC."""
+    """UTC timestamps as timestamps without a time zone."""
     return pc.cast(values, pa.timestamp("us"))
 
 
@@ -69,7 +69,7 @@ def remainder_of_day(values: Datum) -> Datum:
 
 
 def floored(micros: Datum, step: int) -> Datum:
-    """The multiple of a step at or below."""
+    """Round down to a multiple of `step`."""
     quotient = pc.divide(micros, step)
     floor = pc.multiply(quotient, step)
     return pc.if_else(pc.greater(floor, micros), pc.subtract(floor, step), floor)
@@ -82,8 +82,8 @@ def months_of(dates: Datum) -> Datum:
 
 
 def first_of_month(months: Datum) -> Datum:
-    """The date on which a month begins, by the days-from-civil rule."""
-    shifted = pc.subtract(months, 2)  # years that begin in March
+    """The first day of each month, computed with the days-from-civil algorithm."""
+    shifted = pc.subtract(months, 2)  # years start in March
     years = quotient(shifted, 12)
     month = pc.subtract(shifted, pc.multiply(years, 12))
     era = quotient(years, 400)
@@ -96,7 +96,7 @@ def first_of_month(months: Datum) -> Datum:
 
 
 def quotient(values: Datum, divisor: int) -> Datum:
-    """Divided and rounded down."""
+    """Divide and round down."""
     return pc.divide(floored(values, divisor), divisor)
 
 
@@ -135,7 +135,7 @@ def _floor_date(dates: Datum, unit: str) -> Datum:
 
 
 def truncate_date(values: Sequence[Datum], result: Any) -> Datum:
-    """`trunc`: the first day of the unit; null for a unit that dates don't have."""
+    """Evaluate `trunc`: the first day of the unit; null for a unit of time or an unknown unit."""
     dates, name = values
     unit = _UNITS.get(str(name.as_py()).lower(), "")
     if unit not in ("year", "quarter", "month", "week"):
@@ -144,14 +144,14 @@ def truncate_date(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def truncate_timestamp(values: Sequence[Datum], result: Any) -> Datum:
-    """`date_trunc`: the first moment of the unit; null for an unknown unit."""
-    name, moments = values
+    """Evaluate `date_trunc`: the start of the unit; null for an unknown unit."""
+    name, timestamps = values
     unit = _UNITS.get(str(name.as_py()).lower())
     if unit is None:
-        return pa.nulls(len(moments), result)
+        return pa.nulls(len(timestamps), result)
     if unit in _LENGTHS:
-        return pc.cast(floored(pc.cast(moments, pa.int64()), _LENGTHS[unit]), result)
-    dates = cast(moments, TIMESTAMP, DATE)
+        return pc.cast(floored(pc.cast(timestamps, pa.int64()), _LENGTHS[unit]), result)
+    dates = cast(timestamps, TIMESTAMP, DATE)
     return pc.cast(_floor_date(dates, unit), result)
 
 
@@ -170,31 +170,30 @@ def truncating_timestamp(call: Call) -> Binding:
 
 
 def shift(sign: int) -> Any:
-    """Days added (sign 1) or taken off (-1)."""
+    """Implement the addition (sign 1) or subtraction (-1) of days."""
 
     def evaluate(values: Sequence[Datum], _result: Any) -> Datum:
-        days, more = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in values)
-        moved = pc.add(days, pc.multiply(more, sign))
-        return _checked_date(moved)
+        days, count = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in values)
+        return _checked_date(pc.add(days, pc.multiply(count, sign)))
 
     return evaluate
 
 
 def _checked_date(days: Datum) -> Datum:
-    beyond = pc.or_(pc.greater(days, (1 << 31) - 1), pc.less(days, -(1 << 31)))
-    fail(beyond, days, lambda value: f"day {value} since 1970 isn't a date")
+    out_of_range = pc.or_(pc.greater(days, (1 << 31) - 1), pc.less(days, -(1 << 31)))
+    fail(out_of_range, days, lambda value: f"day {value} since 1970 is out of range for date")
     return pc.cast(pc.cast(days, pa.int32()), pa.date32())
 
 
 def shifting(call: Call) -> Binding:
     """The binding of `date_add` and `date_sub`."""
     if len(call.types) == 2 and call.types[1] == LONG:
-        raise call.refuse("the number of days is an int; cast it")
+        raise call.refuse("the number of days must be an int; cast it")
     return parameters(DATE, INTEGER, result=DATE)(call)
 
 
 def difference(values: Sequence[Datum], result: Any) -> Datum:
-    """Days from the second date to the first."""
+    """The number of days from the second date to the first."""
     end, start = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in values)
     return pc.cast(pc.subtract(end, start), result)
 
@@ -202,15 +201,15 @@ def difference(values: Sequence[Datum], result: Any) -> Datum:
 def _months_later(dates: Datum, months: Datum) -> Datum:
     target = pc.add(months_of(dates), pc.cast(months, pa.int64()))
     first = pc.cast(pc.cast(first_of_month(target), pa.int32()), pa.int64())
-    after = pc.cast(pc.cast(first_of_month(pc.add(target, 1)), pa.int32()), pa.int64())
+    next_first = pc.cast(pc.cast(first_of_month(pc.add(target, 1)), pa.int32()), pa.int64())
     day = pc.subtract(pc.day(dates), 1)
-    last = pc.subtract(after, 1)
-    moved = pc.min_element_wise(pc.add(first, day), last, skip_nulls=False)
-    return pc.cast(pc.cast(moved, pa.int32()), pa.date32())
+    last = pc.subtract(next_first, 1)
+    days = pc.min_element_wise(pc.add(first, day), last, skip_nulls=False)
+    return pc.cast(pc.cast(days, pa.int32()), pa.date32())
 
 
 def add_months(values: Sequence[Datum], _result: Any) -> Datum:
-    """The same day months later, or that month's last."""
+    """Evaluate `add_months`: the same day of a later month, or the last day of that month."""
     return _months_later(values[0], values[1])
 
 
@@ -222,33 +221,34 @@ def last_day(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def interval_type(call: Call) -> Binding:
-    """The binding of a sum with an interval, which is months and microseconds."""
-    given = call.types[0]
-    if given == STRING:
-        given = TIMESTAMP
+    """The binding of the addition of an interval, which consists of months and microseconds."""
+    result = call.types[0]
+    if result == STRING:
+        result = TIMESTAMP
     micros = constant_of(call, 2)
-    if given not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
-        raise call.refuse("an interval is added to a date or timestamp")
-    if given == DATE and micros % DAY:
-        given = TIMESTAMP
-    return Binding(arguments=(given, LONG, LONG), result=given)
+    if result not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        raise call.refuse("an interval can only be added to a date or timestamp")
+    if result == DATE and micros % DAY:
+        result = TIMESTAMP
+    return Binding(arguments=(result, LONG, LONG), result=result)
 
 
 def add_interval(values: Sequence[Datum], result: Any) -> Datum:
-    """A date or timestamp plus months and microseconds."""
-    moments, months, micros = values
+    """Add months and microseconds to dates or timestamps."""
+    times, months, micros = values
     if pa.types.is_date(result):
-        dates = _months_later(moments, months) if months.as_py() else moments
+        dates = _months_later(times, months) if months.as_py() else times
         days = pc.cast(pc.cast(dates, pa.int32()), pa.int64())
         return _checked_date(pc.add(days, micros.as_py() // DAY))
-    local = pc.cast(without_zone(moments), pa.int64())
+    local = pc.cast(without_zone(times), pa.int64())
     if months.as_py():
         of_day = pc.subtract(local, floored(local, DAY))
-        dates = _months_later(cast(without_zone(moments), TIMESTAMP_NTZ, DATE), months)
+        dates = _months_later(cast(without_zone(times), TIMESTAMP_NTZ, DATE), months)
         local = pc.add(pc.cast(pc.cast(dates, pa.timestamp("us")), pa.int64()), of_day)
     try:
         return pc.cast(pc.add_checked(local, micros), result)
     except pa.ArrowInvalid as error:
         raise EvaluationError(
-            "A timestamp plus an interval is beyond the last one.", expression="interval"
+            "INTERVAL: the sum of a timestamp and the interval is out of range for timestamp.",
+            expression="interval",
         ) from error

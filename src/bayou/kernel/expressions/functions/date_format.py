@@ -1,4 +1,4 @@
-"""Texts of times by the letters of Java's formats."""
+"""`date_format`: timestamps as strings by Java's format patterns."""
 
 from __future__ import annotations
 
@@ -33,68 +33,68 @@ _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z'])")
 
 
 def formatting(call: Call) -> Binding:
-    """Types of `date_format`, whose format must be known."""
-    kind = TIMESTAMP_NTZ if call.types[:1] == (TIMESTAMP_NTZ,) else TIMESTAMP
-    binding = parameters(kind, STRING, result=STRING)(call)
-    form = constant_of(call, 1)
-    if form is not None:
-        _pieces(str(form))
+    """The binding of `date_format`, whose format is a constant."""
+    timestamp_type = TIMESTAMP_NTZ if call.types[:1] == (TIMESTAMP_NTZ,) else TIMESTAMP
+    binding = parameters(timestamp_type, STRING, result=STRING)(call)
+    pattern = constant_of(call, 1)
+    if pattern is not None:
+        _pieces(str(pattern))
     return binding
 
 
-def _pieces(form: str) -> list[tuple[str, str]]:
-    """Letters with their number, or text (under the letter '')."""
+def _pieces(pattern: str) -> list[tuple[str, str]]:
+    """The pieces of a format: pairs ("letters", pattern letters) or ("text", literal text)."""
     pieces: list[tuple[str, str]] = []
-    at = 0
-    while at < len(form):
-        found = _PIECE.match(form, at)
-        letters = found[0] if found is not None and found[2] else ""
-        if found is None or (letters and letters not in LETTERS and letters[0] != "S"):
+    position = 0
+    while position < len(pattern):
+        match = _PIECE.match(pattern, position)
+        letters = match[0] if match is not None and match[2] else ""
+        if match is None or (letters and letters not in LETTERS and letters[0] != "S"):
             raise PredicateError(
-                f"date_format doesn't know {letters or form[at:]!r} in {form!r}; it knows "
-                f"{', '.join(LETTERS)} and S.",
+                f"date_format: {letters or pattern[position:]!r} in the format {pattern!r} isn't "
+                f"supported. Use {', '.join(LETTERS)} and S.",
                 expression="date_format",
             )
         if letters:
             pieces.append(("letters", letters))
         else:
-            text = found[3] if found[3] is not None else (found[1] or "").replace("''", "'")
+            text = match[3] if match[3] is not None else (match[1] or "").replace("''", "'")
             pieces.append(("text", text or "'"))
-        at = found.end()
+        position = match.end()
     return pieces
 
 
 def formatted(values: Sequence[Datum], result: Any) -> Datum:
-    """Values of `date_format`."""
-    moments, form = values
-    if not form.is_valid:
-        return pa.nulls(len(moments), result)
-    local = without_zone(moments)
+    """Evaluate `date_format`."""
+    timestamps, pattern = values
+    if not pattern.is_valid:
+        return pa.nulls(len(timestamps), result)
+    local = without_zone(timestamps)
     dates = cast(local, TIMESTAMP_NTZ, DATE)
-    of_day = remainder_of_day(moments)
+    of_day = remainder_of_day(timestamps)
     parts: list[Any] = []
-    for kind, text in _pieces(form.as_py()):
+    for kind, piece in _pieces(pattern.as_py()):
         if kind == "text":
-            parts.append(pa.scalar(text))
-        elif text[0] == "S":
+            parts.append(pa.scalar(piece))
+        elif piece[0] == "S":
             fraction = _padded(pc.subtract(of_day, floored(of_day, 1_000_000)), 6)
-            cut = pc.utf8_slice_codeunits(fraction, 0, min(len(text), 6))
-            parts.append(pc.utf8_rpad(cut, len(text), padding="0"))
+            digits = pc.utf8_slice_codeunits(fraction, 0, min(len(piece), 6))
+            parts.append(pc.utf8_rpad(digits, len(piece), padding="0"))
         else:
-            parts.append(LETTERS[text](dates, of_day))
-    return pc.binary_join_element_wise(*parts, "") if parts else pa.repeat("", len(moments))
+            parts.append(LETTERS[piece](dates, of_day))
+    return pc.binary_join_element_wise(*parts, "") if parts else pa.repeat("", len(timestamps))
 
 
 def _padded(numbers: Datum, width: int) -> Datum:
     return pc.utf8_lpad(pc.cast(numbers, pa.string()), width, padding="0")
 
 
-def _year_text(dates: Datum, width: int) -> Datum:
+def _year(dates: Datum, width: int) -> Datum:
     years = pc.year(dates)
-    text = _padded(years, width)
+    digits = _padded(years, width)
     if width < 4:
-        return text
-    return pc.if_else(pc.greater(years, 9999), pc.binary_join_element_wise("+", text, ""), text)
+        return digits
+    return pc.if_else(pc.greater(years, 9999), pc.binary_join_element_wise("+", digits, ""), digits)
 
 
 def _day_name(dates: Datum, _: Datum) -> Datum:
@@ -116,8 +116,8 @@ def _of_clock(step: int, modulo: int, width: int) -> Any:
 
 
 LETTERS: dict[str, Callable[[Datum, Datum], Datum]] = {
-    "yyyy": lambda dates, _: _year_text(dates, 4),
-    "y": lambda dates, _: _year_text(dates, 1),
+    "yyyy": lambda dates, _: _year(dates, 4),
+    "y": lambda dates, _: _year(dates, 1),
     "yy": lambda dates, _: pc.utf8_slice_codeunits(_padded(pc.year(dates), 4), -2),
     "MMM": _month_name,
     "MM": lambda dates, _: _padded(pc.month(dates), 2),
@@ -136,13 +136,13 @@ LETTERS: dict[str, Callable[[Datum, Datum], Datum]] = {
 _ORDERED = ("yyyy", "MM", "dd", "HH", "mm", "ss")
 
 
-def is_ordered_format(form: str) -> bool:
-    """Whether texts of this format are in the order of their times (years up to 9999)."""
+def is_ordered_format(pattern: str) -> bool:
+    """Whether strings in this format sort like their timestamps (for years up to 9999)."""
     try:
-        letters = [text for kind, text in _pieces(form) if kind == "letters"]
+        letters = [piece for kind, piece in _pieces(pattern) if kind == "letters"]
     except PredicateError:
         return False
-    fields = [text for text in letters if text[0] != "S"]
+    fields = [piece for piece in letters if piece[0] != "S"]
     fraction = letters[len(fields) :]
     complete = not fraction or (len(fields) == len(_ORDERED) and len(fraction) == 1)
     return bool(fields) and tuple(fields) == _ORDERED[: len(fields)] and complete

@@ -64,23 +64,23 @@ def _field(kernel: Callable[[Any], Any]) -> Any:
 
 
 def _clock(call: Call) -> Binding:
-    """Timestamps with or without zone are taken as they are, which in UTC is the same."""
+    """The binding of a function of the time of day, which is the same for both timestamp types."""
     if call.types == (TIMESTAMP_NTZ,):
         return Binding(arguments=(TIMESTAMP_NTZ,), result=INTEGER)
     return parameters(TIMESTAMP, result=INTEGER)(call)
 
 
 def _make_date(values: Sequence[Datum], result: Any) -> Datum:
-    def made(year: int, month: int, day: int) -> dt.date:
+    def make(year: int, month: int, day: int) -> dt.date:
         try:
             return dt.date(year, month, day)
         except ValueError as error:
             raise EvaluationError(
-                f"make_date({year}, {month}, {day}): there is no such day.",
+                f"make_date({year}, {month}, {day}): the date doesn't exist.",
                 expression="make_date",
             ) from error
 
-    return rowwise(made, result, *values)
+    return rowwise(make, result, *values)
 
 
 def _epoch(divisor: int) -> Any:
@@ -90,13 +90,13 @@ def _epoch(divisor: int) -> Any:
     return evaluate
 
 
-def _moment(factor: int, name: str) -> Any:
+def _from_epoch(factor: int, name: str) -> Any:
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         try:
             return pc.cast(pc.multiply_checked(values[0], factor), result)
         except pa.ArrowInvalid as error:
             raise EvaluationError(
-                f"A value of {name} is beyond the last timestamp.", expression=name
+                f"{name}: a value is out of range for timestamp.", expression=name
             ) from error
 
     return evaluate
@@ -115,18 +115,18 @@ def _to_timestamp(*arguments: Expression) -> Expression:
 
 
 def _unix_timestamp(*arguments: Expression) -> Expression:
-    moment = _parsed("unix_timestamp", TIMESTAMP, "yyyy-MM-dd HH:mm:ss", *arguments)
-    # Towards zero, other than unix_seconds.
-    return call("div", call("unix_micros", moment), Literal(1_000_000, LONG))
+    timestamp = _parsed("unix_timestamp", TIMESTAMP, "yyyy-MM-dd HH:mm:ss", *arguments)
+    # Rounds towards zero, unlike unix_seconds.
+    return call("div", call("unix_micros", timestamp), Literal(1_000_000, LONG))
 
 
-def _parsed(name: str, target: DataType, form: str, *arguments: Expression) -> Expression:
+def _parsed(name: str, target: DataType, pattern: str, *arguments: Expression) -> Expression:
     if len(arguments) == 2:
-        given = arguments[1]
-        if not isinstance(given, Literal) or given.value != form:
+        format_argument = arguments[1]
+        if not isinstance(format_argument, Literal) or format_argument.value != pattern:
             raise PredicateError(
-                f"{name} with a format takes {form!r} only. Cast the text instead: CAST(... AS "
-                f"{str(target).upper()}).",
+                f"{name}: only the format {pattern!r} is supported. Use CAST(... AS "
+                f"{str(target).upper()}) instead.",
                 expression=name,
             )
     return Cast(arguments[0], target)
@@ -135,25 +135,27 @@ def _parsed(name: str, target: DataType, form: str, *arguments: Expression) -> E
 def _format_directions(
     constants: Sequence[Any], _types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    form = constants[1]
-    return (1, 0) if isinstance(form, str) and is_ordered_format(form) else None
+    pattern = constants[1]
+    return (1, 0) if isinstance(pattern, str) and is_ordered_format(pattern) else None
 
 
-def _first_rises(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
+def _rises_with_first(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
     if any(constant is None for constant in constants[1:]):
         return None
     return (1, *(0 for _ in constants[1:]))
 
 
-def _second_rises(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
+def _rises_with_second(
+    constants: Sequence[Any], _types: Sequence[DataType]
+) -> Sequence[int] | None:
     return None if constants[0] is None else (0, 1)
 
 
-def _both_rise(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
+def _rises_with_both(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
     return tuple(1 if constant is None else 0 for constant in constants)
 
 
-def _apart(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
+def _rises_and_falls(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
     return tuple(
         s if constant is None else 0 for s, constant in zip((1, -1), constants, strict=True)
     )
@@ -167,7 +169,7 @@ def _calendar(name: str, summary: str, kernel: Any, *aliases: str, rises: bool =
         summary=summary,
         bind=parameters(DATE, result=INTEGER),
         evaluate=_field(kernel),
-        directions=_first_rises if rises else None,
+        directions=_rises_with_first if rises else None,
         aliases=aliases,
     )
 
@@ -184,27 +186,28 @@ def _of_day(name: str, summary: str, step: int, modulo: int) -> Function:
 
 FUNCTIONS: tuple[Function | Macro, ...] = (
     _calendar("year", "The year.", pc.year, rises=True),
-    _calendar("quarter", "1 to 4.", pc.quarter),
-    _calendar("month", "1 to 12.", pc.month),
-    _calendar("day", "Day of the month.", pc.day, "dayofmonth"),
-    _calendar("dayofyear", "Day of the year, from 1.", pc.day_of_year),
+    _calendar("quarter", "The quarter, 1 to 4.", pc.quarter),
+    _calendar("month", "The month, 1 to 12.", pc.month),
+    _calendar("day", "The day of the month.", pc.day, "dayofmonth"),
+    _calendar("dayofyear", "The day of the year, from 1.", pc.day_of_year),
     _calendar(
         "dayofweek",
-        "1 for Sunday to 7.",
+        "The day of the week, 1 (Sunday) to 7.",
         lambda v: pc.day_of_week(v, count_from_zero=False, week_start=7),
     ),
-    _calendar("weekday", "0 for Monday to 6.", pc.day_of_week),
-    _calendar("weekofyear", "Week by ISO 8601.", pc.iso_week),
-    _of_day("hour", "0 to 23, in UTC.", 3_600_000_000, 24),
-    _of_day("minute", "0 to 59.", 60_000_000, 60),
-    _of_day("second", "0 to 59.", 1_000_000, 60),
+    _calendar("weekday", "The day of the week, 0 (Monday) to 6.", pc.day_of_week),
+    _calendar("weekofyear", "The ISO 8601 week.", pc.iso_week),
+    _of_day("hour", "The hour in UTC, 0 to 23.", 3_600_000_000, 24),
+    _of_day("minute", "The minute, 0 to 59.", 60_000_000, 60),
+    _of_day("second", "The second, 0 to 59.", 1_000_000, 60),
     Function(
         name="date_format",
         constants=(1,),
         signature="date_format(ts, format)",
         summary=(
-            "Text by a constant format of " + ", ".join(f"`{name}`" for name in LETTERS) + ", `S` "
-            "(fractions), 'quoted' and other text."
+            "The timestamp as a string. The format is a constant of "
+            + ", ".join(f"`{name}`" for name in LETTERS)
+            + ", `S` (fractions), 'quoted' text and other characters."
         ),
         bind=formatting,
         evaluate=formatted,
@@ -215,103 +218,103 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         constants=(0,),
         signature="date_trunc(unit, ts)",
         summary=(
-            "The timestamp at which a year, quarter, month, week, day, hour, minute, second, "
-            "millisecond or microsecond begins; NULL for another unit, which is a constant."
+            "The start of the year, quarter, month, week, day, hour, minute, second, millisecond "
+            "or microsecond; NULL for other units. The unit is a constant."
         ),
         bind=truncating_timestamp,
         evaluate=truncate_timestamp,
         nulls="more",
-        directions=_second_rises,
+        directions=_rises_with_second,
     ),
     Function(
         name="trunc",
         constants=(1,),
         signature="trunc(d, unit)",
-        summary="The date at which a year, quarter, month or week begins; NULL for another unit.",
+        summary="The first day of the year, quarter, month or week; NULL for other units.",
         bind=truncating_date,
         evaluate=truncate_date,
         nulls="more",
-        directions=_first_rises,
+        directions=_rises_with_first,
     ),
     Function(
         name="date_add",
         signature="date_add(d, days), d + days",
-        summary="The date so many days later.",
+        summary="The date plus a number of days.",
         bind=shifting,
         evaluate=shift(1),
-        directions=_both_rise,
+        directions=_rises_with_both,
         aliases=("dateadd",),
     ),
     Function(
         name="date_sub",
         signature="date_sub(d, days), d - days",
-        summary="The date so many days earlier.",
+        summary="The date minus a number of days.",
         bind=shifting,
         evaluate=shift(-1),
-        directions=_apart,
+        directions=_rises_and_falls,
     ),
     Function(
         name="datediff",
         signature="datediff(end, start), date_diff",
-        summary="Days from start to end.",
+        summary="The number of days from start to end.",
         bind=parameters(DATE, DATE, result=INTEGER),
         evaluate=difference,
-        directions=_apart,
+        directions=_rises_and_falls,
         aliases=("date_diff",),
     ),
     Function(
         name="add_months",
         signature="add_months(d, months)",
-        summary="The same day so many months later, or the month's last.",
+        summary="The date plus a number of months; at most the last day of the month.",
         bind=parameters(DATE, INTEGER, result=DATE),
         evaluate=add_months,
-        directions=_first_rises,
+        directions=_rises_with_first,
     ),
     Function(
         name="last_day",
         signature="last_day(d)",
-        summary="The last day of the date's month.",
+        summary="The last day of the month.",
         bind=parameters(DATE, result=DATE),
         evaluate=last_day,
-        directions=_first_rises,
+        directions=_rises_with_first,
     ),
     Function(
         name="add_interval",
         constants=(1, 2),
         signature="ts + INTERVAL ..., ts - INTERVAL ...",
         summary=(
-            "A constant interval of years, months, weeks, days, hours, minutes or seconds later or "
-            "earlier. Intervals stand here only."
+            "A date or timestamp plus or minus a constant interval of years, months, weeks, days, "
+            "hours, minutes or seconds. Intervals aren't supported elsewhere."
         ),
         bind=interval_type,
         evaluate=add_interval,
-        directions=_first_rises,
+        directions=_rises_with_first,
     ),
     Function(
         name="make_date",
         signature="make_date(year, month, day)",
-        summary="The date; one that isn't there is an error.",
+        summary="The date; an invalid date is an error.",
         bind=parameters(INTEGER, INTEGER, INTEGER, result=DATE),
         evaluate=_make_date,
     ),
     Macro(
         name="to_date",
         signature="to_date(s[, 'yyyy-MM-dd'])",
-        summary="The same as CAST(s AS DATE).",
+        summary="Equivalent to CAST(s AS DATE).",
         count=(1, 2),
         expand=_to_date,
     ),
     Macro(
         name="to_timestamp",
         signature="to_timestamp(s[, 'yyyy-MM-dd HH:mm:ss'])",
-        summary="The same as CAST(s AS TIMESTAMP).",
+        summary="Equivalent to CAST(s AS TIMESTAMP).",
         count=(1, 2),
         expand=_to_timestamp,
     ),
     Macro(
         name="unix_timestamp",
         signature="unix_timestamp(ts[, 'yyyy-MM-dd HH:mm:ss'])",
-        summary="Seconds since 1970, rounded towards it.",
+        summary="Seconds since 1970, rounded towards zero.",
         count=(1, 2),
         expand=_unix_timestamp,
         aliases=("to_unix_timestamp",),
@@ -322,7 +325,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="Seconds since 1970, rounded down.",
         bind=parameters(TIMESTAMP, result=LONG),
         evaluate=_epoch(1_000_000),
-        directions=_first_rises,
+        directions=_rises_with_first,
     ),
     Function(
         name="unix_millis",
@@ -330,7 +333,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="Milliseconds since 1970, rounded down.",
         bind=parameters(TIMESTAMP, result=LONG),
         evaluate=_epoch(1_000),
-        directions=_first_rises,
+        directions=_rises_with_first,
     ),
     Function(
         name="unix_micros",
@@ -338,7 +341,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="Microseconds since 1970.",
         bind=parameters(TIMESTAMP, result=LONG),
         evaluate=_epoch(1),
-        directions=_first_rises,
+        directions=_rises_with_first,
     ),
     Function(
         name="unix_date",
@@ -346,30 +349,30 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="Days since 1970.",
         bind=parameters(DATE, result=INTEGER),
         evaluate=_days,
-        directions=_first_rises,
+        directions=_rises_with_first,
     ),
     Function(
         name="timestamp_seconds",
         signature="timestamp_seconds(n)",
-        summary="The timestamp so many seconds after 1970.",
+        summary="The timestamp for seconds since 1970.",
         bind=parameters(LONG, result=TIMESTAMP),
-        evaluate=_moment(1_000_000, "timestamp_seconds"),
-        directions=_first_rises,
+        evaluate=_from_epoch(1_000_000, "timestamp_seconds"),
+        directions=_rises_with_first,
     ),
     Function(
         name="timestamp_millis",
         signature="timestamp_millis(n)",
-        summary="The timestamp so many milliseconds after 1970.",
+        summary="The timestamp for milliseconds since 1970.",
         bind=parameters(LONG, result=TIMESTAMP),
-        evaluate=_moment(1_000, "timestamp_millis"),
-        directions=_first_rises,
+        evaluate=_from_epoch(1_000, "timestamp_millis"),
+        directions=_rises_with_first,
     ),
     Function(
         name="timestamp_micros",
         signature="timestamp_micros(n)",
-        summary="The timestamp so many microseconds after 1970.",
+        summary="The timestamp for microseconds since 1970.",
         bind=parameters(LONG, result=TIMESTAMP),
-        evaluate=_moment(1, "timestamp_micros"),
-        directions=_first_rises,
+        evaluate=_from_epoch(1, "timestamp_micros"),
+        directions=_rises_with_first,
     ),
 )

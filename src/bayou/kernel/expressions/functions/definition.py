@@ -1,4 +1,4 @@
-"""What a function is: its name, its types, its nulls, its values over Arrow."""
+"""Classes that define a function: its name, types, null handling and evaluation over Arrow."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ __all__ = [
     "rowwise",
 ]
 
-# A pyarrow array or scalar. pyarrow's own types don't take both where its functions do.
+# A pyarrow array or scalar. pyarrow's type hints don't allow both where its functions do.
 Datum: TypeAlias = Any
 
 NUMBER = "number"
-"""A parameter of any numeric type."""
+"""The type of a parameter that accepts any numeric type."""
 
 ANY = "value"
-"""A parameter of any type."""
+"""The type of a parameter that accepts any type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A function with its arguments, which are resolved, and their types."""
+    """A function call with resolved arguments and their types."""
 
     name: str
     arguments: tuple[Expression, ...]
     types: tuple[DataType, ...]
 
     def refuse(self, reason: str) -> PredicateError:
-        """The error for arguments that don't fit."""
-        given = ", ".join(map(_type_name, self.types))
-        return PredicateError(f"{self.name}({given}): {reason}.", expression=self.name)
+        """The error for invalid arguments."""
+        types = ", ".join(map(_type_name, self.types))
+        return PredicateError(f"{self.name}({types}): {reason}.", expression=self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """The types that arguments are cast to, and the type of the result."""
+    """The types to which arguments are cast, and the type of the result."""
 
     arguments: tuple[DataType, ...]
     result: DataType
@@ -73,22 +73,24 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function of the closed list.
+    """A supported function.
 
     Attributes:
-        name: in lower case; for operators their sign.
-        signature: as it stands in the documentation.
-        summary: one sentence; where values come from Spark's rules it says which.
-        bind: types for a call.
-        evaluate: values out of the arguments' (of the types bound; constants are Arrow scalars,
-            but at least one is an array) and the result's Arrow type. None where the evaluator
-            itself does it, because not every argument is evaluated for every row.
-        nulls: `exact`: NULL where an argument is NULL, nowhere else; `more`: elsewhere too; `own`:
-            otherwise.
-        directions: how the value moves with each argument, given the constants' values and None
-            for the others: 1 never down as it goes up, -1 never up, 0 for a constant; None where
-            it goes either way.
+        name: name in lower case, or the symbol of an operator.
+        signature: signature for the documentation.
+        summary: description for the documentation, one sentence.
+        bind: returns the types of a call.
+        evaluate: computes the result from the arguments and the result's Arrow type. Arguments
+            have the types from `bind`. Constants are scalars, and at least one argument is an
+            array. None for functions that the evaluator implements because they don't evaluate
+            all arguments for all rows.
+        nulls: `exact` if the result is NULL exactly if an argument is NULL, `more` if it can also
+            be NULL for other arguments, `own` for other rules.
+        directions: returns the monotonicity in each argument, from the values of constants and
+            None for other arguments: 1 if non-decreasing, -1 if non-increasing, 0 for a constant.
+            It returns None if the function isn't monotonic.
         constants: positions of arguments that must be constants.
+        aliases: other names.
     """
 
     name: str
@@ -104,7 +106,16 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Macro:
-    """A function that stands for another expression."""
+    """A function that is expanded to another expression.
+
+    Attributes:
+        name: name in lower case.
+        signature: signature for the documentation.
+        summary: description for the documentation, one sentence.
+        count: minimum and maximum number of arguments.
+        expand: returns the expression for the arguments.
+        aliases: other names.
+    """
 
     name: str
     signature: str
@@ -115,54 +126,59 @@ class Macro:
 
 
 def parameters(
-    *wanted: DataType | str, result: DataType, optional: int = 0
+    *types: DataType | str, result: DataType, optional: int = 0
 ) -> Callable[[Call], Binding]:
-    """Types for a function with fixed parameters, the last `optional` of which may be left out."""
+    """The binding of a function with fixed parameters, the last `optional` of them optional."""
 
     def bind(call: Call) -> Binding:
-        least = len(wanted) - optional
-        if not least <= len(call.types) <= len(wanted):
-            count = str(least) if not optional else f"{least} to {len(wanted)}"
+        minimum = len(types) - optional
+        if not minimum <= len(call.types) <= len(types):
+            count = str(minimum) if not optional else f"{minimum} to {len(types)}"
             raise call.refuse(f"it takes {count} argument{'' if count == '1' else 's'}")
-        pairs = zip(call.types, wanted, strict=False)
+        pairs = zip(call.types, types, strict=False)
         return Binding(
-            arguments=tuple(argument(call, given, want) for given, want in pairs), result=result
+            arguments=tuple(argument(call, actual, expected) for actual, expected in pairs),
+            result=result,
         )
 
     return bind
 
 
-def argument(call: Call, given: DataType, wanted: DataType | str) -> DataType:
-    """The type that an argument is cast to by itself, as Spark does for functions."""
-    if wanted in (ANY, given):
-        return given
-    if wanted == NUMBER:
-        if given in (VOID, STRING):
+def argument(call: Call, actual: DataType, expected: DataType | str) -> DataType:
+    """The type to which an argument is implicitly cast, as in Spark.
+
+    Raises:
+        PredicateError: the argument can't be cast implicitly to the parameter's type.
+    """
+    if expected in (ANY, actual):
+        return actual
+    if expected == NUMBER:
+        if actual in (VOID, STRING):
             return DOUBLE
-        if is_numeric(given):
-            return given
-    elif given == VOID:
-        assert not isinstance(wanted, str)
-        return wanted
-    elif not isinstance(wanted, str) and _goes(given, wanted):
-        return wanted
-    raise call.refuse(f"a {_type_name(given)} isn't a {_type_name(wanted)}")
+        if is_numeric(actual):
+            return actual
+    elif actual == VOID:
+        assert not isinstance(expected, str)
+        return expected
+    elif not isinstance(expected, str) and _is_implicit_cast(actual, expected):
+        return expected
+    raise call.refuse(f"type {_type_name(actual)} can't be used as {_type_name(expected)}")
 
 
 def constant_of(call: Call, index: int) -> Any:
     """The value of an argument that must be a constant.
 
     Raises:
-        PredicateError: it isn't one.
+        PredicateError: the argument isn't a constant.
     """
-    found = call.arguments[index]
-    if not isinstance(found, Literal):
+    literal = call.arguments[index]
+    if not isinstance(literal, Literal):
         raise call.refuse(f"argument {index + 1} must be a constant")
-    return found.value
+    return literal.value
 
 
 def rowwise(function: Callable[..., Any], arrow_type: Any, *values: Datum) -> Datum:
-    """A Python function row by row, for what no Arrow kernel does; null where a value is null."""
+    """Apply a Python function to each row, if there is no Arrow kernel; null if a value is null."""
     length = next(len(v) for v in values if not isinstance(v, pa.Scalar))
     columns = [[v.as_py()] * length if isinstance(v, pa.Scalar) else v.to_pylist() for v in values]
     return pa.array(
@@ -177,15 +193,15 @@ def rowwise(function: Callable[..., Any], arrow_type: Any, *values: Datum) -> Da
 _TIMES: tuple[DataType, ...] = (DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING)
 
 
-def _goes(given: DataType, wanted: DataType) -> bool:
-    if wanted == STRING:
-        return kind_of(given) is not None
-    if wanted in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
-        return given in _TIMES
-    if wanted in (INTEGER, LONG):
-        widening = is_integral(given) and not (given == LONG and wanted == INTEGER)
-        return widening or given == STRING
-    return wanted == DOUBLE and (is_numeric(given) or given == STRING)
+def _is_implicit_cast(source: DataType, target: DataType) -> bool:
+    if target == STRING:
+        return kind_of(source) is not None
+    if target in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        return source in _TIMES
+    if target in (INTEGER, LONG):
+        widening = is_integral(source) and not (source == LONG and target == INTEGER)
+        return widening or source == STRING
+    return target == DOUBLE and (is_numeric(source) or source == STRING)
 
 
 def _type_name(data_type: DataType | str) -> str:

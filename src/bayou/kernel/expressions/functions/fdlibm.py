@@ -1,5 +1,6 @@
-"""Exponentials and logarithms to the last bit as Java's StrictMath gives them, which is what Spark
-uses: the algorithms of fdlibm, whose results the platform's own library doesn't always give.
+"""The fdlibm algorithms of Java's StrictMath, which Spark uses, with results exact to the last bit.
+
+The platform's C library rounds some results differently.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def cbrt(x: float) -> float:
     return sign * (t + t * r)
 
 
-def pow(x: float, y: float) -> float:  # noqa: A001  # as everyone calls it
+def pow(x: float, y: float) -> float:  # noqa: A001  # the usual name
     """X to the power of y."""
     if y == 0:
         return 1.0
@@ -141,7 +142,7 @@ def pow(x: float, y: float) -> float:  # noqa: A001  # as everyone calls it
         return abs(y) if (size > 1) == (y > 0) else 0.0
     if y in (1.0, 2.0):
         return x if y == 1 else x * x
-    if y == 0.5 and x >= 0:  # this very number
+    if y == 0.5 and x >= 0:
         return math.sqrt(x)
     is_odd = math.fmod(y, 2.0) in (1.0, -1.0)
     sign = -1.0 if is_odd and math.copysign(1.0, x) < 0 else 1.0
@@ -155,7 +156,7 @@ def pow(x: float, y: float) -> float:  # noqa: A001  # as everyone calls it
 
 
 def _power(x: float, y: float) -> float:
-    """For a finite x above 0 that isn't 1."""
+    """X to the power of y, for a finite x > 0 other than 1."""
     if abs(y) > 2.0**64 or (abs(y) > 2.0**31 and not 0x3FEFFFFF <= _high(x) <= 0x3FF00000):
         return math.inf if (x > 1) == (y > 0) else 0.0
     t1, t2 = _log2_near_1(x) if abs(y) > 2.0**31 else _log2(x)
@@ -171,7 +172,7 @@ def _power(x: float, y: float) -> float:
     size = top & 0x7FFFFFFF
     k = (size >> 20) - 0x3FF
     n = 0
-    if size > 0x3FE00000:  # |z| > 0.5: 2 to the power of its nearest whole number apart
+    if size > 0x3FE00000:  # |z| > 0.5: split off 2 to the power of the nearest integer
         n = top + (0x00100000 >> (k + 1))
         k = ((n & 0x7FFFFFFF) >> 20) - 0x3FF
         high -= _with_high(0.0, n & ~(0x000FFFFF >> k))
@@ -261,9 +262,9 @@ def _exp_term(x: float) -> float:
 
 
 def _upper(x: float) -> float:
-    """Without the lower half of its bits."""
-    found: float = struct.unpack("<d", struct.pack("<q", _bits(x) & ~0xFFFFFFFF))[0]
-    return found
+    """The number with the lower 32 bits set to zero."""
+    truncated: float = struct.unpack("<d", struct.pack("<q", _bits(x) & ~0xFFFFFFFF))[0]
+    return truncated
 
 
 def _bits(x: float) -> int:
@@ -272,7 +273,7 @@ def _bits(x: float) -> int:
 
 
 def _high(x: float) -> int:
-    """The upper half of its bits, with the sign."""
+    """The upper 32 bits, with the sign."""
     return _bits(x) >> 32
 
 

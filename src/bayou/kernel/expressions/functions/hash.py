@@ -1,4 +1,4 @@
-"""Hashes and digests of values."""
+"""Hash functions and digests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pc: Any = pyarrow.compute
 _repeated: Any = pa.repeat
 
 _SEED = 42
-_DIGITS_OF_A_LONG = 18
+_MAX_LONG_DIGITS = 18
 _CONTEXT = Context(prec=40)
 
 
@@ -46,7 +46,7 @@ def _of_bytes(result: DataType) -> Callable[[Call], Binding]:
 
 def _bytes(call: Call) -> DataType:
     if call.types[0] not in (STRING, BINARY, VOID):
-        raise call.refuse("it takes a text or binary")
+        raise call.refuse("it takes a string or binary")
     return BINARY
 
 
@@ -71,14 +71,14 @@ def _hashing(result: DataType) -> Callable[[Call], Binding]:
         if not call.types:
             raise call.refuse("it takes 1 argument or more")
         if any(t != VOID and kind_of(t) is None for t in call.types):
-            raise call.refuse("arrays, maps, structs and variants have no hash here")
+            raise call.refuse("hashes of arrays, maps, structs and variants aren't supported")
         return Binding(arguments=call.types, result=result)
 
     return bind
 
 
 def _hash(algorithm: ModuleType, unsigned: Any) -> Any:
-    """Of all values of a row: each one's hash is the seed of the next, and a null changes none."""
+    """The hash of all values of a row: each hash is the next seed, and nulls are skipped."""
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         length = next(len(v) for v in values if not isinstance(v, pa.Scalar))
@@ -88,11 +88,11 @@ def _hash(algorithm: ModuleType, unsigned: Any) -> Any:
             if column.null_count == length:
                 continue
             rows = pc.indices_nonzero(pc.is_valid(column)).cast(pa.int64())
-            found = _column_hash(algorithm, column.drop_null(), hashes.take(rows))
+            updated = _column_hash(algorithm, column.drop_null(), hashes.take(rows))
             if column.null_count == 0:
-                hashes = found
+                hashes = updated
             else:
-                hashes = pc.replace_with_mask(hashes, pc.is_valid(column), found)
+                hashes = pc.replace_with_mask(hashes, pc.is_valid(column), updated)
         return hashes.view(result)
 
     return evaluate
@@ -104,16 +104,16 @@ def _column_hash(algorithm: ModuleType, column: Any, seeds: Any) -> Any:
         return _bytes_hash(algorithm, column, seeds)
     if pa.types.is_decimal(kind):
         unscaled = [int(v.scaleb(kind.scale, _CONTEXT)) for v in column.to_pylist()]
-        if kind.precision <= _DIGITS_OF_A_LONG:
+        if kind.precision <= _MAX_LONG_DIGITS:
             longs = pa.array(unscaled, pa.int64()).view(pa.uint64())
             return algorithm.hashed_longs(longs, seeds)
-        texts = [
+        byte_strings = [
             n.to_bytes((n if n >= 0 else ~n).bit_length() // 8 + 1, "big", signed=True)
             for n in unscaled
         ]
-        return _bytes_hash(algorithm, pa.array(texts, pa.binary()), seeds)
+        return _bytes_hash(algorithm, pa.array(byte_strings, pa.binary()), seeds)
     if pa.types.is_floating(kind):
-        column = _one_zero_one_nan(column)
+        column = _normalized(column)
     elif pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and kind.bit_width < 32):
         column = column.cast(pa.int32())
     if column.type.bit_width == 32:
@@ -123,11 +123,12 @@ def _column_hash(algorithm: ModuleType, column: Any, seeds: Any) -> Any:
 
 def _bytes_hash(algorithm: ModuleType, column: Any, seeds: Any) -> Any:
     sorted_bytes = ByteColumn(column)
-    found = algorithm.hashed_bytes(sorted_bytes, seeds.take(sorted_bytes.order))
-    return found.take(pc.array_sort_indices(sorted_bytes.order))
+    hashes = algorithm.hashed_bytes(sorted_bytes, seeds.take(sorted_bytes.order))
+    return hashes.take(pc.array_sort_indices(sorted_bytes.order))
 
 
-def _one_zero_one_nan(column: Any) -> Any:
+def _normalized(column: Any) -> Any:
+    """Floats with a single representation of zero and NaN."""
     zero, nan = pa.scalar(0.0, column.type), pa.scalar(float("nan"), column.type)
     column = pc.if_else(pc.equal(column, zero), zero, column)
     return pc.if_else(pc.is_nan(column), nan, column)
@@ -137,7 +138,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         name="hash",
         signature="hash(a, ...)",
-        summary="Murmur3 with 32 bits of all values, an int; arrays, maps and structs have none.",
+        summary="The 32-bit Murmur3 hash of all values, an int; no arrays, maps and structs.",
         bind=_hashing(INTEGER),
         evaluate=_hash(murmur3, pa.uint32()),
         nulls="own",
@@ -145,7 +146,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         name="xxhash64",
         signature="xxhash64(a, ...)",
-        summary="XXH64 of all values, a long; arrays, maps and structs have none.",
+        summary="The XXH64 hash of all values, a long; no arrays, maps and structs.",
         bind=_hashing(LONG),
         evaluate=_hash(xxhash64, pa.uint64()),
         nulls="own",
@@ -153,14 +154,14 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         name="md5",
         signature="md5(s)",
-        summary="MD5 of a text or binary, 32 hexadecimal digits.",
+        summary="The MD5 digest of a string or binary as 32 hexadecimal digits.",
         bind=_of_bytes(STRING),
         evaluate=_digest(lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest()),
     ),
     Function(
         name="sha1",
         signature="sha1(s), sha(s)",
-        summary="SHA-1 of a text or binary, 40 hexadecimal digits.",
+        summary="The SHA-1 digest of a string or binary as 40 hexadecimal digits.",
         bind=_of_bytes(STRING),
         evaluate=_digest(lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
         aliases=("sha",),
@@ -168,7 +169,10 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         name="sha2",
         signature="sha2(s, bits)",
-        summary="SHA-2 with 224, 256 (or 0), 384 or 512 bits in hexadecimal digits, else NULL.",
+        summary=(
+            "The SHA-2 digest as hexadecimal digits, with 224, 256 (or 0), 384 or 512 bits; NULL "
+            "for other numbers of bits."
+        ),
         bind=_sized_digest,
         evaluate=_digest(_sha2),
         nulls="more",
@@ -176,7 +180,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         name="crc32",
         signature="crc32(s)",
-        summary="CRC-32 of a text or binary, a long.",
+        summary="The CRC-32 checksum of a string or binary, a long.",
         bind=_of_bytes(LONG),
         evaluate=_digest(zlib.crc32),
     ),

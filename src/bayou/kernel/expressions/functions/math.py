@@ -1,7 +1,4 @@
-"""Roots, exponentials and logarithms; doubles to the last bit as Spark has them.
-
-Rounding: `round`, `floor` and `ceil`.
-"""
+"""Roots, exponentials, logarithms and rounding, with the same results as Spark to the last bit."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ def _of_one(function: Callable[[float], float | None]) -> Any:
 
 
 def _positive(function: Callable[[float], float]) -> Callable[[float], float | None]:
-    """A logarithm: NULL where there is none."""
+    """A logarithm that is NULL for numbers up to 0."""
     return lambda x: None if x <= 0 else function(x)
 
 
@@ -78,7 +75,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="sqrt",
         signature="sqrt(a)",
-        summary="The square root, a double; NaN of a number below 0.",
+        summary="The square root, a double; NaN for a negative number.",
         bind=_ONE,
         evaluate=_root,
     ),
@@ -92,7 +89,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="pow",
         signature="pow(a, b), power(a, b)",
-        summary="a to the power of b, a double.",
+        summary="`a` to the power of `b`, a double.",
         bind=parameters(DOUBLE, DOUBLE, result=DOUBLE),
         evaluate=lambda values, result: rowwise(fdlibm.pow, result, *values),
         aliases=("power",),
@@ -100,14 +97,14 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="exp",
         signature="exp(a)",
-        summary="e to the power of the number, a double.",
+        summary="e to the power of `a`, a double.",
         bind=_ONE,
         evaluate=_of_one(fdlibm.exp),
     ),
     Function(
         name="ln",
         signature="ln(a)",
-        summary="The natural logarithm, a double; NULL of 0 and below.",
+        summary="The natural logarithm, a double; NULL if `a` <= 0.",
         bind=_ONE,
         evaluate=_of_one(_positive(fdlibm.log)),
         nulls="more",
@@ -115,7 +112,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="log",
         signature="log([base, ]a)",
-        summary="The logarithm to a base, or the natural one; NULL of 0 and below.",
+        summary="The logarithm to a base, or the natural logarithm; NULL if `a` or base <= 0.",
         bind=parameters(DOUBLE, DOUBLE, result=DOUBLE, optional=1),
         evaluate=_logarithm,
         nulls="more",
@@ -123,7 +120,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="log2",
         signature="log2(a)",
-        summary="The logarithm to base 2; NULL of 0 and below.",
+        summary="The logarithm to base 2; NULL if `a` <= 0.",
         bind=_ONE,
         evaluate=_of_one(_positive(lambda x: fdlibm.log(x) / _TWO)),
         nulls="more",
@@ -131,7 +128,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="log10",
         signature="log10(a)",
-        summary="The logarithm to base 10; NULL of 0 and below.",
+        summary="The logarithm to base 10; NULL if `a` <= 0.",
         bind=_ONE,
         evaluate=_of_one(_positive(fdlibm.log10)),
         nulls="more",
@@ -139,7 +136,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="rint",
         signature="rint(a)",
-        summary="The nearest whole number, of two the even one; a double.",
+        summary="The nearest integer as a double, rounded half to even.",
         bind=_ONE,
         evaluate=_whole,
     ),
@@ -164,7 +161,7 @@ _ANY_DOUBLE = Context(prec=700, rounding="ROUND_HALF_UP")
 
 
 def to_whole(kernel: Any) -> Any:
-    """`floor` or `ceil` by Arrow's kernel of that name."""
+    """Implement `floor` or `ceil` with the Arrow kernel of the same name."""
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         number = values[0]
@@ -175,23 +172,23 @@ def to_whole(kernel: Any) -> Any:
             return pc.cast(pc.cast(kernel(wide), pa.decimal256(76, 0)), result)
         whole = kernel(number)
         whole = pc.if_else(pc.is_nan(whole), 0.0, whole)  # as in Java
-        beyond = pc.or_(pc.greater_equal(whole, 2.0**63), pc.less(whole, -(2.0**63)))
-        fail(beyond, number, lambda value: f"{value!r} is too large for a long")
+        out_of_range = pc.or_(pc.greater_equal(whole, 2.0**63), pc.less(whole, -(2.0**63)))
+        fail(out_of_range, number, lambda value: f"{value!r} is out of range for long")
         return pc.cast(whole, result)
 
     return evaluate
 
 
 def round_number(values: Sequence[Datum], result: Any) -> Datum:
-    """`round`: half up, away from zero."""
-    places = values[1].as_py() if len(values) == 2 else 0
+    """Implement `round`, which rounds half away from zero."""
+    decimals = values[1].as_py() if len(values) == 2 else 0
     numbers = values[0]
     if pa.types.is_floating(result):
         single = pa.types.is_float32(result)
-        return _distinct_rounded(numbers, places, single=single)
-    if pa.types.is_integer(result) and places >= 0:
+        return _distinct_rounded(numbers, decimals, single=single)
+    if pa.types.is_integer(result) and decimals >= 0:
         return numbers
-    step = Decimal(1).scaleb(-places)
+    step = Decimal(1).scaleb(-decimals)
 
     def rounded(number: Any) -> Any:
         value = Decimal(number).quantize(step, context=CONTEXT)
@@ -205,17 +202,17 @@ def round_number(values: Sequence[Datum], result: Any) -> Datum:
     return rowwise(rounded, result, numbers)
 
 
-def _distinct_rounded(numbers: Datum, places: int, *, single: bool) -> Datum:
-    """Floats rounded half up as their texts are, as Java's BigDecimal does."""
-    step = Decimal(1).scaleb(-places)
+def _distinct_rounded(numbers: Datum, decimals: int, *, single: bool) -> Datum:
+    """Round floats half up by their decimal representation, like Java's BigDecimal."""
+    step = Decimal(1).scaleb(-decimals)
 
     def rounded(number: float) -> float:
         if not math.isfinite(number):
             return number
         text = pc.cast(pa.scalar(number, pa.float32()), pa.string()).as_py() if single else None
         exact = Decimal(text or java_double(number))
-        if exact == exact.to_integral_value(context=CONTEXT) and places >= 0:
-            return number + 0.0  # 0.0 for -0.0
+        if exact == exact.to_integral_value(context=CONTEXT) and decimals >= 0:
+            return number + 0.0  # converts -0.0 to 0.0
         return float(exact.quantize(step, context=_ANY_DOUBLE)) + 0.0
 
     return distinct(numbers, rounded, numbers.type)

@@ -1,5 +1,6 @@
-"""Murmur3 with 32 bits as Spark's `hash` has it: the bytes behind the last whole word count each as
-a word of its own, sign and all.
+"""32-bit Murmur3 as in Spark's `hash`.
+
+Unlike in standard Murmur3, each byte after the last complete word is hashed as a signed word.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _TYPE = pa.uint32()
 
 
 def hashed_ints(values: Column, seeds: Column) -> Column:
-    """Hashes of values with 4 bytes."""
+    """Hashes of uint32 values."""
     return _finished(_mixed(seeds, values), pa.scalar(4, _TYPE))
 
 
@@ -33,7 +34,7 @@ def hashed_longs(values: Any, seeds: Column) -> Column:
 
 
 def hashed_bytes(values: ByteColumn, seeds: Column) -> Column:
-    """Hashes of bytes; `seeds` are in the order of `values`, and so are the hashes."""
+    """Hashes of byte strings. Seeds and hashes are in the order of `values`."""
     hashes = seeds
     words = pc.divide(values.lengths, 4)
     for first, rows in values.steps(words):
@@ -41,11 +42,11 @@ def hashed_bytes(values: ByteColumn, seeds: Column) -> Column:
         hashes = values.replaced(hashes, rows, _mixed(hashes.slice(0, rows), word))
     whole = pc.multiply(words, 4)
     rest = pc.subtract(values.lengths, whole)
-    for at in range(3):
-        there = pc.greater(rest, at)
-        byte = values.word_at(pc.add(whole, at), 1, there)
+    for i in range(3):
+        exists = pc.greater(rest, i)
+        byte = values.word_at(pc.add(whole, i), 1, exists)
         signed = byte.cast(pa.uint8()).view(pa.int8()).cast(pa.int32()).view(_TYPE)
-        hashes = pc.if_else(there, _mixed(hashes, signed), hashes)
+        hashes = pc.if_else(exists, _mixed(hashes, signed), hashes)
     return _finished(hashes, values.lengths.cast(_TYPE))
 
 

@@ -1,4 +1,4 @@
-"""All functions by name."""
+"""The registry of functions by name."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from bayou.kernel.expressions.functions.datetime import FUNCTIONS as TIMES
 from bayou.kernel.expressions.functions.definition import Function, Macro
 from bayou.kernel.expressions.functions.hash import FUNCTIONS as HASHES
 from bayou.kernel.expressions.functions.math import FUNCTIONS as EXPONENTIALS
-from bayou.kernel.expressions.functions.string_building import FUNCTIONS as TEXT_BUILDING
-from bayou.kernel.expressions.functions.string_search import FUNCTIONS as TEXT_SEARCH
+from bayou.kernel.expressions.functions.string_building import FUNCTIONS as STRING_BUILDING
+from bayou.kernel.expressions.functions.string_search import FUNCTIONS as STRING_SEARCH
 from bayou.kernel.expressions.functions.strings import FUNCTIONS as STRINGS
 
 __all__ = ["ALL", "find"]
 
 ALL: dict[str, tuple[Function | Macro, ...]] = {
     "Arithmetic": (*ARITHMETIC, *EXPONENTIALS),
-    "Texts": (*STRINGS, *TEXT_SEARCH, *TEXT_BUILDING),
+    "Strings": (*STRINGS, *STRING_SEARCH, *STRING_BUILDING),
     "Bits, bytes and hashes": (*BITS, *HASHES),
     "Dates and timestamps": TIMES,
     "Conditions and casts": CONDITIONS,
     "Arrays, maps and structs": COLLECTIONS,
 }
-"""Functions by the headings of the documentation."""
+"""The functions, by the headings of the documentation."""
 
 _BY_NAME: dict[str, Function | Macro] = {
     name: function
@@ -38,18 +38,18 @@ _BY_NAME: dict[str, Function | Macro] = {
 
 
 def find(name: str) -> Function | Macro:
-    """The function of a name, in any case.
+    """The function with a name; names are case-insensitive.
 
     Raises:
-        PredicateError: it isn't on the list; names it and where the list is.
+        PredicateError: the function isn't supported.
     """
-    found = _BY_NAME.get(name.lower())
-    if found is None:
+    function = _BY_NAME.get(name.lower())
+    if function is None:
         close = difflib.get_close_matches(name.lower(), _BY_NAME, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise PredicateError(
-            f"The function {name} isn't supported in expressions.{hint} "
-            "docs/reference/expressions.md lists those that are.",
+            f"The function {name} isn't supported in expressions.{hint} See "
+            "docs/reference/expressions.md for the supported functions.",
             expression=name,
         )
-    return found
+    return function

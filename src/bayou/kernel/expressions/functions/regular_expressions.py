@@ -1,4 +1,4 @@
-"""Regular expressions of Java, where RE2 has the same, rewritten where it says it otherwise."""
+"""Translation of Java's regular expressions to RE2, for the syntax that both support."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bayou.errors import PredicateError
 
 __all__ = ["LINE_ENDS", "GroupedPattern", "grouped_pattern", "like_to_re2", "to_re2"]
 
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
+pc: Any = pyarrow.compute  # its type hints lose the type of an array
 
 LINE_ENDS = ("\r\n", "\n", "\r", "\x85", "\u2028", "\u2029")
 """Java's line terminators, the longest first."""
 
-# Java's line terminators; its dot stands for any other character.
+# Java's line terminators, which a dot doesn't match.
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 _END = r"(?:\r\n|[" + _LINE_ENDS + r"])?\z"
 _NOWHERE = r"[^\x{0}-\x{10FFFF}]"
@@ -38,36 +38,37 @@ _CLASS_PART = re.compile(r"\\(?:[dDwW]|[^A-Za-z0-9]|[tnrf])|[^\\]", re.DOTALL)
 
 
 def to_re2(pattern: str) -> str:
-    """The pattern for RE2.
+    """Translate a pattern to RE2.
 
     Raises:
-        PredicateError: a part that RE2 hasn't, or understands otherwise; names it.
+        PredicateError: RE2 doesn't support a part, or matches it differently. The message names
+            the part.
     """
     parts: list[str] = []
-    at = 0
-    while at < len(pattern):
-        token = _TOKEN.match(pattern, at)
+    position = 0
+    while position < len(pattern):
+        token = _TOKEN.match(pattern, position)
         if token is None:
-            raise _unsupported(pattern, pattern[at : at + 8])
+            raise _unsupported(pattern, pattern[position : position + 8])
         parts.append(_translated(pattern, token))
-        at = token.end()
+        position = token.end()
     return "".join(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedPattern:
-    """A pattern for RE2 whose groups have names: `g1`, `g2`, ...
+    """A pattern for RE2 with named groups `g1`, `g2`, ...
 
-    RE2 can't look ahead, so a `$` takes the line terminator at the end of a text into a group of
-    its own, `e1`, `e2`, ...; whoever uses the match leaves that out.
+    RE2 has no lookahead, so each `$` matches a line terminator at the end of the string as a group
+    `e1`, `e2`, ... The caller removes these groups from the match.
 
     Attributes:
-        pattern: for RE2.
-        continued: likewise, for a text that isn't the first part of its row: `^` matches nowhere.
-        numbers: the number that RE2 gives to each group.
-        groups: how many groups the pattern has.
-        ends: for each `$` the groups that are around it.
-        starts: whether there is a `^`.
+        pattern: the RE2 pattern.
+        continued: the RE2 pattern for the rest of a string, where `^` doesn't match.
+        numbers: the RE2 group numbers by group name.
+        groups: the number of groups in the original pattern.
+        ends: the groups that contain each `$`, by group name of the `$`.
+        starts: whether the pattern contains `^`.
     """
 
     pattern: str
@@ -80,38 +81,40 @@ class GroupedPattern:
 
 @functools.cache
 def grouped_pattern(pattern: str) -> GroupedPattern:
-    """A pattern whose matches and groups are needed.
+    """Translate a pattern whose matches or groups are extracted.
 
     Raises:
-        PredicateError: a part that RE2 hasn't, or understands otherwise; names it.
+        PredicateError: RE2 doesn't support a part, or matches it differently. The message names
+            the part.
     """
     to_re2(pattern)
     tokens = list(_TOKEN.finditer(pattern))
     parts: list[str] = []
     names: list[str] = []
     open_groups: list[int | None] = []
-    beginnings: list[int] = []
+    group_starts: list[int] = []
     ends: dict[str, frozenset[int]] = {}
     groups = 0
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         part = _translated(pattern, token)
         if token[0] == "(" and token.lastgroup == "group":
             groups += 1
             names.append(f"g{groups}")
             part = f"(?P<g{groups}>"
             open_groups.append(groups)
-            beginnings.append(at)
+            group_starts.append(index)
         elif token[0] == "(?:":
             open_groups.append(None)
-            beginnings.append(at)
+            group_starts.append(index)
         elif token[0] == ")" and token.lastgroup == "group" and open_groups:
             open_groups.pop()
-            begin = beginnings.pop()
-            if _repeats(tokens, at + 1) and _may_be_empty("".join((*parts[begin:], ")"))):
-                # Engines disagree on the last round of such a repetition.
-                raise _unsupported(pattern, pattern[tokens[begin].start() : tokens[at + 1].end()])
+            start = group_starts.pop()
+            if _is_repetition(tokens, index + 1) and _matches_empty("".join((*parts[start:], ")"))):
+                # Java and RE2 match the last iteration of such a repetition differently.
+                end = tokens[index + 1].end()
+                raise _unsupported(pattern, pattern[tokens[start].start() : end])
         elif token.lastgroup == "end":
-            if not _is_last(tokens, at):
+            if not _is_last(tokens, index):
                 raise _unsupported(pattern, pattern[token.start() :])
             name = f"e{len(ends) + 1}"
             names.append(name)
@@ -120,7 +123,7 @@ def grouped_pattern(pattern: str) -> GroupedPattern:
         parts.append(part)
     translated = "".join(parts)
     starts = any(token.lastgroup == "start" for token in tokens)
-    never = [
+    continued = [
         _NOWHERE if token.lastgroup == "start" else part
         for token, part in zip(tokens, parts, strict=True)
     ]
@@ -128,11 +131,11 @@ def grouped_pattern(pattern: str) -> GroupedPattern:
         pc.match_substring_regex(pa.array([""]), translated)
     except pa.ArrowInvalid as error:
         raise PredicateError(
-            f"{pattern!r} isn't a regular expression: {error}.", expression=pattern
+            f"{pattern!r} isn't a valid regular expression: {error}.", expression=pattern
         ) from error
     return GroupedPattern(
         pattern=translated,
-        continued="".join(never),
+        continued="".join(continued),
         numbers={name: number for number, name in enumerate(names, 1)},
         groups=groups,
         ends=ends,
@@ -140,47 +143,47 @@ def grouped_pattern(pattern: str) -> GroupedPattern:
     )
 
 
-def _repeats(tokens: Sequence[re.Match[str]], at: int) -> bool:
-    """Whether a repetition of more than one stands there."""
-    if at >= len(tokens) or tokens[at].lastgroup != "repeat":
+def _is_repetition(tokens: Sequence[re.Match[str]], index: int) -> bool:
+    """Whether the token at an index is a repetition that allows more than one iteration."""
+    if index >= len(tokens) or tokens[index].lastgroup != "repeat":
         return False
-    return tokens[at][0] not in {"?", "??", "{1}", "{0,1}"}
+    return tokens[index][0] not in {"?", "??", "{1}", "{0,1}"}
 
 
-def _may_be_empty(pattern: str) -> bool:
+def _matches_empty(pattern: str) -> bool:
     try:
-        found: bool = pc.match_substring_regex(pa.scalar(""), pattern).as_py()
+        matches: bool = pc.match_substring_regex(pa.scalar(""), pattern).as_py()
     except pa.ArrowInvalid:
-        return False  # the whole pattern is an error, too
-    return found
+        return False  # the complete pattern is invalid too
+    return matches
 
 
-def _is_last(tokens: Sequence[re.Match[str]], at: int) -> bool:
-    """Whether nothing of a pattern has to match behind a token, and no repetition is around it."""
+def _is_last(tokens: Sequence[re.Match[str]], index: int) -> bool:
+    """Whether no part of the pattern must match after a token, and no repetition contains it."""
     depth = 0
-    skipping = False  # the other branches of an alternative
-    for position in range(at + 1, len(tokens)):
-        token = tokens[position]
-        kind, text = token.lastgroup, token[0]
-        if kind == "group" and text == ")" and depth == 0:
-            following = tokens[position + 1] if position + 1 < len(tokens) else None
+    skipping = False  # within other alternatives
+    for i in range(index + 1, len(tokens)):
+        token = tokens[i]
+        kind, symbol = token.lastgroup, token[0]
+        if kind == "group" and symbol == ")" and depth == 0:
+            following = tokens[i + 1] if i + 1 < len(tokens) else None
             if following is not None and following.lastgroup == "repeat":
                 return False
             skipping = False
-        elif kind == "group" and text == "|" and depth == 0:
+        elif kind == "group" and symbol == "|" and depth == 0:
             skipping = True
         elif not skipping:
             return False
         elif kind == "group":
-            depth += {")": -1, "|": 0}.get(text, 1)
+            depth += {")": -1, "|": 0}.get(symbol, 1)
     return True
 
 
 def like_to_re2(pattern: str, escape: str) -> str:
-    """The regular expression, anchored, of a pattern for LIKE.
+    """Translate a LIKE pattern to an anchored RE2 pattern.
 
     Raises:
-        PredicateError: the escape character stands before nothing it could escape.
+        PredicateError: the escape character precedes a character that it can't escape.
     """
     parts: list[str] = []
     characters = iter(pattern)
@@ -189,8 +192,8 @@ def like_to_re2(pattern: str, escape: str) -> str:
             following = next(characters, None)
             if following is None or following not in ("%", "_", escape):
                 raise PredicateError(
-                    f"In the pattern {pattern!r} the escape character {escape!r} must stand "
-                    "before %, _ or itself.",
+                    f"The pattern {pattern!r}: the escape character {escape!r} must be followed by "
+                    "%, _ or itself.",
                     expression=pattern,
                 )
             parts.append(_quoted(following))
@@ -226,7 +229,7 @@ def _quoted(character: str) -> str:
 
 def _unsupported(pattern: str, part: str) -> PredicateError:
     return PredicateError(
-        f"The regular expression {pattern!r} has {part!r}, which isn't supported: characters, "
-        "classes, groups, repetition, |, ^, $, \\d and \\w are. See docs/reference/expressions.md.",
+        f"The regular expression {pattern!r}: {part!r} isn't supported. Use characters, classes, "
+        "groups, repetition, |, ^, $, \\d and \\w. See docs/reference/expressions.md.",
         expression=part,
     )

@@ -1,4 +1,4 @@
-"""Functions that make texts of characters: repeated, reversed, exchanged."""
+"""Functions that build strings from characters, and functions of character codes and sizes."""
 
 from __future__ import annotations
 
@@ -23,31 +23,32 @@ def _of(function: Callable[..., Any]) -> Any:
     return lambda values, result: rowwise(function, result, *values)
 
 
-def _translate(text: str, characters: str, others: str) -> str:
+def _translate(string: str, characters: str, replacements: str) -> str:
     table: dict[int, str | None] = {}
     for i, character in enumerate(characters):
-        table.setdefault(ord(character), others[i] if i < len(others) else None)
-    return text.translate(table)
+        table.setdefault(ord(character), replacements[i] if i < len(replacements) else None)
+    return string.translate(table)
 
 
-def _capitalized(text: str) -> str:
-    if not text.isascii():
+def _capitalized(string: str) -> str:
+    if not string.isascii():
         raise EvaluationError(
-            f"initcap takes letters of ASCII only, not {text[:40]!r}.", expression="initcap"
+            f"initcap: only ASCII strings are supported, not {string[:40]!r}.",
+            expression="initcap",
         )
-    return " ".join(word[:1].upper() + word[1:].lower() for word in text.split(" "))
+    return " ".join(word[:1].upper() + word[1:].lower() for word in string.split(" "))
 
 
 def _character(number: int) -> str:
     return "" if number < 0 else chr(number & 0xFF)
 
 
-def _found_in_list(text: str, listed: str) -> int:
-    parts = listed.split(",")
-    return 0 if "," in text or text not in parts else parts.index(text) + 1
+def _find_in_set(string: str, comma_separated: str) -> int:
+    parts = comma_separated.split(",")
+    return 0 if "," in string or string not in parts else parts.index(string) + 1
 
 
-def _bits(call: Call) -> Binding:
+def _size_binding(call: Call) -> Binding:
     if len(call.types) != 1:
         raise call.refuse("it takes 1 argument")
     kind = BINARY if call.types == (BINARY,) else argument(call, call.types[0], STRING)
@@ -62,49 +63,49 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         name="repeat",
         signature="repeat(s, n)",
-        summary="The text n times.",
+        summary="The string repeated n times.",
         bind=parameters(STRING, INTEGER, result=STRING),
-        evaluate=_of(lambda text, n: text * n),
+        evaluate=_of(lambda string, n: string * n),
     ),
     Function(
         name="reverse",
         signature="reverse(s)",
-        summary="The characters of a text from the last to the first.",
+        summary="The string with its characters in reverse order.",
         bind=parameters(STRING, result=STRING),
-        evaluate=_of(lambda text: text[::-1]),
+        evaluate=_of(lambda string: string[::-1]),
     ),
     Function(
         name="initcap",
         signature="initcap(s)",
-        summary="Each word with a capital first, the rest in lower case; letters of ASCII only.",
+        summary="The first letter of each word in upper case, all others in lower; ASCII only.",
         bind=parameters(STRING, result=STRING),
         evaluate=_of(_capitalized),
     ),
     Function(
         name="translate",
-        signature="translate(s, characters, others)",
-        summary="Each of the characters exchanged for the other at its place, or left out.",
+        signature="translate(s, characters, replacements)",
+        summary="Each character replaced by the replacement at the same position, or removed.",
         bind=parameters(STRING, STRING, STRING, result=STRING),
         evaluate=_of(_translate),
     ),
     Function(
         name="space",
         signature="space(n)",
-        summary="n spaces.",
+        summary="A string of n spaces.",
         bind=parameters(INTEGER, result=STRING),
         evaluate=_of(lambda n: " " * n),
     ),
     Function(
         name="ascii",
         signature="ascii(s)",
-        summary="The number of the first character, 0 for none.",
+        summary="The code point of the first character; 0 for an empty string.",
         bind=parameters(STRING, result=INTEGER),
-        evaluate=_of(lambda text: ord(text[0]) if text else 0),
+        evaluate=_of(lambda string: ord(string[0]) if string else 0),
     ),
     Function(
         name="chr",
         signature="chr(n), char(n)",
-        summary="The character of the lower 8 bits of a number; '' below 0.",
+        summary="The character with the code in the lower 8 bits of n; '' if n < 0.",
         bind=parameters(LONG, result=STRING),
         evaluate=_of(_character),
         aliases=("char",),
@@ -112,22 +113,22 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         name="find_in_set",
         signature="find_in_set(s, list)",
-        summary="The place of a text in a list with commas, from 1; 0 for none.",
+        summary="The 1-based position of a string in a comma-separated list; 0 if it isn't there.",
         bind=parameters(STRING, STRING, result=INTEGER),
-        evaluate=_of(_found_in_list),
+        evaluate=_of(_find_in_set),
     ),
     Function(
         name="octet_length",
         signature="octet_length(s)",
-        summary="Number of bytes of a text or binary.",
-        bind=_bits,
+        summary="The number of bytes of a string or binary.",
+        bind=_size_binding,
         evaluate=_of(_size),
     ),
     Function(
         name="bit_length",
         signature="bit_length(s)",
-        summary="Number of bits of a text or binary.",
-        bind=_bits,
+        summary="The number of bits of a string or binary.",
+        bind=_size_binding,
         evaluate=_of(lambda value: 8 * _size(value)),
     ),
 )

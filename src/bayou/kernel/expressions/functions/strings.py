@@ -1,4 +1,4 @@
-"""Functions of texts. A character is a code point; case goes by Unicode's full mapping."""
+"""String functions. A character is a code point; case conversion uses Unicode's full mapping."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _length(values: Sequence[Datum], result: Any) -> Datum:
     return pc.cast(kernel(values[0]), result)
 
 
-def _text_or_bytes(result: DataType) -> Callable[[Call], Binding]:
+def _string_or_binary(result: DataType) -> Callable[[Call], Binding]:
     def bind(call: Call) -> Binding:
         if call.types == (BINARY,):
             return Binding(arguments=(BINARY,), result=result)
@@ -46,10 +46,10 @@ def _text_or_bytes(result: DataType) -> Callable[[Call], Binding]:
 
 def _cased(kernel: Any, full: Callable[[str], str]) -> Any:
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
-        texts = values[0]
-        if pc.all(pc.string_is_ascii(texts)).as_py() is not False:
-            return kernel(texts)
-        return distinct(texts, full, result)
+        strings = values[0]
+        if pc.all(pc.string_is_ascii(strings)).as_py() is not False:
+            return kernel(strings)
+        return distinct(strings, full, result)
 
     return evaluate
 
@@ -58,9 +58,9 @@ def _trimmed(kernel: Any) -> Any:
     def evaluate(values: Sequence[Datum], _result: Any) -> Datum:
         if len(values) == 1:
             return kernel(values[0], characters=" ")
-        characters, texts = values
-        wanted = characters.as_py()
-        return pc.if_else(pc.is_valid(texts), kernel(texts, characters=wanted), texts)
+        characters, strings = values
+        trimmed = kernel(strings, characters=characters.as_py())
+        return pc.if_else(pc.is_valid(strings), trimmed, strings)
 
     return evaluate
 
@@ -68,49 +68,49 @@ def _trimmed(kernel: Any) -> Any:
 def _trimming(call: Call) -> Binding:
     if len(call.types) == 2:
         if not isinstance(constant_of(call, 0), str) or not constant_of(call, 0):
-            raise call.refuse("the characters must be a constant text")
+            raise call.refuse("the characters must be a constant string")
         return Binding(arguments=(STRING, argument(call, call.types[1], STRING)), result=STRING)
     return parameters(STRING, result=STRING)(call)
 
 
 def _substring(values: Sequence[Datum], result: Any) -> Datum:
-    texts, start = values[0], values[1]
+    strings, start = values[0], values[1]
     length = values[2] if len(values) == 3 else None
     constant = isinstance(start, pa.Scalar) and (length is None or isinstance(length, pa.Scalar))
     if constant and start.as_py() is not None and start.as_py() >= 0:
         first = max(start.as_py() - 1, 0)
         if length is None:
-            return pc.utf8_slice_codeunits(texts, first)
+            return pc.utf8_slice_codeunits(strings, first)
         if length.as_py() is not None:
             stop = first + max(length.as_py(), 0)
-            return pc.utf8_slice_codeunits(texts, first, min(stop, (1 << 31) - 1))
-    return rowwise(_cut, result, texts, start, *([] if length is None else [length]))
+            return pc.utf8_slice_codeunits(strings, first, min(stop, (1 << 31) - 1))
+    return rowwise(_slice, result, strings, start, *([] if length is None else [length]))
 
 
-def _cut(text: str, start: int, length: int | None = None) -> str:
-    first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
-    stop = len(text) if length is None else first + length
-    return text[max(first, 0) : max(stop, 0)] if stop > first else ""
+def _slice(string: str, start: int, length: int | None = None) -> str:
+    first = start - 1 if start > 0 else len(string) + start if start < 0 else 0
+    stop = len(string) if length is None else first + length
+    return string[max(first, 0) : max(stop, 0)] if stop > first else ""
 
 
-def _cutting(call: Call) -> Binding:
+def _slicing(call: Call) -> Binding:
     return parameters(STRING, INTEGER, INTEGER, result=STRING, optional=1)(call)
 
 
-def _left(text: Expression, length: Expression) -> Expression:
-    return call("substring", text, Literal(1, INTEGER), length)
+def _left(string: Expression, length: Expression) -> Expression:
+    return call("substring", string, Literal(1, INTEGER), length)
 
 
 def _right(values: Sequence[Datum], result: Any) -> Datum:
-    return rowwise(lambda text, n: text[-n:] if n > 0 else "", result, *values)
+    return rowwise(lambda string, n: string[-n:] if n > 0 else "", result, *values)
 
 
 def _joining(call: Call) -> Binding:
     if not call.types:
         raise call.refuse("it takes 1 argument or more")
-    kind = BINARY if set(call.types) == {BINARY} else STRING
-    wanted = tuple(argument(call, t, kind) for t in call.types)
-    return Binding(arguments=wanted, result=kind)
+    result = BINARY if set(call.types) == {BINARY} else STRING
+    arguments = tuple(argument(call, t, result) for t in call.types)
+    return Binding(arguments=arguments, result=result)
 
 
 def _concat(values: Sequence[Datum], result: Any) -> Datum:
@@ -119,36 +119,36 @@ def _concat(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def _concat_with(values: Sequence[Datum], result: Any) -> Datum:
-    separator, *texts = values
-    if not texts:
+    separator, *strings = values
+    if not strings:
         return pc.if_else(pc.is_valid(separator), pa.scalar("", result), separator)
-    return pc.binary_join_element_wise(*texts, separator, null_handling="skip")
+    return pc.binary_join_element_wise(*strings, separator, null_handling="skip")
 
 
 def _pair(kernel: Any, function: Callable[[str, str], bool]) -> Any:
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
-        texts, part = values
+        strings, part = values
         if isinstance(part, pa.Scalar) and part.is_valid:
-            return kernel(texts, part.as_py())
-        return rowwise(function, result, texts, part)
+            return kernel(strings, part.as_py())
+        return rowwise(function, result, strings, part)
 
     return evaluate
 
 
 def _replace(values: Sequence[Datum], result: Any) -> Datum:
-    def replaced(text: str, search: str, replacement: str = "") -> str:
-        return text.replace(search, replacement) if search else text
+    def replace(string: str, search: str, replacement: str = "") -> str:
+        return string.replace(search, replacement) if search else string
 
-    return rowwise(replaced, result, *values)
+    return rowwise(replace, result, *values)
 
 
 def _padded(*, left: bool) -> Any:
-    def pad(text: str, length: int, filler: str = " ") -> str:
-        if len(text) >= length or not filler:
-            return text[: max(length, 0)]
-        missing = length - len(text)
-        filling = (filler * (missing // len(filler) + 1))[:missing]
-        return filling + text if left else text + filling
+    def pad(string: str, length: int, filler: str = " ") -> str:
+        if len(string) >= length or not filler:
+            return string[: max(length, 0)]
+        missing = length - len(string)
+        padding = (filler * (missing // len(filler) + 1))[:missing]
+        return padding + string if left else string + padding
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         return rowwise(pad, result, *values)
@@ -165,19 +165,21 @@ def _matching(call: Call) -> Binding:
 
 
 def _matches(values: Sequence[Datum], result: Any) -> Datum:
-    texts, pattern = values
+    strings, pattern = values
     if not pattern.is_valid:
-        return pa.nulls(len(texts), result)
+        return pa.nulls(len(strings), result)
     try:
-        return pc.match_substring_regex(texts, to_re2(pattern.as_py()))
+        return pc.match_substring_regex(strings, to_re2(pattern.as_py()))
     except pa.ArrowInvalid as error:
         raise PredicateError(
-            f"{pattern.as_py()!r} isn't a regular expression: {error}.", expression="rlike"
+            f"{pattern.as_py()!r} isn't a valid regular expression: {error}.", expression="rlike"
         ) from error
 
 
-def _beginning(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
-    """Texts cut to their first characters keep their order."""
+def _prefix_directions(
+    constants: Sequence[Any], _types: Sequence[DataType]
+) -> Sequence[int] | None:
+    """The monotonicity of `substring`: prefixes sort like their strings."""
     if len(constants) != 3 or constants[1] not in (0, 1) or constants[2] is None:
         return None
     return (1, 0, 0)
@@ -187,15 +189,15 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="length",
         signature="length(s), char_length(s), character_length(s), len(s)",
-        summary="Number of characters, of binary its bytes.",
-        bind=_text_or_bytes(INTEGER),
+        summary="The number of characters of a string, or of bytes of a binary.",
+        bind=_string_or_binary(INTEGER),
         evaluate=_length,
         aliases=("char_length", "character_length", "len"),
     ),
     Function(
         name="lower",
         signature="lower(s), lcase(s)",
-        summary="The text in lower case.",
+        summary="The string in lower case.",
         bind=parameters(STRING, result=STRING),
         evaluate=_cased(pc.utf8_lower, str.lower),
         aliases=("lcase",),
@@ -203,7 +205,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="upper",
         signature="upper(s), ucase(s)",
-        summary="The text in upper case.",
+        summary="The string in upper case.",
         bind=parameters(STRING, result=STRING),
         evaluate=_cased(pc.utf8_upper, str.upper),
         aliases=("ucase",),
@@ -212,7 +214,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="trim",
         constants=(0,),
         signature="trim(s), trim(BOTH c FROM s), btrim(s)",
-        summary="Without spaces (or characters of the constant `c`) at both ends.",
+        summary="Removes spaces (or the characters in the constant `c`) at both ends.",
         bind=_trimming,
         evaluate=_trimmed(pc.utf8_trim),
         aliases=("btrim",),
@@ -221,7 +223,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="ltrim",
         constants=(0,),
         signature="ltrim(s), trim(LEADING c FROM s)",
-        summary="The same at the beginning.",
+        summary="Removes spaces (or the characters in the constant `c`) at the start.",
         bind=_trimming,
         evaluate=_trimmed(pc.utf8_ltrim),
     ),
@@ -229,17 +231,17 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="rtrim",
         constants=(0,),
         signature="rtrim(s), trim(TRAILING c FROM s)",
-        summary="The same at the end.",
+        summary="Removes spaces (or the characters in the constant `c`) at the end.",
         bind=_trimming,
         evaluate=_trimmed(pc.utf8_rtrim),
     ),
     Function(
         name="substring",
         signature="substring(s, start[, length]), substr, substring(s FROM start [FOR length])",
-        summary="Part of a text from a position, 1 (or 0) the first, negative from the end.",
-        bind=_cutting,
+        summary="A part from a 1-based position, which counts from the end if it is negative.",
+        bind=_slicing,
         evaluate=_substring,
-        directions=_beginning,
+        directions=_prefix_directions,
         aliases=("substr", "mid"),
     ),
     Macro(
@@ -259,7 +261,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="concat",
         signature="concat(a, ...), a || b",
-        summary="All of them in a row, other types as texts; NULL where one is.",
+        summary="The concatenation of the values as strings; NULL if a value is NULL.",
         bind=_joining,
         evaluate=_concat,
         aliases=("||",),
@@ -267,7 +269,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="concat_ws",
         signature="concat_ws(separator, a, ...)",
-        summary="The texts that aren't NULL, with a separator between them.",
+        summary="The concatenation of the strings that aren't NULL, with a separator.",
         bind=_joining,
         evaluate=_concat_with,
         nulls="own",
@@ -275,42 +277,42 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="startswith",
         signature="startswith(s, prefix)",
-        summary="Whether the text begins so; a constant prefix skips files.",
+        summary="Whether a string starts with a prefix; a constant prefix skips files.",
         bind=parameters(STRING, STRING, result=BOOLEAN),
         evaluate=_pair(pc.starts_with, str.startswith),
     ),
     Function(
         name="endswith",
         signature="endswith(s, suffix)",
-        summary="Whether the text ends so.",
+        summary="Whether a string ends with a suffix.",
         bind=parameters(STRING, STRING, result=BOOLEAN),
         evaluate=_pair(pc.ends_with, str.endswith),
     ),
     Function(
         name="contains",
         signature="contains(s, part)",
-        summary="Whether the text has such a part.",
+        summary="Whether a string contains a part.",
         bind=parameters(STRING, STRING, result=BOOLEAN),
-        evaluate=_pair(pc.match_substring, lambda text, part: part in text),
+        evaluate=_pair(pc.match_substring, lambda string, part: part in string),
     ),
     Function(
         name="replace",
         signature="replace(s, search[, replacement])",
-        summary="Every `search` replaced.",
+        summary="The string with all occurrences of `search` replaced.",
         bind=parameters(STRING, STRING, STRING, result=STRING, optional=1),
         evaluate=_replace,
     ),
     Function(
         name="lpad",
         signature="lpad(s, length[, pad])",
-        summary="Filled up on the left, or cut, to a length.",
+        summary="The string padded on the left, or truncated, to a length.",
         bind=parameters(STRING, INTEGER, STRING, result=STRING, optional=1),
         evaluate=_padded(left=True),
     ),
     Function(
         name="rpad",
         signature="rpad(s, length[, pad])",
-        summary="Filled up on the right, or cut, to a length.",
+        summary="The string padded on the right, or truncated, to a length.",
         bind=parameters(STRING, INTEGER, STRING, result=STRING, optional=1),
         evaluate=_padded(left=False),
     ),
@@ -319,8 +321,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         constants=(1,),
         signature="s RLIKE pattern, regexp(s, pattern), regexp_like",
         summary=(
-            "Whether a regular expression is found in the text. The pattern is a constant, of the "
-            "syntax that Java's and RE2's expressions share; other patterns are an error."
+            "Whether a regular expression matches a part of the string. The pattern is a constant. "
+            "Only syntax that Java and RE2 share is supported; other patterns are an error."
         ),
         bind=_matching,
         evaluate=_matches,

@@ -1,4 +1,4 @@
-"""XXH64, as Spark's `xxhash64` has it: a number is the word that its bytes are."""
+"""XXH64 as in Spark's `xxhash64`."""
 
 from __future__ import annotations
 
@@ -30,40 +30,41 @@ def hashed_ints(values: Any, seeds: Column) -> Column:
 
 
 def hashed_longs(values: Column, seeds: Column) -> Column:
-    """Hashes of values with 8 bytes."""
+    """Hashes of uint64 values."""
     return _finished(_with_word(pc.add(seeds, _number(_P5 + 8)), values))
 
 
 def hashed_bytes(values: ByteColumn, seeds: Column) -> Column:
-    """Hashes of bytes; `seeds` are in the order of `values`, and so are the hashes."""
+    """Hashes of byte strings. Seeds and hashes are in the order of `values`."""
     stripes = pc.divide(values.lengths, _STRIPE)
     hashes = pc.add(seeds, _number(_P5))
     lanes = [pc.add(seeds, _number(n)) for n in (_P1 + _P2, _P2, 0, -_P1)]
-    most = 0
+    max_rows = 0
     for first, rows in values.steps(stripes):
-        most = max(most, rows)
+        max_rows = max(max_rows, rows)
         for i in range(4):
             word = values.word(rows, first * _STRIPE + 8 * i, 8)
             lane = _round(lanes[i].slice(0, rows), word)
             lanes[i] = values.replaced(lanes[i], rows, lane)
-    if most:
-        joined = _joined([lane.slice(0, most) for lane in lanes])
-        hashes = values.replaced(hashes, most, joined)
+    if max_rows:
+        merged = _merged([lane.slice(0, max_rows) for lane in lanes])
+        hashes = values.replaced(hashes, max_rows, merged)
     hashes = pc.add(hashes, values.lengths.cast(pa.uint64()))
-    at = pc.multiply(stripes, _STRIPE)
+    offsets = pc.multiply(stripes, _STRIPE)
     for _ in range(3):
-        there = pc.less_equal(pc.add(at, 8), values.lengths)
-        hashes = pc.if_else(there, _with_word(hashes, values.word_at(at, 8, there)), hashes)
-        at = pc.if_else(there, pc.add(at, 8), at)
-    there = pc.less_equal(pc.add(at, 4), values.lengths)
-    hashes = pc.if_else(there, _with_half(hashes, values.word_at(at, 4, there)), hashes)
-    at = pc.if_else(there, pc.add(at, 4), at)
+        exists = pc.less_equal(pc.add(offsets, 8), values.lengths)
+        word = values.word_at(offsets, 8, exists)
+        hashes = pc.if_else(exists, _with_word(hashes, word), hashes)
+        offsets = pc.if_else(exists, pc.add(offsets, 8), offsets)
+    exists = pc.less_equal(pc.add(offsets, 4), values.lengths)
+    hashes = pc.if_else(exists, _with_half(hashes, values.word_at(offsets, 4, exists)), hashes)
+    offsets = pc.if_else(exists, pc.add(offsets, 4), offsets)
     for _ in range(3):
-        there = pc.less(at, values.lengths)
-        byte = pc.multiply(values.word_at(at, 1, there), _number(_P5))
+        exists = pc.less(offsets, values.lengths)
+        byte = pc.multiply(values.word_at(offsets, 1, exists), _number(_P5))
         mixed = pc.multiply(rotated(pc.bit_wise_xor(hashes, byte), 11), _number(_P1))
-        hashes = pc.if_else(there, mixed, hashes)
-        at = pc.add(at, 1)
+        hashes = pc.if_else(exists, mixed, hashes)
+        offsets = pc.add(offsets, 1)
     return _finished(hashes)
 
 
@@ -76,11 +77,11 @@ def _round(lane: Column, word: Column) -> Column:
     return pc.multiply(rotated(lane, 31), _number(_P1))
 
 
-def _joined(lanes: list[Column]) -> Column:
+def _merged(lanes: list[Column]) -> Column:
     hashes: Any = None
     for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True):
-        turned = rotated(lane, bits)
-        hashes = turned if hashes is None else pc.add(hashes, turned)
+        rotated_lane = rotated(lane, bits)
+        hashes = rotated_lane if hashes is None else pc.add(hashes, rotated_lane)
     zero = pc.subtract(lanes[0], lanes[0])
     for lane in lanes:
         hashes = pc.bit_wise_xor(hashes, _round(zero, lane))

@@ -1,4 +1,4 @@
-"""SQL text to expressions, in Spark's dialect, with sqlglot.
+"""Parsing of SQL expressions in Spark's dialect, with sqlglot.
 
-Start at `parser`. `translation` converts sqlglot's tree.
+Start at `parser`. `translation` converts sqlglot's syntax tree.
 """

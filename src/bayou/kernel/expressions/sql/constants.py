@@ -1,9 +1,4 @@
-"""Constants of SQL text: numbers, and casts of constants, which are done at once.
-
-Constant intervals of SQL text, which stand beside a date or timestamp.
-
-String constants of Spark's SQL, whose escapes the parser doesn't know.
-"""
+"""Constants in SQL: numbers, casts of constants, intervals, and strings with Spark's escapes."""
 
 from __future__ import annotations
 
@@ -59,7 +54,7 @@ _TYPES: dict[str, DataType] = {
 
 
 def sql_type(node: Any) -> DataType | None:
-    """The type that a node of sqlglot's tree names; None for one that isn't supported."""
+    """The type of a type node in sqlglot's tree; None if it isn't supported."""
     name = node.this.name
     if name == "DECIMAL":
         sizes = [int(part.this.this) for part in node.expressions] or [10, 0]
@@ -70,43 +65,43 @@ def sql_type(node: Any) -> DataType | None:
 
 
 def cast_constant(constant: Literal, target: DataType) -> Expression:
-    """The constant of another type; the cast itself where only the evaluator does it.
+    """Cast a constant, or return a `Cast` if only the evaluator supports the cast.
 
     Raises:
-        PredicateError: the constant isn't one of that type.
+        PredicateError: the constant can't be cast to the type.
     """
     value = constant.value
     try:
         return Literal(_converted(value, target), target)
     except TypeError as error:
-        given = literal_of(value) if constant.data_type is None else constant
-        assert given.data_type is not None  # literal_of gives one
-        if can_cast(given.data_type, target):
-            return Cast(given, target)
-        raise _not_one(value, target) from error
+        literal = literal_of(value) if constant.data_type is None else constant
+        assert literal.data_type is not None  # set by `literal_of`
+        if can_cast(literal.data_type, target):
+            return Cast(literal, target)
+        raise _invalid(value, target) from error
     except (ValueError, OverflowError, InvalidOperation) as error:
-        raise _not_one(value, target) from error
+        raise _invalid(value, target) from error
 
 
-def _not_one(value: LiteralValue, target: DataType) -> PredicateError:
-    return PredicateError(f"{value!r} isn't a {target}.", expression=str(value))
+def _invalid(value: LiteralValue, target: DataType) -> PredicateError:
+    return PredicateError(f"{value!r} isn't a valid {target}.", expression=str(value))
 
 
 _DECIMAL_CONTEXT = Context(prec=76)
 _BITS = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 
 
-def number(text: str) -> Literal:
-    """A bare number: integer, decimal with a point, double with an exponent."""
-    if re.fullmatch(r"[0-9]+", text):
-        return Literal(int(text))
-    if "e" in text.lower():
-        return Literal(float(text), DOUBLE)
-    return literal_of(Decimal(text))
+def number(digits: str) -> Literal:
+    """A number without a type suffix: an integer, a decimal (with a point) or a double (with e)."""
+    if re.fullmatch(r"[0-9]+", digits):
+        return Literal(int(digits))
+    if "e" in digits.lower():
+        return Literal(float(digits), DOUBLE)
+    return literal_of(Decimal(digits))
 
 
 def _converted(value: LiteralValue, target: DataType) -> LiteralValue:
-    """A constant's value after a cast."""
+    """The value of a constant after a cast."""
     if value is None:
         return None
     if isinstance(target, DecimalType):
@@ -128,7 +123,7 @@ def _converted(value: LiteralValue, target: DataType) -> LiteralValue:
 
 
 def _single(value: float) -> float:
-    """The value as a float of 32 bits has it."""
+    """The value rounded to a 32-bit float."""
     try:
         (single,) = struct.unpack("f", struct.pack("f", value))
     except OverflowError:
@@ -155,20 +150,20 @@ def _to_decimal(value: LiteralValue, target: DecimalType) -> Decimal:
 
 def _to_time(value: LiteralValue, target: DataType) -> dt.date | dt.datetime:
     if isinstance(value, str):
-        moment = parse_timestamp(value)
+        timestamp = parse_timestamp(value)
     elif isinstance(value, dt.datetime):
-        moment = value
+        timestamp = value
     elif isinstance(value, dt.date):
-        moment = dt.datetime.combine(value, dt.time())
+        timestamp = dt.datetime.combine(value, dt.time())
     else:
         raise TypeError
     if target == DATE:
-        return moment.date()
+        return timestamp.date()
     if target == TIMESTAMP_NTZ:
-        return moment.replace(tzinfo=None)
-    if moment.tzinfo is None:
-        return moment.replace(tzinfo=dt.UTC)
-    return moment.astimezone(dt.UTC)
+        return timestamp.replace(tzinfo=None)
+    if timestamp.tzinfo is None:
+        return timestamp.replace(tzinfo=dt.UTC)
+    return timestamp.astimezone(dt.UTC)
 
 
 _MONTHS = {"year": 12, "month": 1}
@@ -185,40 +180,41 @@ _CLOCK = ("day", "hour", "minute", "second")
 _PAIR = re.compile(r"\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s+([a-z]+)", re.IGNORECASE)
 
 
-def interval(node: Any, text_of: Callable[[str], str]) -> tuple[int, int] | None:
-    """Months and microseconds of an `Interval` of sqlglot's tree.
+def interval(node: Any, string_of: Callable[[str], str]) -> tuple[int, int] | None:
+    """The months and microseconds of an `Interval` node in sqlglot's tree.
 
     Args:
-        text_of: the string that a stand-in is for.
+        node: the node.
+        string_of: returns the string for a placeholder.
 
     Returns:
-        None for an interval that isn't a constant, or has another form.
+        None if the interval isn't constant or its form isn't supported.
     """
     value, sign = node.this, 1
     if type(value).__name__ == "Neg":
         value, sign = value.this, -1
     if type(value).__name__ != "Literal":
         return None
-    text = text_of(str(value.this)).strip()
+    string = string_of(str(value.this)).strip()
     unit = node.args.get("unit")
     match type(unit).__name__:
         case "NoneType":
-            found = _pairs(text)
+            amounts = _pairs(string)
         case "Var":
-            found = _one(text, unit.name)
+            amounts = _single_unit(string, unit.name)
         case "IntervalSpan":
-            found = _span(text, unit.this.name.lower(), unit.expression.name.lower())
+            amounts = _span(string, unit.this.name.lower(), unit.expression.name.lower())
         case _:
-            found = None
-    return None if found is None else (sign * found[0], sign * found[1])
+            amounts = None
+    return None if amounts is None else (sign * amounts[0], sign * amounts[1])
 
 
-def _one(text: str, unit: str) -> tuple[int, int] | None:
+def _single_unit(string: str, unit: str) -> tuple[int, int] | None:
     unit = unit.lower()
     if unit not in _MONTHS and unit not in _MICROS:
         unit = unit.removesuffix("s")
     try:
-        amount = Decimal(text)
+        amount = Decimal(string)
     except InvalidOperation:
         return None
     if unit in _MONTHS and amount == int(amount):
@@ -228,29 +224,29 @@ def _one(text: str, unit: str) -> tuple[int, int] | None:
     return None
 
 
-def _pairs(text: str) -> tuple[int, int] | None:
-    """`1 day 2 hours`."""
-    months = micros = at = 0
-    while at < len(text):
-        pair = _PAIR.match(text, at)
-        found = None if pair is None else _one(pair[1], pair[2])
-        if pair is None or found is None:
+def _pairs(string: str) -> tuple[int, int] | None:
+    """An interval of several units, such as `1 day 2 hours`."""
+    months = micros = position = 0
+    while position < len(string):
+        pair = _PAIR.match(string, position)
+        amounts = None if pair is None else _single_unit(pair[1], pair[2])
+        if pair is None or amounts is None:
             return None
-        months, micros, at = months + found[0], micros + found[1], pair.end()
-    return (months, micros) if at else None
+        months, micros, position = months + amounts[0], micros + amounts[1], pair.end()
+    return (months, micros) if position else None
 
 
-def _span(text: str, first: str, last: str) -> tuple[int, int] | None:
-    """`'1-2' YEAR TO MONTH`, `'1 10:30:00.5' DAY TO SECOND` and the like."""
-    sign = -1 if text.startswith("-") else 1
-    text = text.lstrip("+-")
+def _span(string: str, first: str, last: str) -> tuple[int, int] | None:
+    """An interval such as `'1-2' YEAR TO MONTH` or `'1 10:30:00.5' DAY TO SECOND`."""
+    sign = -1 if string.startswith("-") else 1
+    string = string.lstrip("+-")
     if (first, last) == ("year", "month"):
-        found = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
-        return None if found is None else (sign * (int(found[1]) * 12 + int(found[2])), 0)
+        match = re.fullmatch(r"([0-9]+)-([0-9]+)", string)
+        return None if match is None else (sign * (int(match[1]) * 12 + int(match[2])), 0)
     if first not in _CLOCK or last not in _CLOCK:
         return None
     units = _CLOCK[_CLOCK.index(first) : _CLOCK.index(last) + 1]
-    amounts = re.split(r"[ :]", text)
+    amounts = re.split(r"[ :]", string)
     if len(amounts) != len(units) or not all(
         re.fullmatch(r"[0-9]+(\.[0-9]+)?", a) for a in amounts
     ):
@@ -259,7 +255,7 @@ def _span(text: str, first: str, last: str) -> tuple[int, int] | None:
     return 0, sign * int(total)
 
 
-# A quoted name, or a string with its prefix: these are where a quote may stand in SQL.
+# All tokens that can contain a quote: quoted names, strings with a prefix, comments.
 _QUOTED = re.compile(
     r"`(?:[^`]|``)*`"
     r"|(?P<hex>\b[xX])(?:'[^']*'|\"[^\"]*\")"
@@ -268,13 +264,15 @@ _QUOTED = re.compile(
     re.DOTALL,
 )
 STAND_IN = re.compile("bayou string ([0-9]+)")
-"""What stands in the text for a string: its number."""
+"""The placeholder of a string constant in SQL, with its index."""
 
 
-def lift_strings(text: str, strings: list[str]) -> str:
-    """Put numbered stand-ins for string constants, whose values go to `strings`.
+def lift_strings(sql: str, strings: list[str]) -> str:
+    """Replace string constants in SQL by placeholders, because sqlglot's escapes aren't Spark's.
 
-    The parser's own idea of escapes isn't Spark's.
+    Args:
+        sql: the SQL.
+        strings: the list to which the values of the constants are appended.
     """
 
     def lift(match: re.Match[str]) -> str:
@@ -285,7 +283,7 @@ def lift_strings(text: str, strings: list[str]) -> str:
         strings.append(body if match["raw"] else _unescape(body, quote))
         return f"'bayou string {len(strings) - 1}'"
 
-    return _QUOTED.sub(lift, text)
+    return _QUOTED.sub(lift, sql)
 
 
 _ESCAPE = re.compile(
@@ -293,7 +291,16 @@ _ESCAPE = re.compile(
     r"|(?P<twice>''|\"\")",
     re.DOTALL,
 )
-_ONE = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_ESCAPED = {
+    "0": "\0",
+    "b": "\b",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "Z": "\x1a",
+    "%": "\\%",
+    "_": "\\_",
+}
 
 
 def _unescape(body: str, quote: str) -> str:
@@ -304,8 +311,8 @@ def _unescape(body: str, quote: str) -> str:
             return chr(int(octal, 8))
         if twice := match["twice"]:
             return quote if twice == quote * 2 else twice
-        return _ONE.get(match["one"], match["one"])
+        return _ESCAPED.get(match["one"], match["one"])
 
-    text = _ESCAPE.sub(value, body)
-    # \uXXXX escapes may have spelled a character beyond 16 bits as two.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    string = _ESCAPE.sub(value, body)
+    # Two \uXXXX escapes can be the surrogates of one character.
+    return string.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,6 +1,6 @@
-"""SQL text to expressions, in Spark's dialect.
+"""Parsing of SQL expressions in Spark's dialect.
 
-sqlglot is imported on use, so that the kernel works without it.
+sqlglot is imported on first use, so that the kernel works without it.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ from bayou.kernel.expressions.sql.translation import Translator
 __all__ = ["parse_conjuncts", "parse_expression", "parse_predicate"]
 
 
-def parse_predicate(text: str) -> Predicate:
+def parse_predicate(sql: str) -> Predicate:
     """Parse a condition such as `day = DATE'2024-01-05' AND (id > 10 OR name IS NULL)`.
 
-    Strings are unescaped as Spark does; a timestamp without zone is in UTC.
+    String escapes are those of Spark. A timestamp without a time zone is in UTC.
 
     Raises:
-        PredicateError: not SQL, or a part that isn't supported; names the part.
+        PredicateError: the SQL is invalid or has an unsupported part, which the message names.
         PrerequisiteError: sqlglot isn't installed.
     """
-    found = parse_expression(text)
-    assert isinstance(found, Predicate)  # every kind that SQL text can name may be a condition
-    return found
+    predicate = parse_expression(sql)
+    assert isinstance(predicate, Predicate)  # the parser returns only subclasses of Predicate
+    return predicate
 
 
-def parse_expression(text: str) -> Expression:
+def parse_expression(sql: str) -> Expression:
     """Parse an expression, such as that of a generated column or a CHECK constraint.
 
     Raises:
-        PredicateError: not SQL, or a part that isn't supported; names the part.
+        PredicateError: the SQL is invalid or has an unsupported part, which the message names.
         PrerequisiteError: sqlglot isn't installed.
     """
-    tree, strings = _tree(text)
-    return _translated(Translator(text, strings), tree, text)
+    tree, strings = _parse(sql)
+    return _translate(Translator(sql, strings), tree, sql)
 
 
-def parse_conjuncts(text: str) -> list[Predicate]:
-    """The operands of a condition's ANDs that can be understood; the others are left out.
+def parse_conjuncts(sql: str) -> list[Predicate]:
+    """Parse the supported conjuncts (operands of AND) of a condition, and skip all others.
 
-    For whoever only wants to know what is true of rows for which the condition is true.
+    The conjuncts are true for all rows for which the condition is true.
 
     Raises:
         PrerequisiteError: sqlglot isn't installed.
     """
     try:
-        tree, strings = _tree(text)
+        tree, strings = _parse(sql)
     except PredicateError:
         return []
-    translator = Translator(text, strings)
-    found: list[Predicate] = []
+    translator = Translator(sql, strings)
+    conjuncts: list[Predicate] = []
     for part in _operands_of_and(tree):
         try:
-            predicate = _translated(translator, part, text)
+            predicate = _translate(translator, part, sql)
         except PredicateError:
             continue
         assert isinstance(predicate, Predicate)  # as in `parse_predicate`
-        found.append(predicate)
-    return found
+        conjuncts.append(predicate)
+    return conjuncts
 
 
 def _operands_of_and(tree: Any) -> Iterator[Any]:
@@ -79,47 +79,47 @@ def _operands_of_and(tree: Any) -> Iterator[Any]:
             yield tree
 
 
-def _tree(text: str) -> tuple[Any, list[str]]:
-    """What sqlglot makes of a text, and the strings in it."""
+def _parse(sql: str) -> tuple[Any, list[str]]:
+    """Sqlglot's tree of an expression, and the string constants in the expression."""
     try:
         import sqlglot.errors
     except ImportError as error:
         raise PrerequisiteError(
-            "Expressions as SQL text need the package sqlglot: pip install sqlglot.",
+            "sqlglot: SQL expressions need this package. Run pip install sqlglot.",
             what="sqlglot",
         ) from error
     strings: list[str] = []
-    plain = lift_strings(text, strings)
+    plain = lift_strings(sql, strings)
     try:
         dialect, parser = _spark()
         trees = parser(dialect=dialect).parse(dialect.tokenize(plain), plain)
     except sqlglot.errors.SqlglotError as error:
-        reason = _NAMES_OF_CLASSES.sub(r"\1", str(error).split("\n", 1)[0])
-        raise _not_sql(text, reason) from error
+        reason = _CLASS_NAMES.sub(r"\1", str(error).split("\n", 1)[0])
+        raise _invalid_sql(sql, reason) from error
     except RecursionError:
-        raise _too_deep(text) from None
+        raise _too_deep(sql) from None
     if len(trees) != 1 or trees[0] is None:
-        raise _not_sql(text, "one expression is needed")
+        raise _invalid_sql(sql, "exactly one expression is required")
     return trees[0], strings
 
 
-def _translated(translator: Translator, tree: Any, text: str) -> Expression:
+def _translate(translator: Translator, tree: Any, sql: str) -> Expression:
     try:
         return translator.expression(tree)
     except RecursionError:
-        raise _too_deep(text) from None
+        raise _too_deep(sql) from None
 
 
-def _too_deep(text: str) -> PredicateError:
+def _too_deep(sql: str) -> PredicateError:
     return PredicateError(
-        f"The expression that begins with {text[:60]!r} is nested too deeply.",
-        expression=text[:60],
+        f"The expression that starts with {sql[:60]!r} is nested too deeply. Reduce its nesting.",
+        expression=sql[:60],
     )
 
 
 @functools.cache
 def _spark() -> tuple[Any, type[Any]]:
-    """Sqlglot's dialect, and its parser but for functions, which keep the names they are given."""
+    """Sqlglot's dialect, and its parser without function names: these stay as in the SQL."""
     from sqlglot.dialects.dialect import Dialect
 
     dialect: Any = Dialect.get_or_raise("spark")
@@ -127,9 +127,9 @@ def _spark() -> tuple[Any, type[Any]]:
     return dialect, type("BayouParser", (parser,), {"FUNCTIONS": {}})
 
 
-_NAMES_OF_CLASSES = re.compile(r"<class '[\w.]*?(\w+)'>")
-"""The parser speaks of parts of an expression by its own classes."""
+_CLASS_NAMES = re.compile(r"<class '[\w.]*?(\w+)'>")
+"""Class names in sqlglot's error messages."""
 
 
-def _not_sql(text: str, reason: str) -> PredicateError:
-    return PredicateError(f"The expression {text!r} isn't valid SQL: {reason}", expression=text)
+def _invalid_sql(sql: str, reason: str) -> PredicateError:
+    return PredicateError(f"The expression {sql!r} isn't valid SQL: {reason}", expression=sql)

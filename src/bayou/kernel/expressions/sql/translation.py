@@ -1,6 +1,6 @@
-"""From sqlglot's tree to expressions.
+"""Translation of sqlglot's syntax tree to expressions.
 
-Bitwise operators by Spark's precedence; the parser has one level for all of them.
+Bitwise operators are rearranged by Spark's precedence, because sqlglot treats them alike.
 """
 
 from __future__ import annotations
@@ -48,40 +48,40 @@ BITWISE = {
     "BitwiseLeftShift": ("shiftleft", 3),
     "BitwiseRightShift": ("shiftright", 3),
 }
-"""Functions by the parser's names, and how tightly they bind."""
+"""The function and the precedence of each bitwise operator, by sqlglot's class name."""
 
 
 def bitwise(operands: Sequence[Expression], kinds: Sequence[str]) -> Expression:
-    """The expression of a chain without parentheses.
+    """The expression of a chain of bitwise operators without parentheses.
 
     Args:
-        operands: from left to right.
-        kinds: names out of `BITWISE` between them, one less.
+        operands: the operands from left to right.
+        kinds: the operators between them: keys of `BITWISE`.
     """
-    done = [operands[0]]
+    stack = [operands[0]]
     pending: list[str] = []
 
     def apply_down_to(level: int) -> None:
         while pending and BITWISE[pending[-1]][1] >= level:
-            right, left = done.pop(), done.pop()
-            done.append(call(BITWISE[pending.pop()][0], left, right))
+            right, left = stack.pop(), stack.pop()
+            stack.append(call(BITWISE[pending.pop()][0], left, right))
 
     for kind, operand in zip(kinds, operands[1:], strict=True):
         apply_down_to(BITWISE[kind][1])
         pending.append(kind)
-        done.append(operand)
+        stack.append(operand)
     apply_down_to(0)
-    return done[0]
+    return stack[0]
 
 
-_SUPPORTED = "docs/reference/expressions.md lists the conditions, operators and functions that are."
+_SUPPORTED = "See docs/reference/expressions.md for the supported conditions and functions."
 
 
 class Translator:
-    """Translates one text; each handler gets a node of the kind it is registered for."""
+    """Translates the nodes of one SQL expression, with a handler for each class of nodes."""
 
-    def __init__(self, text: str, strings: list[str]) -> None:
-        self._text = text
+    def __init__(self, sql: str, strings: list[str]) -> None:
+        self._sql = sql
         self._strings = strings
         self._handlers: dict[str, Callable[[Any], Expression]] = {
             "And": lambda n: And(tuple(map(self._predicate, _flatten(n)))),
@@ -114,7 +114,7 @@ class Translator:
             "Chr": lambda n: self._called(n, "chr", n.expressions),
             "Initcap": lambda n: self._called(n, "initcap", [n.this]),
             "StrPosition": lambda n: self._called(
-                n, "locate", _given(n, "substr", "this", "position")
+                n, "locate", _arguments(n, "substr", "this", "position")
             ),
             "DPipe": self._joined,
             "Neg": self._negated,
@@ -123,7 +123,7 @@ class Translator:
             "Bracket": self._element,
             "Anonymous": lambda n: self._called(n, n.name, n.expressions),
             "Substring": lambda n: self._called(
-                n, "substring", _given(n, "this", "start", "length")
+                n, "substring", _arguments(n, "this", "start", "length")
             ),
             "Trim": self._trim,
             "Ceil": lambda n: self._called(n, "ceil", [n.this]),
@@ -143,21 +143,21 @@ class Translator:
         """The expression of a node.
 
         Raises:
-            PredicateError: a part that isn't supported; names it.
+            PredicateError: a part isn't supported. The message names it.
         """
         handler = self._handlers.get(type(node).__name__)
         if handler is None or not _is_plain(node):
             raise self._unsupported(node)
-        found = handler(node)
+        expression = handler(node)
         if not node.args.get("negate"):
-            return found
-        assert isinstance(found, Predicate)  # every kind of expression may be a condition
-        return Not(found)
+            return expression
+        assert isinstance(expression, Predicate)  # handlers return only subclasses of Predicate
+        return Not(expression)
 
     def _predicate(self, node: Any) -> Predicate:
-        found = self.expression(node)
-        assert isinstance(found, Predicate)  # every kind of expression may be a condition
-        return found
+        expression = self.expression(node)
+        assert isinstance(expression, Predicate)  # handlers return only subclasses of Predicate
+        return expression
 
     def _operands(self, node: Any) -> tuple[Expression, Expression]:
         return self.expression(node.this), self.expression(node.expression)
@@ -198,38 +198,39 @@ class Translator:
     def _like(self, node: Any) -> Predicate:
         escape = "\\"
         if type(node).__name__ == "Escape":
-            escape = self._constant_text(node, node.expression)
+            escape = self._constant_string(node, node.expression)
             node = node.this
             if len(escape) != 1 or type(node).__name__ not in ("Like", "ILike"):
                 raise self._unsupported(node)
         if type(node.expression).__name__ in ("Any", "All"):
-            chosen = type(node.expression).__name__
-            found = tuple(
-                self._matched(node, pattern, escape) for pattern in node.expression.this.expressions
+            quantifier = type(node.expression).__name__
+            predicates = tuple(
+                self._like_pattern(node, pattern, escape)
+                for pattern in node.expression.this.expressions
             )
-            if len(found) == 1:
-                return found[0]
-            return Or(found) if chosen == "Any" else And(found)
-        return self._matched(node, node.expression, escape)
+            if len(predicates) == 1:
+                return predicates[0]
+            return Or(predicates) if quantifier == "Any" else And(predicates)
+        return self._like_pattern(node, node.expression, escape)
 
-    def _matched(self, node: Any, pattern: Any, escape: str) -> Predicate:
-        text = self._constant_text(node, pattern)
+    def _like_pattern(self, node: Any, pattern_node: Any, escape: str) -> Predicate:
+        pattern = self._constant_string(node, pattern_node)
         operand = self.expression(node.this)
         if type(node).__name__ == "ILike":
-            return Like(call("lower", operand), text.lower(), escape)
-        plain = _PLAIN_PATTERN.fullmatch(text) if escape == "\\" else None
+            return Like(call("lower", operand), pattern.lower(), escape)
+        plain = _PLAIN_PATTERN.fullmatch(pattern) if escape == "\\" else None
         if plain is None:
-            return Like(operand, text, escape)
-        start = re.sub(r"\\(.)", r"\1", plain["text"], flags=re.DOTALL)
+            return Like(operand, pattern, escape)
+        prefix = re.sub(r"\\(.)", r"\1", plain["text"], flags=re.DOTALL)
         if plain["rest"]:
-            return StartsWith(operand, start)
-        return Comparison("=", operand, Literal(start, STRING))
+            return StartsWith(operand, prefix)
+        return Comparison("=", operand, Literal(prefix, STRING))
 
-    def _constant_text(self, node: Any, given: Any) -> str:
-        found = self.expression(given)
-        if not isinstance(found, Literal) or not isinstance(found.value, str):
+    def _constant_string(self, node: Any, value_node: Any) -> str:
+        literal = self.expression(value_node)
+        if not isinstance(literal, Literal) or not isinstance(literal.value, str):
             raise self._unsupported(node)
-        return found.value
+        return literal.value
 
     def _sum(self, sign: str, node: Any) -> Expression:
         left, right = node.this, node.expression
@@ -237,21 +238,21 @@ class Translator:
             left, right = right, left
         if type(right).__name__ != "Interval":
             return call(sign, *self._operands(node))
-        found = interval(right, self._string)
-        if found is None:
+        amounts = interval(right, self._string)
+        if amounts is None:
             raise self._unsupported(node)
         factor = 1 if sign == "+" else -1
-        amounts = (Literal(factor * amount, LONG) for amount in found)
-        return call("add_interval", self.expression(left), *amounts)
+        literals = (Literal(factor * amount, LONG) for amount in amounts)
+        return call("add_interval", self.expression(left), *literals)
 
     def _joined(self, node: Any) -> Expression:
         operands = _flatten(node)
         if any(type(operand).__name__ in BITWISE for operand in operands):
-            raise self._unsupported(node)  # Spark joins first, the parser reads left to right
+            raise self._unsupported(node)  # in Spark, || has a higher precedence than in sqlglot
         return call("concat", *map(self.expression, operands))
 
     def _bitwise(self, node: Any) -> Expression:
-        """A chain of bitwise operators, which the parser reads from left to right."""
+        """A chain of bitwise operators, which sqlglot parses from left to right."""
         chain: list[tuple[str, Any]] = []
         while type(node).__name__ in BITWISE and _is_plain(node):
             chain.append((type(node).__name__, node.expression))
@@ -266,13 +267,13 @@ class Translator:
             target = sql_type(inner.to)
             operand = self.expression(inner.this)
             if isinstance(operand, Literal) and target is not None and not inner.this.is_string:
-                return cast_constant(_with_other_sign(operand), target)  # -128Y
+                return cast_constant(_negated_literal(operand), target)  # -128Y
         operand = self.expression(inner)
         value = operand.value if isinstance(operand, Literal) else None
         if not isinstance(operand, Literal) or isinstance(value, bool):
             return call("negative", operand)
         if isinstance(value, Decimal | float | int) and not value < 0:
-            return _with_other_sign(operand)
+            return _negated_literal(operand)
         return call("negative", operand)
 
     def _case(self, node: Any) -> Expression:
@@ -304,29 +305,29 @@ class Translator:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(
             node.args.get("position") or "", "trim"
         )
-        return self._called(node, name, _given(node, "expression", "this"))
+        return self._called(node, name, _arguments(node, "expression", "this"))
 
     def _extract(self, node: Any) -> Expression:
         unit = {"dow": "dayofweek", "doy": "dayofyear", "week": "weekofyear"}
         name = node.this.name.lower()
         return self._called(node, unit.get(name, name), [node.expression])
 
-    def _called(self, node: Any, name: str, given: list[Any]) -> Expression:
+    def _called(self, node: Any, name: str, argument_nodes: list[Any]) -> Expression:
         definition = find(name)
-        arguments = tuple(self.expression(argument) for argument in given)
+        arguments = tuple(self.expression(argument) for argument in argument_nodes)
         if not isinstance(definition, Macro):
             if definition.name == "startswith" and len(arguments) == 2:
                 prefix = arguments[1]
                 if isinstance(prefix, Literal) and isinstance(prefix.value, str):
                     return StartsWith(arguments[0], prefix.value)
             return Function(definition.name, arguments)
-        least, most = definition.count
-        if not least <= len(arguments) <= most:
+        minimum, maximum = definition.count
+        if not minimum <= len(arguments) <= maximum:
             raise self._unsupported(node)
-        found = definition.expand(*arguments)
-        if isinstance(found, Cast) and isinstance(found.operand, Literal):
-            return cast_constant(found.operand, found.data_type)
-        return found
+        expression = definition.expand(*arguments)
+        if isinstance(expression, Cast) and isinstance(expression.operand, Literal):
+            return cast_constant(expression.operand, expression.data_type)
+        return expression
 
     def _column(self, node: Any) -> Expression:
         if type(node).__name__ == "Dot":
@@ -348,9 +349,9 @@ class Translator:
         digits = str(node.this)
         return Literal(bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}"))
 
-    def _string(self, text: str) -> str:
-        lifted = STAND_IN.fullmatch(text)
-        return text if lifted is None else self._strings[int(lifted[1])]
+    def _string(self, string: str) -> str:
+        placeholder = STAND_IN.fullmatch(string)
+        return string if placeholder is None else self._strings[int(placeholder[1])]
 
     def _cast(self, node: Any) -> Expression:
         target = sql_type(node.to)
@@ -367,7 +368,7 @@ class Translator:
             node.sql(dialect="spark"),
         )
         return PredicateError(
-            f"{part!r} in the expression {self._text!r} isn't supported. {_SUPPORTED}",
+            f"The expression {self._sql!r}: {part!r} isn't supported. {_SUPPORTED}",
             expression=part,
         )
 
@@ -395,9 +396,9 @@ _PARTS = {
 _PLAIN_PATTERN = re.compile(r"(?P<text>(?:[^%_\\]|\\[%_\\])*)(?P<rest>%*)", re.DOTALL)
 
 
-def _with_other_sign(number: Literal) -> Literal:
+def _negated_literal(number: Literal) -> Literal:
     match number.value:
-        case Decimal():  # the operator - would round to 28 digits
+        case Decimal():  # the operator - rounds to 28 digits
             return Literal(number.value.copy_negate(), number.data_type)
         case float():
             return Literal(-number.value, number.data_type)
@@ -408,17 +409,17 @@ def _with_other_sign(number: Literal) -> Literal:
 
 
 def _is_plain(node: Any) -> bool:
-    """Whether the node says nothing but what its handler looks at."""
-    known = _PARTS.get(type(node).__name__, _OPERANDS)
-    return all(part in known for part, value in node.args.items() if value)
+    """Whether the node has only arguments that its handler supports."""
+    supported = _PARTS.get(type(node).__name__, _OPERANDS)
+    return all(part in supported for part, value in node.args.items() if value)
 
 
-def _given(node: Any, *parts: str) -> list[Any]:
+def _arguments(node: Any, *parts: str) -> list[Any]:
     return [node.args[part] for part in parts if node.args.get(part) is not None]
 
 
 def _flatten(node: Any) -> list[Any]:
-    """Operands of a chain of ANDs, ORs or ||, however long, without recursion."""
+    """The operands of a chain of AND, OR or ||, without recursion."""
     operands: list[Any] = []
     pending = [node]
     while pending:
