@@ -1,7 +1,4 @@
-"""A version of a table as a `pyarrow.dataset`, for engines that push their filters into one.
-
-Files of an engine as a file system of pyarrow's, to read from.
-"""
+"""A table version as a `pyarrow.dataset`, for engines that push filters into datasets."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ __all__ = ["EngineFileSystem", "to_dataset"]
 
 
 class EngineFileSystem(pyarrow.fs.FileSystemHandler):
-    """Reads every byte through a `FileSystemClient`; writes nothing."""
+    """A read-only pyarrow file system over a `FileSystemClient`."""
 
     def __init__(self, files: FileSystemClient) -> None:
         self._files = files
@@ -90,7 +87,7 @@ class EngineFileSystem(pyarrow.fs.FileSystemHandler):
 
 
 def _refuse() -> NoReturn:
-    raise io.UnsupportedOperation("a table's dataset is read-only, and knows its files")
+    raise io.UnsupportedOperation("the dataset of a Delta table is read-only and lists no folders")
 
 
 _FEATURES = (
@@ -99,11 +96,11 @@ _FEATURES = (
     "variantShredding",
     "variantShredding-preview",
 )
-"""Reader features by which a column isn't what pyarrow takes it for."""
+"""Reader features whose columns pyarrow would misread."""
 
 
 def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> pads.Dataset:
-    """See `SnapshotHandle.to_arrow_dataset`."""
+    """Create the dataset of a snapshot; see `SnapshotHandle.to_arrow_dataset`."""
     import pyarrow.dataset as pads
 
     _refuse_features(snapshot)
@@ -116,45 +113,45 @@ def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | Non
         for file in files:
             if file.deletion_vector is not None:
                 raise _unsupported(snapshot, "deletionVectors")
-            known = _known(snapshot, file)
-            fragments.append(parquet.make_fragment(file.status.path, system, known))
+            guarantee = _partition_expression(snapshot, file)
+            fragments.append(parquet.make_fragment(file.status.path, system, guarantee))
     dataset: Any = pads.FileSystemDataset(
         fragments, snapshot.arrow_schema, parquet, filesystem=system
     )
-    made: pads.Dataset = dataset
-    return made
+    typed: pads.Dataset = dataset
+    return typed
 
 
 def _refuse_features(snapshot: Snapshot) -> None:
-    named = snapshot.protocol.reader_features or ()
+    reader_features = snapshot.protocol.reader_features or ()
     for feature in _FEATURES:
-        if feature in named:
+        if feature in reader_features:
             raise _unsupported(snapshot, feature)
     if column_mapping_mode(snapshot.properties) != "none":
         raise _unsupported(snapshot, "columnMapping")
 
 
-def _known(snapshot: Snapshot, file: ScanFile) -> Any:
-    """What is true of every row of a file: its partition values."""
+def _partition_expression(snapshot: Snapshot, file: ScanFile) -> Any:
+    """The dataset expression that a file's partition values satisfy."""
     import pyarrow.dataset as pads
 
-    known: Any = pads.scalar(True)
+    expression: Any = pads.scalar(True)
     for name in snapshot.partition_columns:
         field = snapshot.schema.select([name]).fields[0]
         value = partition_values.parse(file.partition_values.get(name), field.data_type)
         column: Any = pads.field(name)
         if value is None:
-            known = known & column.is_null()
+            expression = expression & column.is_null()
         else:
             scalar = pa.scalar(cast("Any", value), to_arrow_type(field.data_type))
-            known = known & (column == scalar)
-    return known
+            expression = expression & (column == scalar)
+    return expression
 
 
 def _unsupported(snapshot: Snapshot, feature: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"{snapshot.path} can't be a dataset of pyarrow: it uses {feature}, which pyarrow would "
-        "read past. Take to_batches() or to_arrow(), which know it.",
+        f"{snapshot.path}: the table uses {feature}, which pyarrow datasets don't support. Use "
+        "to_batches() or to_arrow().",
         table=snapshot.path,
         features=[feature],
     )
