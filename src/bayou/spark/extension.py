@@ -39,8 +39,8 @@ _ADDED_REDACTION = (
     r"|(?i:account[._-]?key|encryption[._-]?key|customer[._-]?key|keystore[._-]?key|private[._-]?key"
     r"|api[._-]?key|sas[._-]?(?:key|token)|jaas|credential|passphrase|passwd|basic\.auth\.user)"
 )
-"""Secret options that `spark.redaction.regex` doesn't match, so that Spark would write them to plans
-and event logs. Spark searches values too, so no word here is common in paths."""
+"""Secret options that `spark.redaction.regex` doesn't match; Spark would write them to plans and
+event logs. Spark searches values too, so no word here is common in paths."""
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
 _LAUNCH_PREFIXES = ("spark.driver.", "spark.jars", "spark.submit.")
 """Settings that the JVM needs as launch arguments."""

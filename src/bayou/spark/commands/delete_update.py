@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyroaring import BitMap64
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.engines import from_description
 from bayou.errors import ArgumentError, PredicateError

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
@@ -196,8 +196,8 @@ class SourceBounds:
             column = F.col(quoted(field.name))
             value = _as_jvm_number(field, column)
             columns += [
-                F.min(value).alias(f"least{number}"),
-                F.max(value).alias(f"greatest{number}"),
+                F.min(value).alias(f"minimum{number}"),
+                F.max(value).alias(f"maximum{number}"),
                 F.count(F.when(column.isNull(), 1)).alias(f"nulls{number}"),
             ]
         return columns

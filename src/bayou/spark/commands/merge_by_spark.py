@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.errors import PredicateError
 from bayou.kernel import Snapshot

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute
 from pyroaring import BitMap64
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.engines import from_description
 from bayou.errors import BayouError

@@ -66,18 +66,18 @@ def reported(run: Callable[[], bytes], attempts: int) -> bytes:
         return _FAILED + _pickled(error)
 
 
-def is_failure(outcome: bytes) -> bool:
+def is_failure(result: bytes) -> bool:
     """Whether a task's encoded result is an error."""
-    return outcome[:1] == _FAILED
+    return result[:1] == _FAILED
 
 
-def done_by(outcomes: Iterable[bytes]) -> tuple[list[bytes], Exception | None]:
+def done_by(encoded: Iterable[bytes]) -> tuple[list[bytes], Exception | None]:
     """Decode task results on the driver: the results in order, and the first error."""
     results: list[bytes] = []
     error: Exception | None = None
-    for outcome in outcomes:
-        content = bytes(outcome[1:])
-        if outcome[:1] == _DONE:
+    for result in encoded:
+        content = bytes(result[1:])
+        if result[:1] == _DONE:
             results.append(content)
         elif error is None:
             error = pickle.loads(content)  # noqa: S301  # written by our own tasks
@@ -176,10 +176,10 @@ def run_shares(
 
     def task(number: int, items: Any) -> Any:
         with readable_errors():
-            for share in items:
-                outcome = reported(functools.partial(run, number, share), attempts)
-                finished.add([outcome])
-                yield outcome
+            for chunk in items:
+                result = reported(functools.partial(run, number, chunk), attempts)
+                finished.add([result])
+                yield result
 
     with _discarding(finished, discard, table), ReplayJobs(spark, description).named():
         job = context.parallelize(list(shares), len(shares)).mapPartitionsWithIndex(task)
@@ -224,8 +224,8 @@ def run_shuffled(
 
     def map_task(items: Any) -> Any:
         with readable_errors():
-            for share in items:
-                for group, position, piece in split(share):
+            for chunk in items:
+                for group, position, piece in split(chunk):
                     yield (group, position), piece
 
     def reduce_task(number: int, pairs: Any) -> Any:
@@ -235,9 +235,9 @@ def run_shuffled(
                 pieces.setdefault(position, []).append(piece)
             if pieces:
                 rows = (pieces.pop(position) for position in sorted(pieces))
-                outcome = reported(functools.partial(merge, number, rows), attempts)
-                finished.add([outcome])
-                yield number, outcome
+                result = reported(functools.partial(merge, number, rows), attempts)
+                finished.add([result])
+                yield number, result
 
     with _discarding(finished, discard, table), ReplayJobs(spark, description).named():
         mapped = context.parallelize(list(shares), len(shares)).mapPartitions(map_task)
