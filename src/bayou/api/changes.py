@@ -93,7 +93,7 @@ class ChangesHandle:
         self, columns: Sequence[str] | None = None, filter: Predicate | str | None = None
     ) -> pa.RecordBatchReader:
         """Stream the changed rows in bounded memory. The arguments are those of `to_arrow`."""
-        reading = _Reading.plan(self._engine, self._changes, columns, filter)
+        reading = _PlannedRead.plan(self._engine, self._changes, columns, filter)
         return pa.RecordBatchReader.from_batches(reading.schema, reading.batches())
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -101,7 +101,7 @@ class ChangesHandle:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _PlannedRead:
     """A planned read of changes."""
 
     schema: pa.Schema
@@ -117,7 +117,7 @@ class _Reading:
         changes: TableChanges,
         columns: Sequence[str] | None,
         filter: Predicate | str | None,
-    ) -> _Reading:
+    ) -> _PlannedRead:
         known = [*changes.schema.names, *CHANGE_COLUMNS.names]
         requested = checked_names(columns, "columns")
         names = known if requested is None else list(requested)
@@ -153,10 +153,10 @@ class _Reading:
     def _read(
         self, prepared: tuple[ChangeFile, LoadedVectors]
     ) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
-        return lambda: self._matching(*prepared)
+        return lambda: self._matching_rows(*prepared)
 
     @closeable
-    def _matching(self, file: ChangeFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
+    def _matching_rows(self, file: ChangeFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
         with read_change_file(self.engine, self.state, file, vectors=vectors) as batches:
             for batch in batches:
                 rows = batch if self.filter is None else batch.filter(self.filter.eval(batch))

@@ -56,37 +56,37 @@ class EngineFileSystem(pyarrow.fs.FileSystemHandler):
         return self.open_input_file(path)
 
     def get_file_info_selector(self, selector: Any) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def create_dir(self, path: str, recursive: bool) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def delete_dir(self, path: str) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def delete_root_dir_contents(self) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def delete_file(self, path: str) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def move(self, src: str, dest: str) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def copy_file(self, src: str, dest: str) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def open_output_stream(self, path: str, metadata: Any) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def open_append_stream(self, path: str, metadata: Any) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
 
-def _refuse() -> NoReturn:
+def _raise_read_only() -> NoReturn:
     raise io.UnsupportedOperation("the dataset of a Delta table is read-only and lists no folders")
 
 
@@ -103,7 +103,7 @@ def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | Non
     """Create the dataset of a snapshot; see `SnapshotHandle.to_arrow_dataset`."""
     import pyarrow.dataset as pads
 
-    _refuse_features(snapshot)
+    _check_features(snapshot)
     system = pyarrow.fs.PyFileSystem(EngineFileSystem(engine.files))
     options = pads.ParquetReadOptions(None, coerce_int96_timestamp_unit="us")
     parquet = pads.ParquetFileFormat(read_options=options)
@@ -112,7 +112,7 @@ def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | Non
     with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
         for file in files:
             if file.deletion_vector is not None:
-                raise _unsupported(snapshot, "deletionVectors")
+                raise _unsupported_error(snapshot, "deletionVectors")
             guarantee = _partition_expression(snapshot, file)
             fragments.append(parquet.make_fragment(file.status.path, system, guarantee))
     dataset: Any = pads.FileSystemDataset(
@@ -122,13 +122,13 @@ def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | Non
     return typed
 
 
-def _refuse_features(snapshot: Snapshot) -> None:
+def _check_features(snapshot: Snapshot) -> None:
     reader_features = snapshot.protocol.reader_features or ()
     for feature in _FEATURES:
         if feature in reader_features:
-            raise _unsupported(snapshot, feature)
+            raise _unsupported_error(snapshot, feature)
     if column_mapping_mode(snapshot.properties) != "none":
-        raise _unsupported(snapshot, "columnMapping")
+        raise _unsupported_error(snapshot, "columnMapping")
 
 
 def _partition_expression(snapshot: Snapshot, file: ScanFile) -> Any:
@@ -148,7 +148,7 @@ def _partition_expression(snapshot: Snapshot, file: ScanFile) -> Any:
     return expression
 
 
-def _unsupported(snapshot: Snapshot, feature: str) -> UnsupportedFeatureError:
+def _unsupported_error(snapshot: Snapshot, feature: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"{snapshot.path}: the table uses {feature}, which pyarrow datasets don't support. Use "
         "to_batches() or to_arrow().",

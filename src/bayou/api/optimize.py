@@ -97,7 +97,7 @@ class Layout(BoundTable):
                     state,
                     ENGINE_INFO,
                     full=full,
-                    target_bytes=_size(target_size, "target_size"),
+                    target_bytes=_checked_size(target_size, "target_size"),
                 ),
                 limits,
             )
@@ -113,8 +113,8 @@ class Layout(BoundTable):
             state,
             ENGINE_INFO,
             where=checked_condition(where, "where"),
-            target_bytes=_size(target_size, "target_size"),
-            min_bytes=_size(min_size, "min_size"),
+            target_bytes=_checked_size(target_size, "target_size"),
+            min_bytes=_checked_size(min_size, "min_size"),
             max_deleted_rows_ratio=max_deleted_rows_ratio,
         )
         return self._run(plan, limits)
@@ -151,7 +151,7 @@ class Layout(BoundTable):
             ENGINE_INFO,
             names,
             where=checked_condition(where, "where"),
-            target_bytes=_size(target_size, "target_size"),
+            target_bytes=_checked_size(target_size, "target_size"),
         )
         return self._run(plan, limits)
 
@@ -174,7 +174,7 @@ class Layout(BoundTable):
             state,
             ENGINE_INFO,
             where=checked_condition(where, "where"),
-            target_bytes=_size(target_size, "target_size"),
+            target_bytes=_checked_size(target_size, "target_size"),
         )
         return self._run(plan, limits)
 
@@ -206,7 +206,7 @@ class Layout(BoundTable):
                 argument="version",
             )
         latest = self._table.latest_snapshot(self._engine)
-        restored = self._at(version, timestamp)
+        restored = self._snapshot_at(version, timestamp)
         return restore(
             self._engine,
             latest,
@@ -253,7 +253,7 @@ class Layout(BoundTable):
             )
         return clone(
             self._engine,
-            self._at(version, timestamp),
+            self._snapshot_at(version, timestamp),
             location,
             ENGINE_INFO,
             properties=table_properties,
@@ -303,7 +303,7 @@ class Layout(BoundTable):
             collect_statistics=collect_statistics,
         )
 
-    def _at(self, version: int | None, timestamp: Timestamp | None) -> Snapshot:
+    def _snapshot_at(self, version: int | None, timestamp: Timestamp | None) -> Snapshot:
         if version is not None:
             if type(version) is not int or version < 0:
                 raise ArgumentError(
@@ -319,7 +319,7 @@ class Layout(BoundTable):
         return run_plan(self._engine, plan, ENGINE_INFO, limits)
 
 
-def _size(value: int | None, argument: str) -> int | None:
+def _checked_size(value: int | None, argument: str) -> int | None:
     return checked_number(value, argument, "a number of bytes", minimum=1)
 
 

@@ -155,13 +155,13 @@ class Reading:
     ) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
         """Return a function that reads the matching rows of a group of files."""
         if len(prepared) == 1:
-            return lambda: self._matching(*prepared[0])
+            return lambda: self._matching_rows(*prepared[0])
         return lambda: joined(
-            CloseableIterator(prepared).flat_map(lambda pair: self._matching(*pair))
+            CloseableIterator(prepared).flat_map(lambda pair: self._matching_rows(*pair))
         )
 
     @closeable
-    def _matching(self, file: ScanFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
+    def _matching_rows(self, file: ScanFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
         names = self.schema.names
         with read_scan_file(self._engine, self._state, file, vectors=vectors) as batches:
             for batch in batches:

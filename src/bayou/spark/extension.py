@@ -96,11 +96,11 @@ def enable(spark: Any) -> None:
     hooks.register("sql", answer_sql)
     for key in _CONF:
         spark.conf.set(key, "true")
-        _new_sessions_conf(spark, key, "true")
+        _set_for_new_sessions(spark, key, "true")
     redacted = str(spark.conf.get(_REDACTED_OPTIONS, _DEFAULT_REDACTION))
     if not redacted.endswith(_ADDED_REDACTION):
         spark.conf.set(_REDACTED_OPTIONS, redacted + _ADDED_REDACTION)
-        _new_sessions_conf(spark, _REDACTED_OPTIONS, redacted + _ADDED_REDACTION)
+        _set_for_new_sessions(spark, _REDACTED_OPTIONS, redacted + _ADDED_REDACTION)
     if isinstance(spark, SparkSession):
         _use_this_python(spark)
 
@@ -117,12 +117,12 @@ def disable(spark: Any) -> None:
     hooks.check_session(spark)
     for key in _CONF:
         spark.conf.unset(key)
-        _new_sessions_conf(spark, key, None)
+        _set_for_new_sessions(spark, key, None)
     redacted = str(spark.conf.get(_REDACTED_OPTIONS, _DEFAULT_REDACTION))
     if redacted.endswith(_ADDED_REDACTION):
         original = redacted.removesuffix(_ADDED_REDACTION)
         spark.conf.set(_REDACTED_OPTIONS, original)
-        _new_sessions_conf(spark, _REDACTED_OPTIONS, original)
+        _set_for_new_sessions(spark, _REDACTED_OPTIONS, original)
 
 
 def start_session(
@@ -199,7 +199,7 @@ def _is_secret(key: str, value: str) -> bool:
     return names_secret(key) or without_secrets(value) != value
 
 
-def _new_sessions_conf(spark: Any, key: str, value: str | None) -> None:
+def _set_for_new_sessions(spark: Any, key: str, value: str | None) -> None:
     """Set a conf for later calls of `newSession` in this application; None unsets it."""
     if not isinstance(spark, SparkSession):
         return

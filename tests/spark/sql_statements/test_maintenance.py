@@ -27,7 +27,7 @@ def test_optimize_packs_files_orders_them_and_tells_so(numbers):
     run("OPTIMIZE {t} ZORDER BY (id, name)")
     assert run.last()["operationParameters"]["zOrderBy"] == '["id","name"]'
     assert len(run.rows()) == 8
-    with pytest.raises(StatementError, match="isn't clustered"):
+    with pytest.raises(StatementError, match="for clustered tables"):
         run("OPTIMIZE {t} FULL WHERE day = 1")
 
 

@@ -56,7 +56,7 @@ def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMe
     if target.has_recorded(snapshot, target.application):
         target.forget_transaction_version()
         return None
-    metrics = _deleted(target, snapshot, condition)
+    metrics = _delete(target, snapshot, condition)
     target.forget_transaction_version()
     return metrics
 
@@ -75,12 +75,12 @@ def run_update(
     if target.has_recorded(snapshot, target.application):
         target.forget_transaction_version()
         return None
-    metrics = _updated(target, snapshot, condition, values)
+    metrics = _update(target, snapshot, condition, values)
     target.forget_transaction_version()
     return metrics
 
 
-def _deleted(
+def _delete(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> DeleteMetrics:
     shown = None if condition is None else condition.shown
@@ -100,7 +100,7 @@ def _deleted(
     return commit_delete(target.engine, operation, _changes(target, operation))
 
 
-def _updated(
+def _update(
     target: TargetTable,
     snapshot: Snapshot,
     condition: RowExpression | None,

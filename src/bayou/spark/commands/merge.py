@@ -48,12 +48,12 @@ def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeM
     if target.has_recorded(snapshot, application):
         target.forget_transaction_version()
         return None
-    metrics = _merged(target, snapshot, source, request, started)
+    metrics = _merge(target, snapshot, source, request, started)
     target.forget_transaction_version()
     return metrics
 
 
-def _merged(
+def _merge(
     target: TargetTable, snapshot: Snapshot, source: Any, request: MergeRequest, started: float
 ) -> MergeMetrics:
     if is_classic(target.spark):

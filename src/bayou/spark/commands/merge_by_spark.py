@@ -73,7 +73,7 @@ def merge_by_spark(
         # If an executor dies and its checkpointed rows are lost, the source is computed again.
         last = attempt == _MAX_ATTEMPTS - 1
         try:
-            return _merged(
+            return _merge(
                 target,
                 snapshot,
                 source,
@@ -111,7 +111,7 @@ def merge_kept_rows(
         BayouError: see `merge_by_spark`.
         Exception: Spark raised it.
     """
-    return _merged(
+    return _merge(
         target,
         snapshot,
         source,
@@ -126,7 +126,7 @@ def merge_kept_rows(
     )
 
 
-def _merged(
+def _merge(
     target: TargetTable,
     snapshot: Snapshot,
     source: Any,

@@ -164,8 +164,8 @@ def vacuum_table(
         enforce_retention_duration=_flag(spark, _RETENTION_CHECK, default=True),
         engine_info=f"{ENGINE_INFO} (spark)",
         catalog=table.catalog,
-        delete_files=_deleting(spark, engine, table.path),
-        list_shares=_listing(spark, engine, table.path)
+        delete_files=_delete_function(spark, engine, table.path),
+        list_shares=_list_function(spark, engine, table.path)
         if inventory is None
         else inventory.look_through,
         lists_everything=inventory is None,  # an inventory may omit files that aren't data files
@@ -183,7 +183,7 @@ def _max_local_files(spark: Any) -> int:
     return _LOCAL_FILES if local is None else local
 
 
-def _listing(spark: Any, engine: Engine, table: str) -> ListShares | None:
+def _list_function(spark: Any, engine: Engine, table: str) -> ListShares | None:
     """Executors list object stores, which return a thousand files per request; None otherwise."""
     if not isinstance(spark, SparkSession) or "://" not in table:
         return None
@@ -216,7 +216,7 @@ def _listing(spark: Any, engine: Engine, table: str) -> ListShares | None:
     return list_shares
 
 
-def _deleting(spark: Any, engine: Engine, table: str) -> DeleteFiles | None:
+def _delete_function(spark: Any, engine: Engine, table: str) -> DeleteFiles | None:
     if not isinstance(spark, SparkSession):
         return None
     max_local = _max_local_files(spark)

@@ -81,7 +81,7 @@ def register(hook: HookName, handler: Handler) -> None:
     """Add a handler after the registered ones. Registering it again has no effect.
 
     Handlers of `load`, `save`, `stream_load` and `stream_start` are called for the format `delta`
-    only. Handlers of `query_start`, `sql` and `insertInto` are always called.
+    only. Other handlers, and those of `save` for `insertInto`, are always called.
     """
     if handler not in _handlers[hook]:
         _handlers[hook].append(handler)
@@ -100,7 +100,7 @@ def install(spark: Any) -> None:
         batch = "pyspark.sql.connect.readwriter"
         stream = "pyspark.sql.connect.streaming.readwriter"
     batch_module, stream_module = importlib.import_module(batch), importlib.import_module(stream)
-    for hooked, wrappers in (
+    for target_class, wrappers in (
         (batch_module.DataFrameReader, {"load": _load}),
         (
             batch_module.DataFrameWriter,
@@ -111,15 +111,15 @@ def install(spark: Any) -> None:
         (stream_module.DataStreamWriter, {"start": _start, "toTable": _to_table}),
         (importlib.import_module(session).SparkSession, {"sql": _sql}),
     ):
-        _hook(hooked, wrappers)
+        _hook(target_class, wrappers)
 
 
-def _hook(hooked: type, wrappers: Mapping[str, Callable[[Any], Any]]) -> None:
+def _hook(target_class: type, wrappers: Mapping[str, Callable[[Any], Any]]) -> None:
     for name, wrap in wrappers.items():
-        if (hooked, name) not in _hooked:
-            _hooked.add((hooked, name))
-            original = getattr(hooked, name)
-            setattr(hooked, name, functools.wraps(original)(wrap(original)))
+        if (target_class, name) not in _hooked:
+            _hooked.add((target_class, name))
+            original = getattr(target_class, name)
+            setattr(target_class, name, functools.wraps(original)(wrap(original)))
 
 
 def check_session(spark: Any) -> None:

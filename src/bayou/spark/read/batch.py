@@ -104,14 +104,14 @@ class DeltaReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with readable_errors():
-            return self._planned()[1]
+            return self._cached_plan()[1]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._planned()[0].read(partition)
+        return self._cached_plan()[0].read(partition)
 
     def __reduce__(self) -> tuple[Any, ...]:
         try:
-            task = self._planned()[0]
+            task = self._cached_plan()[0]
         except BayouError:
             # An error here would be hidden by pickling. `partitions`, called next, raises it.
             return InputPartition, (None,)
@@ -124,7 +124,7 @@ class DeltaReader(DataSourceReader):
             task.metadata,
         )
 
-    def _planned(self) -> tuple[ReadTask, list[InputPartition]]:
+    def _cached_plan(self) -> tuple[ReadTask, list[InputPartition]]:
         if self._plan is None:
             columns = _with_filter_columns(self._filter, self._columns, self._snapshot.schema)
             builder = self._snapshot.scan_builder().with_read_schema(columns)

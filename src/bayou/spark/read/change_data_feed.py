@@ -61,20 +61,20 @@ class DeltaChangesReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with readable_errors():
-            return self._planned()[1]
+            return self._cached_plan()[1]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._planned()[0].read(partition)
+        return self._cached_plan()[0].read(partition)
 
     def __reduce__(self) -> tuple[Any, ...]:
         try:
-            task = self._planned()[0]
+            task = self._cached_plan()[0]
         except BayouError:
             # An error here would be hidden by pickling. `partitions`, called next, raises it.
             return InputPartition, (None,)
         return ChangesTask, (task.engine, task.state, task.schema, task.filter)
 
-    def _planned(self) -> tuple[ChangesTask, list[InputPartition]]:
+    def _cached_plan(self) -> tuple[ChangesTask, list[InputPartition]]:
         if self._plan is None:
             self._plan = self._create_plan()
         return self._plan

@@ -167,7 +167,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with readable_errors():
             stream = self._stream
             batch = stream.batch(stream.offset_from_json(start), stream.offset_from_json(end))
-            return self._planned(batch)
+            return self._plan(batch)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return StreamTask(self._schema.to_json()).read(partition)
@@ -230,7 +230,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return latest
         return open_pinned(self._source_options, self._pinned)[1]
 
-    def _planned(self, batch: StreamBatch) -> list[InputPartition]:
+    def _plan(self, batch: StreamBatch) -> list[InputPartition]:
         description = self._open()[0].description()
         if batch.changes:
             return self._file_partitions(

@@ -38,7 +38,7 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
         PrerequisiteError: Java is missing, doesn't start, or is too old.
     """
     variables = os.environ if environment is None else environment
-    java = _find(variables)
+    java = _find_java(variables)
     try:
         run = subprocess.run(  # `java -version` prints to stderr
             [java, "-version"], capture_output=True, text=True, timeout=60, check=False
@@ -64,7 +64,7 @@ def major_version(output: str) -> int | None:
     return int(match[2]) if first == 1 and match[2] else first  # "1.8.0_402" is Java 8
 
 
-def _find(variables: Mapping[str, str]) -> str:
+def _find_java(variables: Mapping[str, str]) -> str:
     home = variables.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"

@@ -46,7 +46,7 @@ def write_to(request: WriteToRequest) -> Any:
     if request.method in _DEFINING_METHODS:
         _define(request, table, exists=exists)
     else:
-        _change(request, table)
+        _write_existing(request, table)
     return None
 
 
@@ -93,7 +93,7 @@ def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None
         table.register(request.spark, options.path)
 
 
-def _change(request: WriteToRequest, table: NamedTable) -> None:
+def _write_existing(request: WriteToRequest, table: NamedTable) -> None:
     options = _options(request, table)
     mode = WriteMode.APPEND if request.method == "append" else WriteMode.OVERWRITE
     if request.method == "overwritePartitions":
