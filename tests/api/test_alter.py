@@ -98,7 +98,7 @@ def test_a_column_is_added_at_its_place_with_a_comment(path):
         ("a b", "int", SchemaError, "column mapping"),
         ("x", "struct<a: int not null>", SchemaError, "NOT NULL"),
         ("x", "integers", ArgumentError, "isn't a type"),
-        ("x,y", "int", ArgumentError, "isn't the name of a column"),
+        ("x,y", "int", ArgumentError, "isn't a column name"),
     ],
 )
 def test_a_column_that_cannot_be_is_refused(path, name, kind, error, message):

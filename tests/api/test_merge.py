@@ -234,14 +234,14 @@ def test_wrong_arguments_are_refused_in_a_sentence(path: str) -> None:
     made(path)
     table = bayou.table(path)
     source = pa.table({"id": [1], "v": ["x"]})
-    with pytest.raises(ArgumentError, match="on is None"):
+    with pytest.raises(ArgumentError, match="on: it is None"):
         table.merge(source, None)  # type: ignore[arg-type]
     merge = table.merge(source, "target.id = source.id")
     with pytest.raises(ArgumentError, match="DELTA_MERGE_MISSING_WHEN"):
         merge.execute()
-    with pytest.raises(ArgumentError, match="set has 'v': 3"):
+    with pytest.raises(ArgumentError, match="set: 'v' is 3"):
         merge.when_matched_update({"v": 3})  # type: ignore[dict-item]
-    with pytest.raises(ArgumentError, match="source is a list"):
+    with pytest.raises(ArgumentError, match="source: a list"):
         table.merge([1], "true").when_matched_delete().execute()  # type: ignore[arg-type]
     with pytest.raises(PredicateError, match="AMBIGUOUS_REFERENCE"):
         table.merge(source, "id = 1").when_matched_delete().execute()

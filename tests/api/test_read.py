@@ -134,7 +134,7 @@ def test_a_limit_reads_no_more_files_than_it_needs(table, files):
 
 
 def test_a_negative_limit_is_refused(table):
-    with pytest.raises(ArgumentError, match="limit is -1"):
+    with pytest.raises(ArgumentError, match="limit: -1"):
         table.to_arrow(limit=-1)
 
 

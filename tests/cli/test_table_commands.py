@@ -43,7 +43,7 @@ def test_an_earlier_version_is_read_by_number_and_by_time(events, table):
 def test_version_and_timestamp_together_are_wrong_usage(invoke, table):
     result = invoke("read", table, "--version", 0, "--timestamp", "2024-01-05")
     assert result.exit_code == 2
-    assert "not both" in result.stderr
+    assert "both set" in result.stderr
 
 
 def test_a_filter_that_means_nothing_is_one_sentence(invoke, table):

@@ -108,7 +108,7 @@ MORE = """
     try:
         things.delete(source["id"] > 1)
     except bayou.errors.ArgumentError as error:
-        print("columns", "SQL text" in str(error))
+        print("columns", "SQL string" in str(error))
     try:
         DeltaTable.forName(spark, "named")
     except bayou.errors.ArgumentError as error:

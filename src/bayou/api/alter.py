@@ -1,4 +1,4 @@
-"""A table's schema, properties, constraints and features changed."""
+"""ALTER TABLE: change a table's schema, properties, constraints and features."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ from bayou.version import ENGINE_INFO
 __all__ = ["Alter", "Alterations", "ColumnName", "ColumnType"]
 
 ColumnName: TypeAlias = str | Sequence[str]
-"""A column; of a field in a struct its path, `"address.city"` or `("address", "city")`. The inside
-of an array is `element`, of a map `key` and `value`; a name with a dot stands in backticks."""
+"""A column name, or the path of a nested field: `"address.city"` or `("address", "city")`. Array
+elements are `element`, map entries `key` and `value`. Quote a name that has a dot in backticks."""
 
 ColumnType: TypeAlias = str | pa.DataType | DataType
 """`"bigint"`, `"decimal(10,2)"`, `"array<struct<a: int>>"`, `"varchar(10)"`, an Arrow type, or a
@@ -62,39 +62,39 @@ type of `bayou.protocol.schema`."""
 
 
 class Alterations(BoundTable):
-    """What changes a table's metadata and protocol."""
+    """Methods that change a table's metadata and protocol."""
 
     __slots__ = ()
 
     @property
     def alter(self) -> Alter:
-        """ALTER TABLE: each method is a commit, and gives the table's version then."""
+        """ALTER TABLE: each method commits and returns the new table version."""
         return Alter(self._engine, self._table)
 
 
 class Alter(BoundTable):
     """Changes of a table's schema, properties, constraints and features.
 
-    Each method reads the latest version, checks, and commits; its result is the version that it
-    made, or the latest one where nothing was to be done. A column is named as in `ColumnName`.
-    Another writer's append doesn't get in the way; its change of the metadata is a
-    `MetadataChangedError`, after which the call can be repeated.
+    Each method validates its arguments against the latest version and commits. It returns the
+    committed version, or the latest version if there is nothing to change. `ColumnName` describes
+    how columns are named. Concurrent appends don't conflict. A concurrent metadata change raises
+    `MetadataChangedError`; repeat the call then.
     """
 
     __slots__ = ()
 
     def add_columns(self, columns: Mapping[str, ColumnType]) -> int:
-        """Add columns, nullable, each at the end of the table or of its struct.
+        """Add nullable columns at the end of the table or of their struct.
 
         Args:
-            columns: types by names.
+            columns: column names and their types.
 
         Raises:
-            SchemaError: a name that is there already or can't be one, an unknown struct.
+            SchemaError: a name exists already or is invalid, or the struct doesn't exist.
         """
         if not columns:
-            raise ArgumentError("No column is named.", argument="columns")
-        new = [NewColumn(path=_path(n), field=_field(n, kind)) for n, kind in columns.items()]
+            raise ArgumentError("columns: it is empty. Name a column.", argument="columns")
+        new = [NewColumn(path=_path(n), field=_field(n, t)) for n, t in columns.items()]
         return add_columns(self._engine, self._latest(), new, engine_info=ENGINE_INFO).version
 
     def add_column(
@@ -107,18 +107,18 @@ class Alter(BoundTable):
         first: bool = False,
         after: str | None = None,
     ) -> int:
-        """Add a column, nullable; rows that are there have nulls in it.
+        """Add a nullable column; existing rows have nulls in it.
 
         Args:
-            comment: free text.
-            default: SQL of the value for rows written from now on without the column; the table
-                needs the feature allowColumnDefaults.
-            first, after: its place in the table or its struct; neither: last.
+            comment: description of the column.
+            default: SQL expression for new rows that don't have the column. The table needs the
+                feature allowColumnDefaults.
+            first, after: position in the table or its struct; last by default.
 
         Raises:
-            SchemaError: a name that is there already or can't be one, an unknown struct or
-                neighbour.
-            UnsupportedFeatureError: a default, in a table without the feature.
+            SchemaError: the name exists already or is invalid, or the struct or the column in
+                `after` doesn't exist.
+            UnsupportedFeatureError: `default` is set, but the table lacks the feature.
         """
         column = NewColumn(
             path=_path(name),
@@ -130,48 +130,48 @@ class Alter(BoundTable):
         return add_columns(self._engine, self._latest(), [column], engine_info=ENGINE_INFO).version
 
     def drop_columns(self, *names: ColumnName) -> int:
-        """Drop columns. Files stay as they are: older versions still have the columns.
+        """Drop columns without rewriting files. Older versions keep the columns.
 
         Raises:
-            SchemaError: an unknown column, the last one, or one that partitions or clusters the
-                table, or that a constraint or a generated column uses.
-            UnsupportedFeatureError: the table has no column mapping; the message says how to turn
-                it on.
+            SchemaError: the column doesn't exist, is the last one, partitions or clusters the
+                table, or is used by a constraint or a generated column.
+            UnsupportedFeatureError: the table has no column mapping; the message says how to
+                enable it.
         """
         if not names:
-            raise ArgumentError("No column is named.", argument="names")
+            raise ArgumentError("names: it is empty. Name a column.", argument="names")
         paths = [_path(name) for name in names]
         return drop_columns(self._engine, self._latest(), paths, engine_info=ENGINE_INFO).version
 
     def drop_column(self, name: ColumnName) -> int:
-        """`drop_columns` of one."""
+        """Drop a column; see `drop_columns`."""
         return self.drop_columns(name)
 
     def rename_column(self, name: ColumnName, to: str) -> int:
-        """Give a column another name, in place; files stay as they are.
+        """Rename a column without rewriting files.
 
         Args:
             to: the new name, without the path of the struct.
 
         Raises:
-            SchemaError: an unknown column, a name that is taken, or a constraint or generated
-                column that uses the column.
-            UnsupportedFeatureError: the table has no column mapping; the message says how to turn
-                it on.
+            SchemaError: the column doesn't exist, the new name exists already, or a constraint or
+                generated column uses the column.
+            UnsupportedFeatureError: the table has no column mapping; the message says how to
+                enable it.
         """
         if not checked_text(to, "to"):
-            raise ArgumentError(f"A column can't be named {to!r}.", argument="to")
+            raise ArgumentError(f"to: {to!r} isn't a column name. Give a name.", argument="to")
         return rename_column(
             self._engine, self._latest(), _path(name), to, engine_info=ENGINE_INFO
         ).version
 
     def change_type(self, name: ColumnName, type: ColumnType) -> int:
-        """Give a column a wider type (PROTOCOL.md, Type Widening); files stay as they are.
+        """Widen a column's type without rewriting files (PROTOCOL.md, Type Widening).
 
         Raises:
-            SchemaError: that isn't a widening, or a constraint or generated column uses the column.
-            UnsupportedFeatureError: the table has no type widening; the message says how to turn
-                it on.
+            SchemaError: the type isn't wider, or a constraint or generated column uses the column.
+            UnsupportedFeatureError: the table has no type widening; the message says how to
+                enable it.
         """
         return change_type(
             self._engine,
@@ -182,29 +182,29 @@ class Alter(BoundTable):
         ).version
 
     def set_not_null(self, name: ColumnName) -> int:
-        """Forbid nulls in a column, or in a field of a struct; all rows are checked.
+        """Make a column or struct field NOT NULL. All rows are checked.
 
         Raises:
-            ConstraintViolationError: a row has a null there.
+            ConstraintViolationError: a row has a null in the column.
         """
         return change_nullability(
             self._engine, self._latest(), _path(name), False, engine_info=ENGINE_INFO
         ).version
 
     def drop_not_null(self, name: ColumnName) -> int:
-        """Allow nulls in a column."""
+        """Make a column nullable."""
         return change_nullability(
             self._engine, self._latest(), _path(name), True, engine_info=ENGINE_INFO
         ).version
 
     def set_default(self, name: ColumnName, default: str) -> int:
-        """Set the value for rows that come without a column; rows that are there stay.
+        """Set a column's default for new rows; existing rows stay unchanged.
 
         Args:
-            default: SQL that names no column: `"0"`, `"'new'"`, `"current_timestamp()"`.
+            default: SQL expression without columns: `"0"`, `"'new'"`, `"current_timestamp()"`.
 
         Raises:
-            SchemaError: the text can't be a default of that column.
+            SchemaError: the expression can't be a default of the column.
             UnsupportedFeatureError: the table lacks the feature allowColumnDefaults.
         """
         return change_default(
@@ -216,15 +216,15 @@ class Alter(BoundTable):
         ).version
 
     def drop_default(self, name: ColumnName) -> int:
-        """Take a column's default away."""
+        """Remove a column's default."""
         return change_default(
             self._engine, self._latest(), _path(name), None, engine_info=ENGINE_INFO
         ).version
 
     def set_comment(self, name: ColumnName, comment: str | None) -> int:
-        """Describe a column; None takes its comment away.
+        """Set a column's comment; None removes it.
 
-        The table's own description is the property `comment`.
+        The table's comment is the table property `comment`.
         """
         if comment is not None:
             checked_text(comment, "comment")
@@ -233,10 +233,10 @@ class Alter(BoundTable):
         ).version
 
     def sync_identity(self, name: ColumnName) -> int:
-        """Let the next value of an identity column lie behind those that rows have.
+        """Advance an identity column's high-water mark past the values in the table.
 
         Raises:
-            SchemaError: it isn't an identity column.
+            SchemaError: the column isn't an identity column.
         """
         return sync_identity(
             self._engine, self._latest(), _path(name), engine_info=ENGINE_INFO
@@ -248,18 +248,23 @@ class Alter(BoundTable):
         """Move a column within the table, or a field within its struct."""
         position = _position(first, after)
         if position is None:
-            raise ArgumentError("Give first=True, or after='a column'.", argument="after")
+            raise ArgumentError(
+                "after: no position is set. Give first=True or after='a column'.",
+                argument="after",
+            )
         return change_position(
             self._engine, self._latest(), _path(name), position, engine_info=ENGINE_INFO
         ).version
 
     def add_constraint(self, name: str, condition: str) -> int:
-        """Add a CHECK constraint: SQL that must be true of every row. All rows are checked.
+        """Add a CHECK constraint: an SQL condition that every row must satisfy.
+
+        All existing rows are checked.
 
         Raises:
-            PredicateError: the text isn't a condition over the table's columns.
-            TablePropertyError: there is a constraint of that name.
-            ConstraintViolationError: a row breaks it; the message shows its values.
+            PredicateError: `condition` isn't a condition over the table's columns.
+            TablePropertyError: a constraint of this name exists already.
+            ConstraintViolationError: a row violates the constraint; the message shows its values.
         """
         return add_constraint(
             self._engine,
@@ -273,7 +278,7 @@ class Alter(BoundTable):
         """Drop a CHECK constraint.
 
         Raises:
-            TablePropertyError: there is none of that name, without `if_exists`.
+            TablePropertyError: the constraint doesn't exist and `if_exists` is false.
         """
         checked_text(name, "name")
         return drop_constraint(
@@ -283,29 +288,29 @@ class Alter(BoundTable):
     def set_properties(self, properties: Mapping[str, str]) -> int:
         """Set table properties; `comment` is the table's description.
 
-        Properties that turn a feature on raise the protocol for it. Turning row tracking on gives
-        ids to all files first, in commits of their own.
+        Properties that enable a table feature upgrade the protocol. Enabling row tracking first
+        assigns row ids to all files, in separate commits.
 
         Raises:
-            TablePropertyError: an unknown `delta.` property, an unusable value, or what takes more
-                than a property.
-            UnsupportedFeatureError: it asks for a feature that isn't supported.
+            TablePropertyError: a `delta.` property is unknown, its value is invalid, or the change
+                needs more than a property.
+            UnsupportedFeatureError: a property enables a feature that isn't supported.
         """
         checked = checked_texts(properties, "properties")
         if not checked:
-            raise ArgumentError("No property is named.", argument="properties")
+            raise ArgumentError("properties: it is empty. Name a property.", argument="properties")
         return set_properties(
             self._engine, self._latest(), checked, engine_info=ENGINE_INFO
         ).version
 
     def unset_properties(self, *keys: str, if_exists: bool = False) -> int:
-        """Take properties away, so that their defaults hold; the protocol stays as it is.
+        """Remove table properties, so that their defaults apply; the protocol stays unchanged.
 
         Raises:
-            TablePropertyError: the table doesn't have one, without `if_exists`.
+            TablePropertyError: a property isn't set and `if_exists` is false.
         """
         if not keys:
-            raise ArgumentError("No property is named.", argument="keys")
+            raise ArgumentError("keys: it is empty. Name a property.", argument="keys")
         for key in keys:
             checked_text(key, "keys")
         return unset_properties(
@@ -313,38 +318,40 @@ class Alter(BoundTable):
         ).version
 
     def cluster_by(self, *columns: ColumnName) -> int:
-        """Cluster the table by up to four columns, from the next `optimize` on; none: no longer.
+        """Cluster the table by up to four columns, from the next `optimize` on.
+
+        Without columns, clustering is turned off.
 
         Raises:
-            SchemaError: an unknown column, one whose type or statistics don't allow it, or a
-                partitioned table.
+            SchemaError: a column doesn't exist, its type can't be clustered or it has no
+                statistics, or the table is partitioned.
         """
         paths = [_path(column) for column in columns]
         return cluster_by(self._engine, self._latest(), paths, engine_info=ENGINE_INFO).version
 
     def add_feature(self, name: str) -> int:
-        """Let the protocol name a table feature, such as `allowColumnDefaults`.
+        """Add a table feature to the protocol, such as `allowColumnDefaults`.
 
         Raises:
-            UnsupportedFeatureError: it isn't one, or can't be written.
+            UnsupportedFeatureError: the feature is unknown, or Bayou can't write it.
         """
         checked_text(name, "name")
         return add_feature(self._engine, self._latest(), name, engine_info=ENGINE_INFO).version
 
     def drop_feature(self, name: str, *, truncate_history: bool = False) -> int:
-        """Take a feature and its traces out of the table, in as many commits as that takes.
+        """Remove a feature and its traces from the table, in one or more commits.
 
-        Where older versions use a feature that readers must know, the table is given
-        `checkpointProtection`: readers without the feature then never see those versions.
+        If older versions use a reader feature, the table also gets the feature
+        `checkpointProtection`, which protects readers that lack the removed feature.
 
         Args:
-            truncate_history: delete the older versions instead, those of more than 24 hours ago;
-                it takes two calls, with that time between them.
+            truncate_history: delete versions older than 24 hours instead. This takes two calls, 24
+                hours apart.
 
         Raises:
-            UnsupportedFeatureError: the table doesn't have it, or it can't be dropped.
-            FeatureInUseError: another feature or something of the table needs it, or older
-                versions aren't old enough to be deleted.
+            UnsupportedFeatureError: the table lacks the feature, or it can't be dropped.
+            FeatureInUseError: another feature or the table's metadata needs it, or older versions
+                can't be deleted yet.
         """
         checked_text(name, "name")
         return drop_feature(
@@ -356,13 +363,13 @@ class Alter(BoundTable):
         ).version
 
     def upgrade_protocol(self, reader: int, writer: int) -> int:
-        """Raise the protocol's versions; from (3, 7) on features are listed.
+        """Upgrade the protocol's reader and writer versions; from (3, 7) on, features are listed.
 
         Raises:
-            ArgumentError: versions that don't exist, or below those of the table.
+            ArgumentError: a version doesn't exist, or is lower than the table's.
         """
-        checked_number(reader, "reader", "a version of the protocol", least=1)
-        checked_number(writer, "writer", "a version of the protocol", least=1)
+        checked_number(reader, "reader", "a protocol version", minimum=1)
+        checked_number(writer, "writer", "a protocol version", minimum=1)
         return upgrade_protocol(
             self._engine, self._latest(), reader, writer, engine_info=ENGINE_INFO
         ).version
@@ -380,8 +387,8 @@ def _path(name: ColumnName) -> tuple[str, ...]:
         paths = ()
     if len(paths) != 1:
         raise ArgumentError(
-            f"{name!r} isn't the name of a column: give one such as 'city', 'address.city', or, "
-            "where a name has a dot, '`a.b`'.",
+            f"name: {name!r} isn't a column name. Give a name such as 'city', 'address.city', or "
+            "'`a.b`' if the name has a dot.",
             argument="name",
         )
     return paths[0]
@@ -394,21 +401,23 @@ def _field(name: ColumnName, type: ColumnType) -> StructField:
             try:
                 return field_from_text(last, type)
             except SchemaJsonError as error:
-                raise ArgumentError(f"{error}.", argument="type") from error
+                raise ArgumentError(f"type: {error}.", argument="type") from error
         case pa.DataType():
             return StructField(name=last, data_type=from_arrow_type(type, column=last))
         case PrimitiveType() | DecimalType() | ArrayType() | MapType() | StructType():
             return StructField(name=last, data_type=type)
         case _:
             raise ArgumentError(
-                f"{type!r} isn't a type: give one such as 'bigint', or pyarrow.int64().",
+                f"type: {type!r} isn't a type. Give a type such as 'bigint' or pyarrow.int64().",
                 argument="type",
             )
 
 
 def _position(first: bool, after: str | None) -> str | None:
     if first and after is not None:
-        raise ArgumentError("Give first or after, not both.", argument="after")
+        raise ArgumentError(
+            "after: first and after are both set. Give one of them.", argument="after"
+        )
     if after == "":
-        raise ArgumentError("after names a column.", argument="after")
+        raise ArgumentError("after: it is empty. Give a column name.", argument="after")
     return "" if first else after

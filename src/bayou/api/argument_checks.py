@@ -1,7 +1,4 @@
-"""Arguments that the short API takes from people: refused in a sentence, not by what they break.
-
-A table and the engine that reaches it: what every part of the short API stands on.
-"""
+"""Argument validation of the short API, and the base class of its handles."""
 
 from __future__ import annotations
 
@@ -29,141 +26,146 @@ Number = TypeVar("Number", int, float)
 
 
 def checked_path(path: object) -> str:
-    """A table's path as text.
+    """A table's path as a string.
 
     Raises:
-        ArgumentError: it is empty or no path.
+        ArgumentError: `path` is empty, or isn't a path.
     """
-    text: object = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(text, str) or not text.strip():
+    string: object = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(string, str) or not string.strip():
         raise ArgumentError(
-            f"{path!r} isn't a table's path; give a local path or a URI such as 's3://lake/events'.",
+            f"path: {path!r} isn't a table path. Give a local path or a URI such as "
+            "'s3://lake/events'.",
             argument="path",
         )
-    return text
+    return string
 
 
 def checked_names(names: Sequence[str] | None, argument: str) -> tuple[str, ...] | None:
-    """Names of columns.
+    """Column names as a tuple.
 
     Raises:
-        ArgumentError: one text instead of a list, or a name that isn't text.
+        ArgumentError: `names` is a string instead of a list, or a name isn't a string.
     """
     if names is None:
         return None
     if isinstance(names, str):
         raise ArgumentError(
-            f"{argument} is the text {names!r}; give a list of names, [{names!r}].",
+            f"{argument}: it is the string {names!r}. Give a list of names, [{names!r}].",
             argument=argument,
         )
-    found = tuple(names)
-    for name in found:
+    columns = tuple(names)
+    for name in columns:
         if not isinstance(name, str):
             raise ArgumentError(
-                f"{argument} has {name!r}, which isn't the name of a column.", argument=argument
+                f"{argument}: {name!r} isn't a column name. Give strings.", argument=argument
             )
-    return found
+    return columns
 
 
 def checked_text(value: str, argument: str) -> str:
-    """A text.
+    """A string argument.
 
     Raises:
-        ArgumentError: something else.
+        ArgumentError: `value` isn't a string.
     """
-    given: object = value
-    if not isinstance(given, str):
-        raise ArgumentError(f"{argument} is {given!r}; give a text.", argument=argument)
+    unchecked: object = value
+    if not isinstance(unchecked, str):
+        raise ArgumentError(
+            f"{argument}: {unchecked!r} isn't a string. Give a string.", argument=argument
+        )
     return value
 
 
 def checked_number(
-    value: Number | None, argument: str, what: str, *, least: int = 0, whole: bool = True
+    value: Number | None, argument: str, noun: str, *, minimum: int = 0, whole: bool = True
 ) -> Number | None:
-    """A number, None where there is none.
+    """A numeric argument, or None.
 
     Args:
-        what: what it counts, for the error: `a number of rows`.
+        noun: description of the value in the error, such as `a number of rows`.
+        whole: whether the value must be an integer.
 
     Raises:
-        ArgumentError: something else, or less than `least`.
+        ArgumentError: `value` isn't a number, or is less than `minimum`.
     """
-    given: object = value
-    if given is None:
+    unchecked: object = value
+    if unchecked is None:
         return None
-    kinds = (int,) if whole else (int, float)
-    if type(given) not in kinds or not given >= least:  # type: ignore[operator]
+    types = (int,) if whole else (int, float)
+    if type(unchecked) not in types or not unchecked >= minimum:  # type: ignore[operator]
         raise ArgumentError(
-            f"{argument} is {given!r}; it is {what}, {least} or more.", argument=argument
+            f"{argument}: {unchecked!r} isn't {noun}. Give {minimum} or more.", argument=argument
         )
     return value
 
 
 def checked_texts(values: Mapping[str, str] | None, argument: str) -> Mapping[str, str]:
-    """Settings by name, none where None is given.
+    """A mapping of strings; empty for None.
 
     Raises:
-        ArgumentError: no mapping, or a name or value that isn't text.
+        ArgumentError: `values` isn't a mapping, or a name or value isn't a string.
     """
     if values is None:
         return {}
     if not isinstance(values, Mapping):
         raise ArgumentError(
-            f"{argument} is a {type(values).__name__}; give a dictionary of texts.",
+            f"{argument}: it is a {type(values).__name__}. Give a dictionary of strings.",
             argument=argument,
         )
     pairs: Iterable[tuple[object, object]] = values.items()
     for name, value in pairs:
         if not isinstance(name, str) or not isinstance(value, str):
             raise ArgumentError(
-                f"{argument}: {name!r} is {value!r}; names and values are texts, such as "
-                f"{{{str(name)!r}: {_as_text(value)!r}}}.",
+                f"{argument}: {name!r} is {value!r}. Give names and values as strings, such as "
+                f"{{{str(name)!r}: {_to_string(value)!r}}}.",
                 argument=argument,
             )
     return values
 
 
 def checked_condition(condition: object, argument: str) -> Predicate | str | None:
-    """A condition on rows, None where there is none.
+    """A condition on rows, or None.
 
     Raises:
-        ArgumentError: neither text nor a predicate.
+        ArgumentError: `condition` is neither a string nor a predicate.
     """
     if condition is None or isinstance(condition, str | Predicate):
         return condition
     raise ArgumentError(
-        f"{argument} is {condition!r}; give SQL text or a predicate such as col('id') > 3.",
+        f"{argument}: {condition!r} isn't a condition. Give an SQL string or a predicate such as "
+        "col('id') > 3.",
         argument=argument,
     )
 
 
 def checked_values(values: object, argument: str) -> Mapping[str, Expression | str]:
-    """New values by column.
+    """Assigned values by column name.
 
     Raises:
-        ArgumentError: no mapping, or a value that is neither text nor an expression.
+        ArgumentError: `values` isn't a mapping, or a value is neither a string nor an expression.
     """
     if not isinstance(values, Mapping):
         raise ArgumentError(
-            f"{argument} is {values!r}; give a dictionary of columns and SQL texts.",
+            f"{argument}: it is {values!r}. Give a dictionary of column names and SQL strings.",
             argument=argument,
         )
     for name, value in values.items():
         if not isinstance(name, str) or not isinstance(value, str | Expression):
             raise ArgumentError(
-                f"{argument} has {name!r}: {value!r}; the value is SQL text or an expression, "
+                f"{argument}: {name!r} is {value!r}. Give an SQL string or an expression, such as "
                 f"lit({value!r}) for a constant.",
                 argument=argument,
             )
     return values
 
 
-def _as_text(value: object) -> str:
+def _to_string(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class BoundTable:
-    """A table bound to an engine."""
+    """Base class of handles: a table and the engine that accesses it."""
 
     __slots__ = ("_engine", "_table")
 
@@ -176,5 +178,5 @@ class BoundTable:
 
     @property
     def path(self) -> str:
-        """Fully qualified path."""
+        """The table's fully qualified path."""
         return self._table.path

@@ -1,7 +1,4 @@
-"""Rows that come from anywhere, by the Arrow PyCapsule interface.
-
-Rows of a table as Python values, whatever their moments are.
-"""
+"""Rows in and out of the short API: Arrow streams and Python dictionaries."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ __all__ = ["ArrowStream", "python_rows", "record_batches"]
 
 
 class ArrowStream(Protocol):
-    """Anything with the Arrow PyCapsule interface: pyarrow, polars, duckdb, pandas, ..."""
+    """An object with the Arrow PyCapsule interface, such as pyarrow, polars, duckdb or pandas."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The stream."""
@@ -23,54 +20,55 @@ class ArrowStream(Protocol):
 
 
 def record_batches(data: ArrowStream, argument: str) -> pa.RecordBatchReader:
-    """The stream of some rows.
+    """Open the Arrow stream of `data`.
 
     Args:
-        argument: what the rows were given as, for errors.
+        argument: name of the caller's argument, for errors.
 
     Raises:
-        ArgumentError: there is none, or it isn't one of a table.
+        ArgumentError: `data` has no Arrow stream, or a stream of something other than a table.
     """
     if isinstance(data, pa.RecordBatchReader):
         return data
     if not hasattr(data, "__arrow_c_stream__"):
         raise ArgumentError(
-            f"{argument} is a {type(data).__name__}, which has no Arrow stream "
-            "(__arrow_c_stream__). Give a pyarrow, polars, duckdb or pandas (2.2 or newer) table; "
-            "pyarrow.Table.from_pylist makes one of dictionaries.",
+            f"{argument}: a {type(data).__name__} has no Arrow stream (__arrow_c_stream__). Give a "
+            "pyarrow, polars, duckdb or pandas (2.2 or newer) table; pyarrow.Table.from_pylist "
+            "converts dictionaries.",
             argument=argument,
         )
     try:
         return pa.RecordBatchReader.from_stream(data)
     except pa.ArrowInvalid as error:
         raise ArgumentError(
-            f"{argument} is a {type(data).__name__} whose Arrow stream isn't one of a table: "
-            f"{error}.",
+            f"{argument}: the Arrow stream of a {type(data).__name__} isn't a table: {error}. Give "
+            "a table.",
             argument=argument,
         ) from error
 
 
 def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
-    """A dictionary for each row.
+    """Convert rows to dictionaries.
 
-    Python has no date outside of the years 1 to 9999, Delta has. Where there is one, dates and
-    timestamps of these rows are texts.
+    Python has no dates outside the years 1 to 9999. If a value is outside, all dates and timestamps
+    of these rows are strings.
     """
     try:
         return rows.to_pylist()
     except (OverflowError, ValueError):
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-        told = pa.schema([field.with_type(_told(field.type)) for field in table.schema])
-        return table.cast(told).to_pylist()
+        fields = [f.with_type(_without_temporal_types(f.type)) for f in table.schema]
+        return table.cast(pa.schema(fields)).to_pylist()
 
 
-def _told(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_temporal(kind):
+def _without_temporal_types(type: pa.DataType) -> pa.DataType:
+    convert = _without_temporal_types
+    if pa.types.is_temporal(type):
         return pa.string()
-    if isinstance(kind, pa.StructType):
-        return pa.struct([field.with_type(_told(field.type)) for field in kind])
-    if isinstance(kind, pa.ListType):
-        return pa.list_(kind.value_field.with_type(_told(kind.value_type)))
-    if isinstance(kind, pa.MapType):
-        return pa.map_(_told(kind.key_type), _told(kind.item_type))
-    return kind
+    if isinstance(type, pa.StructType):
+        return pa.struct([field.with_type(convert(field.type)) for field in type])
+    if isinstance(type, pa.ListType):
+        return pa.list_(type.value_field.with_type(convert(type.value_type)))
+    if isinstance(type, pa.MapType):
+        return pa.map_(convert(type.key_type), convert(type.item_type))
+    return type

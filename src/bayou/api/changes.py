@@ -1,4 +1,4 @@
-"""The short API for changes: rows of the change data feed."""
+"""The short API's change data feed: `ChangesHandle`."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from bayou.protocol.schema import StructType
 
 __all__ = ["ChangesHandle"]
 
-_MOST_THREADS = 16
+_MAX_THREADS = 16
 _BATCHES_AHEAD = 2
 
 
 class ChangesHandle:
-    """The changes of a range of versions; safe in threads.
+    """The change data feed of a range of versions; thread-safe.
 
     Each row has the table's columns and `_change_type` (`insert`, `delete`, `update_preimage`,
-    `update_postimage`), `_commit_version` and `_commit_timestamp`. Rows come commit after commit.
+    `update_postimage`), `_commit_version` and `_commit_timestamp`. Rows are in commit order.
     """
 
     __slots__ = ("_changes", "_engine")
@@ -53,12 +53,12 @@ class ChangesHandle:
 
     @property
     def start_version(self) -> int | None:
-        """The first version, None where the range is between two commits and so has no rows."""
+        """The first version; None if the range lies between two commits and has no rows."""
         return self._changes.start_version
 
     @property
     def end_version(self) -> int | None:
-        """The last version, where a consumer that goes on begins behind; None as above."""
+        """The last version; None as above. Start the next read at the version after it."""
         return self._changes.end_version
 
     @property
@@ -68,33 +68,32 @@ class ChangesHandle:
 
     @property
     def kernel(self) -> TableChanges:
-        """The kernel's changes."""
+        """The `TableChanges` of the kernel."""
         return self._changes
 
     def to_arrow(
         self, columns: Sequence[str] | None = None, filter: Predicate | str | None = None
     ) -> pa.Table:
-        """The changed rows, all in memory.
+        """Read the changed rows into memory.
 
         Args:
-            columns: names of top-level columns or of the feed's own, in the order wanted; None for
-                all.
-            filter: SQL text such as `"_change_type <> 'update_preimage' AND id > 3"`, or a
-                `Predicate`; rows for which it is true.
+            columns: top-level columns or columns of the change data feed, in result order; None
+                for all.
+            filter: return only matching rows; an SQL string such as
+                `"_change_type <> 'update_preimage' AND id > 3"`, or a `Predicate`.
 
         Raises:
-            PredicateError: the filter can't be understood.
-            SchemaError: an unknown column.
-            DataFileError: a data file is missing (VACUUM takes those of old changes) or can't be
-                read.
+            PredicateError: the filter isn't valid.
+            SchemaError: a column doesn't exist.
+            DataFileError: a data file can't be read, or is missing because VACUUM deleted it.
         """
         return self.to_batches(columns, filter).read_all()
 
     def to_batches(
         self, columns: Sequence[str] | None = None, filter: Predicate | str | None = None
     ) -> pa.RecordBatchReader:
-        """The changed rows, batch after batch; memory stays flat. Arguments as of `to_arrow`."""
-        reading = _Reading.plan(self._engine, self._changes, columns, filter)
+        """Stream the changed rows in bounded memory. The arguments are those of `to_arrow`."""
+        reading = _PlannedRead.plan(self._engine, self._changes, columns, filter)
         return pa.RecordBatchReader.from_batches(reading.schema, reading.batches())
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -102,8 +101,8 @@ class ChangesHandle:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """A read of changes, planned."""
+class _PlannedRead:
+    """A planned read of changes."""
 
     schema: pa.Schema
     engine: Engine
@@ -118,11 +117,11 @@ class _Reading:
         changes: TableChanges,
         columns: Sequence[str] | None,
         filter: Predicate | str | None,
-    ) -> _Reading:
+    ) -> _PlannedRead:
         known = [*changes.schema.names, *CHANGE_COLUMNS.names]
-        wanted = checked_names(columns, "columns")
-        names = known if wanted is None else list(wanted)
-        _refuse_unknown(changes.read_state.path, names, known)
+        requested = checked_names(columns, "columns")
+        names = known if requested is None else list(requested)
+        _check_columns(changes.read_state.path, names, known)
         builder = changes.scan_builder().with_filter(filter)
         remaining = builder.build().remaining_filter
         filtered = {path[0] for path in referenced_columns(remaining)} if remaining else set()
@@ -138,8 +137,8 @@ class _Reading:
 
     @closeable
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Rows in the order of the commits; the files that come next are read meanwhile."""
-        workers = min(2 * available_cores(), _MOST_THREADS)
+        """Rows in commit order; the next files are read ahead."""
+        workers = min(2 * available_cores(), _MAX_THREADS)
         files = self.scan.change_files(self.engine)
         table = self.state.scan_state.table
         with (
@@ -154,10 +153,10 @@ class _Reading:
     def _read(
         self, prepared: tuple[ChangeFile, LoadedVectors]
     ) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
-        return lambda: self._matching(*prepared)
+        return lambda: self._matching_rows(*prepared)
 
     @closeable
-    def _matching(self, file: ChangeFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
+    def _matching_rows(self, file: ChangeFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
         with read_change_file(self.engine, self.state, file, vectors=vectors) as batches:
             for batch in batches:
                 rows = batch if self.filter is None else batch.filter(self.filter.eval(batch))
@@ -165,12 +164,12 @@ class _Reading:
                     yield rows.select(self.schema.names)
 
 
-def _refuse_unknown(table: str, names: Sequence[str], known: Sequence[str]) -> None:
+def _check_columns(table: str, names: Sequence[str], known: Sequence[str]) -> None:
     unknown = [n for n in names if n not in known]
     if unknown:
         raise SchemaError(
-            f"The changes of {table} have no column {', '.join(map(repr, unknown))}; they have "
-            f"{', '.join(known)}.",
+            f"{table}: the change data feed has no column {', '.join(map(repr, unknown))}. Its "
+            f"columns are {', '.join(known)}.",
             table=table,
             column=unknown[0],
         )

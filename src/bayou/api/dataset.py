@@ -1,7 +1,4 @@
-"""A version of a table as a `pyarrow.dataset`, for engines that push their filters into one.
-
-Files of an engine as a file system of pyarrow's, to read from.
-"""
+"""A table version as a `pyarrow.dataset`, for engines that push filters into datasets."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ __all__ = ["EngineFileSystem", "to_dataset"]
 
 
 class EngineFileSystem(pyarrow.fs.FileSystemHandler):
-    """Reads every byte through a `FileSystemClient`; writes nothing."""
+    """A read-only pyarrow file system over a `FileSystemClient`."""
 
     def __init__(self, files: FileSystemClient) -> None:
         self._files = files
@@ -59,38 +56,38 @@ class EngineFileSystem(pyarrow.fs.FileSystemHandler):
         return self.open_input_file(path)
 
     def get_file_info_selector(self, selector: Any) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def create_dir(self, path: str, recursive: bool) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def delete_dir(self, path: str) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def delete_root_dir_contents(self) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def delete_file(self, path: str) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def move(self, src: str, dest: str) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def copy_file(self, src: str, dest: str) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def open_output_stream(self, path: str, metadata: Any) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
     def open_append_stream(self, path: str, metadata: Any) -> NoReturn:
-        _refuse()
+        _raise_read_only()
 
 
-def _refuse() -> NoReturn:
-    raise io.UnsupportedOperation("a table's dataset is read-only, and knows its files")
+def _raise_read_only() -> NoReturn:
+    raise io.UnsupportedOperation("the dataset of a Delta table is read-only and lists no folders")
 
 
 _FEATURES = (
@@ -99,14 +96,14 @@ _FEATURES = (
     "variantShredding",
     "variantShredding-preview",
 )
-"""Reader features by which a column isn't what pyarrow takes it for."""
+"""Reader features whose columns pyarrow would misread."""
 
 
 def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> pads.Dataset:
-    """See `SnapshotHandle.to_arrow_dataset`."""
+    """Create the dataset of a snapshot; see `SnapshotHandle.to_arrow_dataset`."""
     import pyarrow.dataset as pads
 
-    _refuse_features(snapshot)
+    _check_features(snapshot)
     system = pyarrow.fs.PyFileSystem(EngineFileSystem(engine.files))
     options = pads.ParquetReadOptions(None, coerce_int96_timestamp_unit="us")
     parquet = pads.ParquetFileFormat(read_options=options)
@@ -115,46 +112,46 @@ def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | Non
     with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
         for file in files:
             if file.deletion_vector is not None:
-                raise _unsupported(snapshot, "deletionVectors")
-            known = _known(snapshot, file)
-            fragments.append(parquet.make_fragment(file.status.path, system, known))
+                raise _unsupported_error(snapshot, "deletionVectors")
+            guarantee = _partition_expression(snapshot, file)
+            fragments.append(parquet.make_fragment(file.status.path, system, guarantee))
     dataset: Any = pads.FileSystemDataset(
         fragments, snapshot.arrow_schema, parquet, filesystem=system
     )
-    made: pads.Dataset = dataset
-    return made
+    typed: pads.Dataset = dataset
+    return typed
 
 
-def _refuse_features(snapshot: Snapshot) -> None:
-    named = snapshot.protocol.reader_features or ()
+def _check_features(snapshot: Snapshot) -> None:
+    reader_features = snapshot.protocol.reader_features or ()
     for feature in _FEATURES:
-        if feature in named:
-            raise _unsupported(snapshot, feature)
+        if feature in reader_features:
+            raise _unsupported_error(snapshot, feature)
     if column_mapping_mode(snapshot.properties) != "none":
-        raise _unsupported(snapshot, "columnMapping")
+        raise _unsupported_error(snapshot, "columnMapping")
 
 
-def _known(snapshot: Snapshot, file: ScanFile) -> Any:
-    """What is true of every row of a file: its partition values."""
+def _partition_expression(snapshot: Snapshot, file: ScanFile) -> Any:
+    """The dataset expression that a file's partition values satisfy."""
     import pyarrow.dataset as pads
 
-    known: Any = pads.scalar(True)
+    expression: Any = pads.scalar(True)
     for name in snapshot.partition_columns:
         field = snapshot.schema.select([name]).fields[0]
         value = partition_values.parse(file.partition_values.get(name), field.data_type)
         column: Any = pads.field(name)
         if value is None:
-            known = known & column.is_null()
+            expression = expression & column.is_null()
         else:
             scalar = pa.scalar(cast("Any", value), to_arrow_type(field.data_type))
-            known = known & (column == scalar)
-    return known
+            expression = expression & (column == scalar)
+    return expression
 
 
-def _unsupported(snapshot: Snapshot, feature: str) -> UnsupportedFeatureError:
+def _unsupported_error(snapshot: Snapshot, feature: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"{snapshot.path} can't be a dataset of pyarrow: it uses {feature}, which pyarrow would "
-        "read past. Take to_batches() or to_arrow(), which know it.",
+        f"{snapshot.path}: the table uses {feature}, which pyarrow datasets don't support. Use "
+        "to_batches() or to_arrow().",
         table=snapshot.path,
         features=[feature],
     )

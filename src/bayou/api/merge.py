@@ -1,4 +1,4 @@
-"""The short API's MERGE: clauses put together one by one, then run."""
+"""The short API's MERGE: `MergeBuilder` collects the clauses and runs them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from bayou.version import ENGINE_INFO
 __all__ = ["MergeBuilder", "Values"]
 
 Values: TypeAlias = Mapping[str, Expression | str]
-"""New values by column: SQL text, or an expression (`lit(value)` for a constant)."""
+"""Assigned values by column: an SQL string or an expression (`lit(value)` for a constant)."""
 
 
 class MergeBuilder:
-    """A merge that is being put together; each method gives a new one. Made by `TableHandle.merge`.
+    """Builder of a MERGE; each method returns a new builder. `TableHandle.merge` creates one.
 
-    Of the clauses of one kind the first counts whose condition is true for a row; only the last of
-    a kind may have none. Conditions and values name columns of either side, with the side's alias
-    where both have them: `"source.price > target.price"`.
+    For each row, the first clause of a kind whose condition is true applies. Only the last clause
+    of a kind may have no condition. Conditions and values refer to columns of both sides, qualified
+    by the side's alias if both sides have the column: `"source.price > target.price"`.
 
         merge = bayou.table("lake/items").merge(changes, "target.id = source.id")
         merge = merge.when_matched_delete("source.deleted").when_matched_update_all()
@@ -59,25 +59,25 @@ class MergeBuilder:
     def when_matched_update(
         self, set: Values, condition: Predicate | str | None = None
     ) -> MergeBuilder:
-        """Give target rows with a matching source row new values; the other columns stay.
+        """Update columns of target rows that match a source row; the other columns stay unchanged.
 
         Args:
-            set: by column, `"address.city"` for a field of a struct; values may name both sides.
-                Generated columns follow.
-            condition: only rows for which it is true.
+            set: values by column, `"address.city"` for a struct field; values may use columns of
+                both sides. Generated columns are recomputed.
+            condition: update only rows for which it is true.
         """
         return self._with("MATCHED", "update", condition, checked_values(set, "set"))
 
     def when_matched_update_all(self, condition: Predicate | str | None = None) -> MergeBuilder:
-        """Give target rows the values of the matching source row's columns of the same names.
+        """Update all columns of matching target rows from the source columns of the same names.
 
-        The source must have all columns of the target, or the schema evolve: then what it lacks
-        stays, and what the target lacks is added.
+        The source must have all columns of the target. With schema evolution, columns that the
+        source lacks stay unchanged, and columns that the target lacks are added.
         """
         return self._with("MATCHED", "update", condition, None)
 
     def when_matched_delete(self, condition: Predicate | str | None = None) -> MergeBuilder:
-        """Delete target rows with a matching source row."""
+        """Delete target rows that match a source row."""
         return self._with("MATCHED", "delete", condition, None)
 
     def when_not_matched_insert(
@@ -86,54 +86,54 @@ class MergeBuilder:
         """Insert source rows that match no target row.
 
         Args:
-            values: by column; they may name the source's columns. What isn't here gets its default,
-                is generated, or NULL.
-            condition: only rows for which it is true.
+            values: values by column; they may use the source's columns. Other columns get their
+                default or generated value, or NULL.
+            condition: insert only rows for which it is true.
         """
         return self._with("NOT MATCHED", "insert", condition, checked_values(values, "values"))
 
     def when_not_matched_insert_all(self, condition: Predicate | str | None = None) -> MergeBuilder:
-        """Insert source rows that match no target row, all columns by their names."""
+        """Insert source rows that match no target row, with all columns by name."""
         return self._with("NOT MATCHED", "insert", condition, None)
 
     def when_not_matched_by_source_update(
         self, set: Values, condition: Predicate | str | None = None
     ) -> MergeBuilder:
-        """Give target rows without a matching source row new values, out of their own columns.
+        """Update target rows that match no source row; values use the target's columns.
 
-        Every file is read, unless the condition leaves some out.
+        Every file is read, except files that the condition skips.
         """
         return self._with("NOT MATCHED BY SOURCE", "update", condition, checked_values(set, "set"))
 
     def when_not_matched_by_source_delete(
         self, condition: Predicate | str | None = None
     ) -> MergeBuilder:
-        """Delete target rows without a matching source row."""
+        """Delete target rows that match no source row."""
         return self._with("NOT MATCHED BY SOURCE", "delete", condition, None)
 
     def with_schema_evolution(self) -> MergeBuilder:
-        """Add columns and fields to the table that the source has and a clause takes."""
-        return self._changed(replace(self._definition, schema_evolution=True))
+        """Add source columns and fields that a clause writes and the table lacks."""
+        return self._with_definition(replace(self._definition, schema_evolution=True))
 
     def execute(self) -> MergeMetrics:
-        """Run it, in one commit; nothing is committed where nothing changes.
+        """Run the merge in one commit. Nothing is committed if no row changes.
 
-        The source is held in memory, up to 2 GiB; the target is read file by file. Rows are marked
-        by deletion vectors where the table has those (`delta.enableDeletionVectors`), else their
-        files are written anew. A merge that only inserts touches no file that is there.
+        The source is held in memory (at most 2 GiB); the target is read file by file. Changed rows
+        are marked in deletion vectors if the table enables them (`delta.enableDeletionVectors`);
+        otherwise their files are rewritten. A merge that only inserts rewrites no files.
 
         Returns:
-            What was done: `num_target_rows_updated`, `num_affected_rows`, `version`, ...
+            Metrics: `num_target_rows_updated`, `num_affected_rows`, `version`, ...
 
         Raises:
-            MultipleMatchesError: several source rows match one target row. A lone clause that
-                deletes without a condition may have that, and a merge that only inserts.
-            ArgumentError: clauses that can't stand together, or a source that is no table or too
+            MultipleMatchesError: several source rows match one target row. Allowed for a merge that
+                only inserts, or whose only clause deletes without a condition.
+            ArgumentError: the clauses contradict each other, or the source isn't a table or is too
                 large.
-            PredicateError: a text that can't be understood, or fails for a row.
-            SchemaError: a column that can't be set, or that is set twice.
-            ConstraintViolationError: a new row breaks a rule, or the table is append-only.
-            CommitConflictError: another writer's commit won and doesn't go with this one.
+            PredicateError: a condition or value isn't valid SQL, or fails for a row.
+            SchemaError: a column can't be assigned, or is assigned twice.
+            ConstraintViolationError: a new row violates a constraint, or the table is append-only.
+            CommitConflictError: a concurrent commit conflicts with this one.
         """
         started = time.perf_counter()
         stream = record_batches(self._source, "source")
@@ -161,9 +161,9 @@ class MergeBuilder:
             assignments=assignments,
         )
         clauses = (*self._definition.clauses, clause)
-        return self._changed(replace(self._definition, clauses=clauses))
+        return self._with_definition(replace(self._definition, clauses=clauses))
 
-    def _changed(self, definition: MergeDefinition) -> MergeBuilder:
+    def _with_definition(self, definition: MergeDefinition) -> MergeBuilder:
         return MergeBuilder(
             self._engine, self._table, self._source, definition, self._user_metadata
         )

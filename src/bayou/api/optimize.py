@@ -1,7 +1,4 @@
-"""How a table's rows are laid out in files, and which version's files those are.
-
-A table kept in shape.
-"""
+"""OPTIMIZE, RESTORE, CLONE, CONVERT, checkpoints and VACUUM in the short API."""
 
 from __future__ import annotations
 
@@ -41,11 +38,11 @@ __all__ = ["Layout", "Maintenance"]
 
 
 _MEMORY_BYTES = 512 << 20
-"""For rows that wait to be ordered."""
+"""Memory for rows being sorted."""
 
 
 class Layout(BoundTable):
-    """Files rearranged, versions brought back, tables cloned."""
+    """Methods that rewrite files, and that restore, clone and convert tables."""
 
     __slots__ = ()
 
@@ -60,29 +57,29 @@ class Layout(BoundTable):
         batch_size: int | None = None,
         parallelism: int | None = None,
     ) -> OptimizeMetrics:
-        """Pack small files into larger ones; rows stay what they are.
+        """Compact small files into larger ones; rows stay unchanged.
 
-        A clustered table is clustered instead: its new files and small cubes along the Hilbert
-        curve of its clustering columns. Safe beside other writers: appends never stand in the way.
+        In a clustered table, new files and small cubes are clustered along the Hilbert curve of the
+        clustering columns instead. Concurrent appends don't conflict.
 
         Args:
-            where: over partition columns; only these partitions.
-            target_size: bytes of files that become one at most; None: `delta.targetFileSize`, or
-                128 MB.
-            min_size: bytes from which a file stays as it is; None: `target_size`.
-            max_deleted_rows_ratio: a file with a deletion vector is rewritten where more than this
-                share of its rows is deleted.
-            full: of a clustered table also what was clustered by other columns before.
-            batch_size: bytes of files that one commit replaces, about; None: 16 GB. What was
-                committed stands if a later batch fails.
-            parallelism: files that are written at the same time; None: one a core.
+            where: condition over partition columns; only these partitions are compacted.
+            target_size: maximum bytes of input files for each output file; None for
+                `delta.targetFileSize`, or 128 MB.
+            min_size: files of this many bytes or more aren't compacted; None for `target_size`.
+            max_deleted_rows_ratio: rewrite files whose deletion vector marks a larger fraction of
+                their rows.
+            full: also recluster files that were clustered by other columns.
+            batch_size: approximate bytes of files that one commit replaces; None for 16 GB.
+                Committed batches remain if a later batch fails.
+            parallelism: number of files written concurrently; None for one per core.
 
         Returns:
-            What was done; `version` is None where there was nothing to do, and no commit.
+            Metrics; `version` is None if there was nothing to commit.
 
         Raises:
-            PredicateError: `where` can't be understood, or isn't over partition columns only.
-            CommitConflictError: another writer removed or changed a file that was rewritten.
+            PredicateError: `where` isn't valid, or uses other columns than partition columns.
+            CommitConflictError: another writer removed or changed a rewritten file.
             DataFileError: a file is missing or damaged.
         """
         limits = _limits(batch_size, parallelism)
@@ -90,8 +87,8 @@ class Layout(BoundTable):
         if state.clustering_columns:
             if where is not None:
                 raise ArgumentError(
-                    f"{state.path} is a clustered table, which has no partitions to choose by "
-                    "where.",
+                    f"{state.path}: a clustered table has no partitions to select by where. Leave "
+                    "where out.",
                     argument="where",
                 )
             return self._run(
@@ -100,24 +97,24 @@ class Layout(BoundTable):
                     state,
                     ENGINE_INFO,
                     full=full,
-                    target_bytes=_size(target_size, "target_size"),
+                    target_bytes=_checked_size(target_size, "target_size"),
                 ),
                 limits,
             )
         if full:
             raise ArgumentError(
-                f"full is for clustered tables, and {state.path} isn't one.", argument="full"
+                f"{state.path}: the table isn't clustered. Leave full out.", argument="full"
             )
         checked_number(
-            max_deleted_rows_ratio, "max_deleted_rows_ratio", "a share of rows", whole=False
+            max_deleted_rows_ratio, "max_deleted_rows_ratio", "a fraction of rows", whole=False
         )
         plan = plan_optimize(
             self._engine,
             state,
             ENGINE_INFO,
             where=checked_condition(where, "where"),
-            target_bytes=_size(target_size, "target_size"),
-            min_bytes=_size(min_size, "min_size"),
+            target_bytes=_checked_size(target_size, "target_size"),
+            min_bytes=_checked_size(min_size, "min_size"),
             max_deleted_rows_ratio=max_deleted_rows_ratio,
         )
         return self._run(plan, limits)
@@ -131,18 +128,18 @@ class Layout(BoundTable):
         batch_size: int | None = None,
         parallelism: int | None = None,
     ) -> OptimizeMetrics:
-        """Put each partition's rows along the Z-order of some columns, in files of one size.
+        """Rewrite each partition in Z-order of some columns, in files of similar size.
 
-        A filter on any of the columns then reads few files. Memory is bounded: rows that don't fit
-        wait on the local disk.
+        Filters on these columns then read fewer files. Memory is bounded: rows that don't fit spill
+        to the local disk.
 
         Args:
-            columns: names, dotted for nested ones; they need statistics, and aren't partition
-                columns.
+            columns: column names, dotted for nested fields. They need statistics and can't be
+                partition columns.
             where, target_size, batch_size, parallelism: see `optimize`.
 
         Raises:
-            SchemaError: a column that isn't there, has no statistics, or partitions the table.
+            SchemaError: a column doesn't exist, has no statistics, or partitions the table.
             PredicateError, CommitConflictError, DataFileError: see `optimize`.
         """
         names = checked_names(columns, "columns") or ()
@@ -154,7 +151,7 @@ class Layout(BoundTable):
             ENGINE_INFO,
             names,
             where=checked_condition(where, "where"),
-            target_bytes=_size(target_size, "target_size"),
+            target_bytes=_checked_size(target_size, "target_size"),
         )
         return self._run(plan, limits)
 
@@ -166,9 +163,9 @@ class Layout(BoundTable):
         batch_size: int | None = None,
         parallelism: int | None = None,
     ) -> OptimizeMetrics:
-        """Rewrite files that hold deleted rows, or columns that the table has dropped.
+        """Rewrite files that contain deleted rows or dropped columns (REORG TABLE APPLY (PURGE)).
 
-        The old files go with the next vacuum. Arguments, result and errors as of `optimize`.
+        A later vacuum deletes the old files. Arguments, result and errors are those of `optimize`.
         """
         limits = _limits(batch_size, parallelism)
         state = self._table.latest_snapshot(self._engine)
@@ -177,7 +174,7 @@ class Layout(BoundTable):
             state,
             ENGINE_INFO,
             where=checked_condition(where, "where"),
-            target_bytes=_size(target_size, "target_size"),
+            target_bytes=_checked_size(target_size, "target_size"),
         )
         return self._run(plan, limits)
 
@@ -188,28 +185,32 @@ class Layout(BoundTable):
         *,
         ignore_missing_files: bool = False,
     ) -> RestoreMetrics:
-        """Make the next version what an earlier one was: files, schema, properties.
+        """Restore the table to an earlier version: files, schema and properties.
 
-        Nothing between is lost: those versions can be read, and restored, as before.
+        The restore is a new version. The versions in between can still be read and restored.
 
         Args:
-            version, timestamp: one of them; the last version at or before a time.
-            ignore_missing_files: restore although files are gone; reading those will fail.
+            version, timestamp: the version, or the last version at or before the timestamp; give
+                one of them.
+            ignore_missing_files: restore even if data files are missing; reading them will fail.
 
         Raises:
-            ArgumentError: none or both given, or the version isn't an earlier one.
-            VersionNotFoundError: a version or time that the log can't rebuild.
-            DataFileError: files of the version are gone; names them.
-            CommitConflictError: another writer committed meanwhile.
+            ArgumentError: none or both are given, or the version isn't an earlier one.
+            VersionNotFoundError: the log can't reconstruct the version or timestamp.
+            DataFileError: data files of the version are missing; the message names them.
+            CommitConflictError: another writer committed concurrently.
         """
         if (version is None) == (timestamp is None):
-            raise ArgumentError("Give a version or a timestamp to restore.", argument="version")
+            raise ArgumentError(
+                "version: none or both of version and timestamp are set. Give one of them.",
+                argument="version",
+            )
         latest = self._table.latest_snapshot(self._engine)
-        wanted = self._at(version, timestamp)
+        restored = self._snapshot_at(version, timestamp)
         return restore(
             self._engine,
             latest,
-            wanted,
+            restored,
             ENGINE_INFO,
             timestamp=None if timestamp is None else str(timestamp),
             ignore_missing_files=ignore_missing_files,
@@ -225,31 +226,34 @@ class Layout(BoundTable):
         properties: Mapping[str, str] | None = None,
         transaction_identifiers: bool = True,
     ) -> CloneMetrics:
-        """Make a table of its own out of a version, without copying a file (a shallow clone).
+        """Create a shallow clone: a new table that refers to this table's data files.
 
-        It can be written and vacuumed like any other, and doesn't change this table. It needs this
-        table's files: a vacuum here may delete what only the clone still uses.
+        Writes to the clone don't change this table. The clone depends on this table's files: a
+        vacuum of this table may delete files that only the clone still uses.
 
         Args:
             target: path of the new table, in the same store.
-            version, timestamp: which version; None: the latest.
-            replace: there may be a table without files at `target` already.
-            properties: table properties on top of this table's.
-            transaction_identifiers: copy the version's transaction identifiers, by which pipelines
-                and streaming queries know what the rows cover; False omits them.
+            version, timestamp: version to clone; the latest by default.
+            replace: allow an existing table without files at `target`.
+            properties: table properties that override this table's.
+            transaction_identifiers: whether to copy the transaction identifiers, which record the
+                progress of pipelines and streaming queries.
 
         Raises:
-            TableAlreadyExistsError: there is a table, and it may not be replaced.
-            VersionNotFoundError: a version or time that the log can't rebuild.
-            SchemaError, TablePropertyError, UnsupportedFeatureError: it can't be made so.
+            TableAlreadyExistsError: a table exists at `target` and can't be replaced.
+            VersionNotFoundError: the log can't reconstruct the version or timestamp.
+            SchemaError, TablePropertyError, UnsupportedFeatureError: the clone can't be created.
         """
         location = checked_path(target)
         table_properties = checked_texts(properties, "properties")
         if version is not None and timestamp is not None:
-            raise ArgumentError("Give a version or a timestamp, not both.", argument="version")
+            raise ArgumentError(
+                "version: version and timestamp are both set. Give one of them.",
+                argument="version",
+            )
         return clone(
             self._engine,
-            self._at(version, timestamp),
+            self._snapshot_at(version, timestamp),
             location,
             ENGINE_INFO,
             properties=table_properties,
@@ -264,29 +268,29 @@ class Layout(BoundTable):
         properties: Mapping[str, str] | None = None,
         collect_statistics: bool = True,
     ) -> ConvertMetrics:
-        """Make a table of the Parquet files that are at this path; none of them is touched.
+        """Convert the Parquet files at this path to a Delta table without rewriting them.
 
-        Schema and statistics come from the files' footers. What is a table already stays as it is.
+        Schema and statistics come from the files' footers. An existing Delta table stays unchanged.
 
         Args:
-            partition_schema: the partition columns and their types, as the folders are nested
-                (`day=2024-01-05/hour=7`); None: the files aren't partitioned.
-            properties: table properties; not column mapping.
-            collect_statistics: whether files get statistics, which filters skip files by.
+            partition_schema: the partition columns and their types, in folder order
+                (`day=2024-01-05/hour=7`); None if the files aren't partitioned.
+            properties: table properties, except column mapping.
+            collect_statistics: whether to collect statistics for data skipping.
 
         Raises:
-            ArgumentError: no Parquet file at the path.
-            SchemaError: files of different types, or in folders of other partition columns; names
-                the file.
-            StorageError: a file that isn't Parquet.
+            ArgumentError: there is no Parquet file at the path.
+            SchemaError: the files' types differ, or a folder has other partition columns; the
+                message names the file.
+            StorageError: a file isn't Parquet.
         """
         partitions = None
         if partition_schema is not None:
-            given: object = partition_schema
-            if not isinstance(given, pa.Schema):
+            unchecked: object = partition_schema
+            if not isinstance(unchecked, pa.Schema):
                 raise ArgumentError(
-                    f"partition_schema is {given!r}; give names and types as the folders are "
-                    "nested, pyarrow.schema({'day': pyarrow.date32()}).",
+                    f"partition_schema: {unchecked!r} isn't a schema. Give names and types in "
+                    "folder order, such as pyarrow.schema({'day': pyarrow.date32()}).",
                     argument="partition_schema",
                 )
             partitions = from_arrow_schema(partition_schema, table=self.path)
@@ -299,11 +303,12 @@ class Layout(BoundTable):
             collect_statistics=collect_statistics,
         )
 
-    def _at(self, version: int | None, timestamp: Timestamp | None) -> Snapshot:
+    def _snapshot_at(self, version: int | None, timestamp: Timestamp | None) -> Snapshot:
         if version is not None:
             if type(version) is not int or version < 0:
                 raise ArgumentError(
-                    f"A version is a number from 0 on, not {version!r}.", argument="version"
+                    f"version: {version!r} isn't a table version. Give 0 or more.",
+                    argument="version",
                 )
             return self._table.snapshot_as_of_version(self._engine, version)
         if timestamp is not None:
@@ -314,13 +319,13 @@ class Layout(BoundTable):
         return run_plan(self._engine, plan, ENGINE_INFO, limits)
 
 
-def _size(value: int | None, argument: str) -> int | None:
-    return checked_number(value, argument, "a number of bytes", least=1)
+def _checked_size(value: int | None, argument: str) -> int | None:
+    return checked_number(value, argument, "a number of bytes", minimum=1)
 
 
 def _limits(batch_size: int | None, parallelism: int | None) -> RewriteLimits:
-    checked_number(batch_size, "batch_size", "a number of bytes", least=1)
-    checked_number(parallelism, "parallelism", "a number of files", least=1)
+    checked_number(batch_size, "batch_size", "a number of bytes", minimum=1)
+    checked_number(parallelism, "parallelism", "a number of files", minimum=1)
     return RewriteLimits(
         batch_bytes=batch_size or RewriteLimits().batch_bytes,
         parallelism=parallelism or available_cores(),
@@ -329,21 +334,21 @@ def _limits(batch_size: int | None, parallelism: int | None) -> RewriteLimits:
 
 
 class Maintenance(BoundTable):
-    """What keeps a table in shape, its rows as they are."""
+    """Checkpoints and VACUUM: maintenance that changes no rows."""
 
     __slots__ = ()
 
     def checkpoint(self, version: int | None = None) -> int:
-        """Write the checkpoint of a version, the latest where it is None; gives the version.
+        """Write the checkpoint of a version (the latest by default) and return the version.
 
-        Repeatable, and safe beside other writers.
+        The call can be repeated, and is safe with concurrent writers.
 
         Raises:
-            TableNotFoundError, VersionNotFoundError: there is no table, or no such version.
+            TableNotFoundError, VersionNotFoundError: the table or the version doesn't exist.
         """
         if version is not None and (type(version) is not int or version < 0):
             raise ArgumentError(
-                f"A version is a number from 0 on, not {version!r}.", argument="version"
+                f"version: {version!r} isn't a table version. Give 0 or more.", argument="version"
             )
         return self._table.checkpoint(self._engine, version)
 
@@ -355,22 +360,24 @@ class Maintenance(BoundTable):
         lite: bool = False,
         enforce_retention_duration: bool = True,
     ) -> VacuumMetrics:
-        """Delete files that no version within the retention needs; time travel beyond it ends.
+        """Delete files that no version within the retention period uses.
+
+        Time travel to versions before the retention period then fails.
 
         Args:
-            retention_hours: how long files stay once nothing needs them; None: as the table says
-                (`delta.deletedFileRetentionDuration`, a week unless set).
-            dry_run: delete nothing; `inventory` of the result tells what would be.
-            lite: look at the log only, not at the folder: quicker, and leaves what no commit ever
-                named.
-            enforce_retention_duration: refuse a retention shorter than the table's.
+            retention_hours: hours to retain unused files; None for the table property
+                `delta.deletedFileRetentionDuration` (default: a week).
+            dry_run: delete nothing; `inventory` of the result lists the files.
+            lite: find files from the log instead of listing the folder. Faster, but leaves files
+                that no commit refers to.
+            enforce_retention_duration: reject a retention shorter than the table's.
 
         Raises:
-            ArgumentError: a retention that is negative, or shorter than the table's.
-            TableNotFoundError: there is no table.
-            UnsupportedFeatureError: the table needs of a writer what isn't supported.
-            VersionNotFoundError: lite, where the log is gone that it needs.
-            StorageError: the store failed; the history says so, and it can be repeated.
+            ArgumentError: the retention is negative, or shorter than the table's.
+            TableNotFoundError: the table doesn't exist.
+            UnsupportedFeatureError: the table has a writer feature that isn't supported.
+            VersionNotFoundError: `lite` needs commits that were deleted from the log.
+            StorageError: the store failed. The history records it; repeat the call.
         """
         checked_number(retention_hours, "retention_hours", "a number of hours", whole=False)
         return vacuum(

@@ -1,7 +1,4 @@
-"""Several iterators read at once, by threads, with bounded memory.
-
-Many small files read with the calls, threads and batches of few.
-"""
+"""Parallel iteration: threads that read several sources in bounded memory, and file grouping."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _T = TypeVar("_T")
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -37,43 +34,42 @@ def interleaved(
     ahead: int,
     in_order: bool = False,
 ) -> Iterator[tuple[int, _T]]:
-    """The items of all sources, each with the number of its source, as they come.
+    """Read all sources in threads and yield their items, each with the number of its source.
 
-    The items of one source keep their order; at most `workers` sources are open at a time. One
-    source alone is read in the caller's thread.
+    Items of one source keep their order. At most `workers` sources are open at a time. A single
+    source is read in the caller's thread.
 
     Args:
-        sources: called in a thread of its own each; taken one after another as threads get free,
-            never by two threads at once.
+        sources: each one is opened and read by one thread. The iterator itself is never used by two
+            threads at once.
         workers: number of threads.
-        ahead: most items that wait for the caller.
-        in_order: give the items of a source after those of all sources before it; then `ahead` is
-            the most items of one source that wait.
+        ahead: maximum number of buffered items.
+        in_order: yield the items in the order of the sources; `ahead` then applies to each source.
 
     Raises:
-        Exception: the first that a source raises; the others are closed then.
+        Exception: the first exception of a source; the other sources are closed.
     """
     first = list(islice(sources, 2))
     if len(first) < 2 or workers < 2:
-        yield from _one_after_another(first, sources)
+        yield from _sequential(first, sources)
         return
-    crew = _Crew(first, sources, ahead, in_order=in_order)
+    pool = _ReaderPool(first, sources, ahead, in_order=in_order)
     threads = [
-        threading.Thread(target=crew.work, name=f"bayou-read-{i}", daemon=True)
+        threading.Thread(target=pool.read_sources, name=f"bayou-read-{i}", daemon=True)
         for i in range(workers)
     ]
     try:
         for thread in threads:
             thread.start()
-        yield from crew.items()
+        yield from pool.items()
     finally:
-        crew.stop()
+        pool.stop()
         for thread in threads:
             if thread.ident is not None:
                 thread.join()
 
 
-def _one_after_another(
+def _sequential(
     first: list[Callable[[], CloseableIterator[_T]]],
     rest: Iterator[Callable[[], CloseableIterator[_T]]],
 ) -> Iterator[tuple[int, _T]]:
@@ -88,8 +84,8 @@ def _one_after_another(
         number += 1
 
 
-class _Crew(Generic[_T]):
-    """What the threads share: the sources to read, the items read, and whether to go on."""
+class _ReaderPool(Generic[_T]):
+    """State that the reader threads share: remaining sources, item queues, the first error."""
 
     def __init__(
         self,
@@ -106,7 +102,7 @@ class _Crew(Generic[_T]):
         self._taking = threading.Lock()
         self._taken = 0
         self._changed = threading.Condition()
-        # One queue for each source in order, else one for all.
+        # One queue for each source if in order, else one queue for all sources.
         self._queues: defaultdict[int, deque[tuple[int, _T]]] = defaultdict(deque)
         self._finished: set[int] = set()
         self._error: BaseException | None = None
@@ -114,8 +110,8 @@ class _Crew(Generic[_T]):
         self._exhausted = False
         self._reading = 0
 
-    def work(self) -> None:
-        """Read source after source, until there are none or somebody says stop."""
+    def read_sources(self) -> None:
+        """Body of a thread: read sources until none is left or `stop` is called."""
         try:
             while (taken := self._take()) is not None:
                 number, source = taken
@@ -129,42 +125,42 @@ class _Crew(Generic[_T]):
                         self._reading -= 1
                         self._finished.add(number)
                         self._changed.notify_all()
-        except BaseException as error:  # noqa: BLE001  # it is raised where the items are wanted
+        except BaseException as error:  # noqa: BLE001  # `items` raises it
             with self._changed:
                 self._error = self._error or error
                 self._stopped = True
                 self._changed.notify_all()
 
     def items(self) -> Iterator[tuple[int, _T]]:
-        """What is read, until all of it is; the error that a thread met comes at once."""
-        turn = 0
+        """Yield the items until all sources are read; raise the first error of a thread at once."""
+        queue = 0
         while True:
             with self._changed:
-                while not (self._error or self._queues[turn] or self._is_over(turn)):
+                while not (self._error or self._queues[queue] or self._is_complete(queue)):
                     self._changed.wait()
                 if self._error is not None:
                     raise self._error
-                if self._queues[turn]:
-                    found = self._queues[turn].popleft()
+                if self._queues[queue]:
+                    item = self._queues[queue].popleft()
                     self._changed.notify_all()
-                elif self._is_done() and (not self._in_order or turn >= self._taken - 1):
+                elif self._is_done() and (not self._in_order or queue >= self._taken - 1):
                     return
                 else:
-                    del self._queues[turn]
-                    turn += 1
+                    del self._queues[queue]
+                    queue += 1
                     continue
-            yield found
+            yield item
 
     def stop(self) -> None:
-        """Let every thread come to its end."""
+        """Make every thread end after its current item."""
         with self._changed:
             self._stopped = True
             self._queues.clear()
             self._changed.notify_all()
 
-    def _is_over(self, turn: int) -> bool:
-        """Whether nothing more comes into a queue."""
-        return self._is_done() or (self._in_order and turn in self._finished)
+    def _is_complete(self, queue: int) -> bool:
+        """Whether no more items are added to a queue."""
+        return self._is_done() or (self._in_order and queue in self._finished)
 
     def _is_done(self) -> bool:
         return self._exhausted and self._reading == 0
@@ -174,7 +170,7 @@ class _Crew(Generic[_T]):
             with self._changed:
                 if self._stopped or self._exhausted:
                     return None
-                # Before the source is known: meanwhile nobody may think that all is read.
+                # Counted before the source is taken, so that `_is_done` stays false meanwhile.
                 self._reading += 1
             source = None
             try:
@@ -192,13 +188,13 @@ class _Crew(Generic[_T]):
             return number, source
 
     def _put(self, number: int, item: _T) -> bool:
-        """Hand over an item when there is room; False where nobody wants it any more."""
-        turn = number if self._in_order else 0
+        """Queue an item as soon as there is room; False if the pool was stopped."""
+        queue = number if self._in_order else 0
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or len(self._queues[turn]) < self._ahead)
+            self._changed.wait_for(lambda: self._stopped or len(self._queues[queue]) < self._ahead)
             if self._stopped:
                 return False
-            self._queues[turn].append((number, item))
+            self._queues[queue].append((number, item))
             self._changed.notify_all()
             return True
 
@@ -207,55 +203,51 @@ _File = TypeVar("_File")
 
 _pa: Any = pa
 
-_SMALL = 1 << 20
-"""Bytes of a file that isn't read alone."""
+_SMALL_FILE_BYTES = 1 << 20
+"""Files up to this size are grouped."""
 
-_LARGEST_GROUP = 64
-"""Files."""
+_MAX_GROUP_FILES = 64
 
-_ROWS = 65_536
-"""Of a batch that is large enough."""
+_MAX_JOINED_ROWS = 65_536
+"""Maximum number of rows of a joined batch."""
 
 
 @closeable
 def groups(
     files: Iterable[_File], workers: int, size: Callable[[_File], int]
 ) -> Iterator[list[_File]]:
-    """Files in the order given; small ones that follow each other together.
+    """Group consecutive small files; the order is kept.
 
-    The first groups are small, because all workers want one, and nobody knows how many files come.
-    Closing the result closes `files`.
+    The first groups are small, so that every worker has one even if there are few files. Closing
+    the result closes `files`.
 
     Args:
-        size: bytes of a file.
+        size: returns the bytes of a file.
     """
     with CloseableIterator(files) as source:
         yield from _grouped(source, workers, size)
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> CloseableIterator[pa.RecordBatch]:
-    """The same rows; batches that are small and follow each other become one.
-
-    Closing the result closes `batches`.
-    """
+    """Concatenate consecutive small batches. Closing the result closes `batches`."""
     return CloseableIterator(_joined(batches), batches)
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    waiting: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        if rows + batch.num_rows > _ROWS:
-            yield from _one(waiting)
-            waiting, rows = [], 0
-        if batch.num_rows > _ROWS // 2:
-            yield from _one(waiting)
+        if rows + batch.num_rows > _MAX_JOINED_ROWS:
+            yield from _concatenated(pending)
+            pending, rows = [], 0
+        if batch.num_rows > _MAX_JOINED_ROWS // 2:
+            yield from _concatenated(pending)
             yield batch
-            waiting, rows = [], 0
+            pending, rows = [], 0
         else:
-            waiting.append(batch)
+            pending.append(batch)
             rows += batch.num_rows
-    yield from _one(waiting)
+    yield from _concatenated(pending)
 
 
 def _grouped(
@@ -264,8 +256,8 @@ def _grouped(
     count = 0
     group: list[_File] = []
     for file in files:
-        large = size(file) > _SMALL
-        if group and (large or len(group) > min(count // workers, _LARGEST_GROUP - 1)):
+        large = size(file) > _SMALL_FILE_BYTES
+        if group and (large or len(group) > min(count // workers, _MAX_GROUP_FILES - 1)):
             yield group
             count += 1
             group = []
@@ -278,5 +270,5 @@ def _grouped(
         yield group
 
 
-def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _concatenated(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return [_pa.concat_batches(batches)] if len(batches) > 1 else batches

@@ -1,7 +1,4 @@
-"""How the short API reads: files side by side, rows filtered and columns cut.
-
-Moments as the short API takes them.
-"""
+"""The short API's reads: parallel file reads, filters and projections, and timestamps."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ __all__ = ["Reading", "Timestamp", "files_table", "milliseconds", "stated_row_co
 
 pc: Any = pyarrow.compute
 
-_MOST_THREADS = 16
+_MAX_THREADS = 16
 
 _FILES_FIELDS: list[pa.Field[Any]] = [
     pa.field("path", pa.string(), False),
@@ -57,10 +54,10 @@ _COUNTS = pa.schema(_COUNT_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A read of one version, planned.
+    """A planned read of one version.
 
     Attributes:
-        schema: of the batches.
+        schema: schema of the result.
     """
 
     schema: pa.Schema
@@ -79,12 +76,12 @@ class Reading:
         filter: Predicate | str | None,
         limit: int | None,
     ) -> Reading:
-        """Plan what `TableHandle.to_arrow` and `to_batches` describe; raises as they do."""
+        """Plan a read; see `TableHandle.to_arrow` for arguments and errors."""
         checked_number(limit, "limit", "a number of rows")
-        wanted = checked_names(columns, "columns")
-        names = list(snapshot.schema.names if wanted is None else wanted)
+        requested = checked_names(columns, "columns")
+        names = list(snapshot.schema.names if requested is None else requested)
         metadata = [n for n in names if n in Scan.METADATA_COLUMNS]
-        _refuse_unknown(snapshot, [n for n in names if n not in metadata])
+        _check_columns(snapshot, [n for n in names if n not in metadata])
         builder = (
             snapshot.scan_builder()
             .with_filter(checked_condition(filter, "filter"))
@@ -99,31 +96,31 @@ class Reading:
         schema = pa.schema([types[n] for n in names])
         matching = None
         if remaining is not None:
-            ready = engine.expressions.predicate_evaluator
-            matching = ready(state.logical_schema, remaining)
+            evaluator = engine.expressions.predicate_evaluator
+            matching = evaluator(state.logical_schema, remaining)
         return cls(schema, engine, scan, state, matching, limit)
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """A stream: files are read side by side, memory holds a few batches for each core."""
+        """Stream the rows; files are read in parallel, with a few batches in memory per core."""
         numbered = self._numbered()
         batches = CloseableIterator((batch for _, batch in numbered), numbered)
         return pa.RecordBatchReader.from_batches(self.schema, _closing(batches))
 
     def to_arrow(self) -> pa.Table:
-        """All rows, file after file as the log lists them."""
+        """Read all rows, in the order of the files in the log."""
         with self._numbered() as numbered:
-            found = sorted(numbered, key=lambda pair: pair[0])
-        return pa.Table.from_batches([batch for _, batch in found], self.schema)
+            in_order = sorted(numbered, key=lambda pair: pair[0])
+        return pa.Table.from_batches([batch for _, batch in in_order], self.schema)
 
     @closeable
     def _numbered(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches with numbers in the order of their files, as they get ready."""
+        """Batches as they are read, each with the number of its file group."""
         left = self._limit
         if left == 0:
             return
-        # A limit is mostly met by the first files: nothing more than these is read ahead then.
+        # The first files mostly satisfy a limit, so nothing is read ahead with a limit.
         workers = 1 if left is not None else self._workers()
-        files = self._scan.scan_files(self._engine).flat_map(lambda found: found.rows())
+        files = self._scan.scan_files(self._engine).flat_map(lambda batch: batch.rows())
         prepared = (
             files.map(lambda file: [(file, {})])
             if left is not None
@@ -149,22 +146,22 @@ class Reading:
                     return
 
     def _workers(self) -> int:
-        """A thread for each core; two where the files are far away, and threads mostly wait."""
+        """Number of threads: one per core, or two if the files are remote and threads wait."""
         remote = "://" in self._state.table
-        return min((2 if remote else 1) * available_cores(), _MOST_THREADS)
+        return min((2 if remote else 1) * available_cores(), _MAX_THREADS)
 
     def _read(
         self, prepared: Sequence[tuple[ScanFile, LoadedVectors]]
     ) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
-        """How to read the rows of files that match."""
+        """Return a function that reads the matching rows of a group of files."""
         if len(prepared) == 1:
-            return lambda: self._matching(*prepared[0])
+            return lambda: self._matching_rows(*prepared[0])
         return lambda: joined(
-            CloseableIterator(prepared).flat_map(lambda pair: self._matching(*pair))
+            CloseableIterator(prepared).flat_map(lambda pair: self._matching_rows(*pair))
         )
 
     @closeable
-    def _matching(self, file: ScanFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
+    def _matching_rows(self, file: ScanFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
         names = self.schema.names
         with read_scan_file(self._engine, self._state, file, vectors=vectors) as batches:
             for batch in batches:
@@ -179,13 +176,13 @@ class Reading:
 
 
 def _closing(batches: CloseableIterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same, closed when the reader that takes from it is gone."""
+    """Iterate over `batches` and close them when the consumer drops the iterator."""
     with batches:
         yield from batches
 
 
 def files_table(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> pa.Table:
-    """The live files of a version; see `SnapshotHandle.files`."""
+    """Live files of a version; see `SnapshotHandle.files`."""
     scan = snapshot.scan_builder().with_filter(filter).with_statistics().build()
     batches: list[pa.RecordBatch] = []
     for files in scan.scan_files(engine):
@@ -208,7 +205,7 @@ def files_table(engine: Engine, snapshot: Snapshot, filter: Predicate | str | No
 
 
 def stated_row_count(engine: Engine, snapshot: Snapshot) -> int | None:
-    """Rows by the statistics and deletion vectors of files; None where a file's don't tell."""
+    """Row count from file statistics and deletion vectors; None if a file's are insufficient."""
     scan = snapshot.scan_builder().with_statistics().build()
     rows = 0
     with scan.scan_files(engine) as batches:
@@ -216,12 +213,12 @@ def stated_row_count(engine: Engine, snapshot: Snapshot) -> int | None:
             add = files.selected().column("add")
             counts = _counts(engine, snapshot, pc.struct_field(add, "stats"))
             # See `ScanFile.num_records`.
-            certain = pc.or_(
+            exact = pc.or_(
                 pc.is_null(pc.struct_field(add, "deletionVector")),
                 pc.fill_null(pc.invert(counts.column("tightBounds")), False),
             )
             counts = counts.column("numRecords")
-            if counts.null_count or certain.false_count:
+            if counts.null_count or exact.false_count:
                 return None
             deleted = pc.struct_field(add, ["deletionVector", "cardinality"])
             rows += (pc.sum(counts).as_py() or 0) - (pc.sum(deleted).as_py() or 0)
@@ -229,22 +226,22 @@ def stated_row_count(engine: Engine, snapshot: Snapshot) -> int | None:
 
 
 def _counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) -> Any:
-    """Rows of files by their statistics, and what these count; null where they don't say."""
+    """Parse `numRecords` and `tightBounds` from statistics; null where they are missing."""
     try:
         return engine.json.parse_json(stats, _COUNTS)
     except SerializationError as error:
         raise CorruptTableError(
-            f"The log of {snapshot.path} holds statistics that aren't JSON: {error}",
+            f"{snapshot.path}: the log holds file statistics that aren't JSON: {error}",
             table=snapshot.path,
         ) from error
 
 
-def _refuse_unknown(snapshot: Snapshot, names: Sequence[str]) -> None:
+def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:
     known = set(snapshot.schema.names)
     unknown = [n for n in names if n not in known]
     if unknown:
         raise SchemaError(
-            f"{snapshot.path} has no column {', '.join(map(repr, unknown))}; it has "
+            f"{snapshot.path}: there is no column {', '.join(map(repr, unknown))}. The columns are "
             f"{', '.join(snapshot.schema.names)}.",
             table=snapshot.path,
             column=unknown[0],
@@ -252,14 +249,14 @@ def _refuse_unknown(snapshot: Snapshot, names: Sequence[str]) -> None:
 
 
 Timestamp: TypeAlias = dt.datetime | str | int
-"""A datetime (without zone: UTC), ISO 8601 text (without zone: UTC), or ms since the epoch."""
+"""A datetime, an ISO 8601 string (both in UTC without a time zone), or ms since the epoch."""
 
 
 def milliseconds(timestamp: Timestamp) -> int:
-    """Ms since the epoch.
+    """Convert a timestamp to milliseconds since the epoch.
 
     Raises:
-        ArgumentError: it isn't a timestamp.
+        ArgumentError: `timestamp` isn't a timestamp.
     """
     match timestamp:
         case bool():
@@ -272,10 +269,10 @@ def milliseconds(timestamp: Timestamp) -> int:
             except ValueError:
                 pass
         case dt.datetime():
-            moment = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=dt.UTC)
-            return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+            aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=dt.UTC)
+            return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
     raise ArgumentError(
-        f"{timestamp!r} isn't a timestamp: give a datetime, ISO 8601 text such as "
+        f"timestamp: {timestamp!r} isn't a timestamp. Give a datetime, an ISO 8601 string such as "
         "'2024-01-05T10:00:00Z', or milliseconds since the epoch.",
         argument="timestamp",
     )

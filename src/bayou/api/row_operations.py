@@ -1,4 +1,4 @@
-"""Rows of a table deleted, updated and merged, in this process."""
+"""DELETE, UPDATE and MERGE in the short API."""
 
 from __future__ import annotations
 
@@ -19,37 +19,38 @@ __all__ = ["RowOperations"]
 
 
 class RowOperations(BoundTable):
-    """What changes rows."""
+    """Methods that change rows."""
 
     __slots__ = ()
 
     def delete(
         self, where: Predicate | str | None = None, *, user_metadata: str | None = None
     ) -> DeleteMetrics:
-        """Delete the rows for which a condition is true, in one commit.
+        """Delete the rows that match a condition, in one commit.
 
-        Deletion vectors mark them where the table has those (`delta.enableDeletionVectors`); else
-        their files are written anew without them. Nothing is committed where no row matches.
+        The rows are marked in deletion vectors if the table enables them
+        (`delta.enableDeletionVectors`); otherwise their files are rewritten. Nothing is committed
+        if no row matches.
 
         Args:
-            where: SQL text such as `"day = '2024-01-05' AND id > 3"`, or a `Predicate`; None
+            where: an SQL string such as `"day = '2024-01-05' AND id > 3"`, or a `Predicate`; None
                 deletes all rows.
-            user_metadata: free text for the commit.
+            user_metadata: user-defined string to record in the commit.
 
         Returns:
-            What was done: `num_deleted_rows`, `version`, ...
+            Metrics: `num_deleted_rows`, `version`, ...
 
         Raises:
-            PredicateError: the condition can't be understood, or fails for a row.
+            PredicateError: the condition isn't valid, or fails for a row.
             ConstraintViolationError: the table is append-only.
-            CommitConflictError: another writer's commit won and doesn't go with this one.
+            CommitConflictError: a concurrent commit conflicts with this one.
         """
         return delete(
             self._engine,
             self._table.latest_snapshot(self._engine),
             checked_condition(where, "where"),
             engine_info=ENGINE_INFO,
-            user_metadata=_free_text(user_metadata),
+            user_metadata=_checked_user_metadata(user_metadata),
         )
 
     def update(
@@ -59,23 +60,24 @@ class RowOperations(BoundTable):
         *,
         user_metadata: str | None = None,
     ) -> UpdateMetrics:
-        """Give the rows for which a condition is true new values, in one commit.
+        """Update the rows that match a condition, in one commit.
 
         Args:
-            set: new values by column, `{"price": "price * 2", "note": "'sold'"}`: SQL text over the
-                table's columns, or an expression; `lit(value)` is a constant. A dotted name is a
-                field of a struct. All see the row as it was. Generated columns follow.
-            where: as of `delete`; None updates all rows.
-            user_metadata: free text for the commit.
+            set: values by column, `{"price": "price * 2", "note": "'sold'"}`: an SQL string over
+                the table's columns, or an expression; `lit(value)` is a constant. A dotted name is
+                a struct field. Values refer to the row before the update. Generated columns are
+                recomputed.
+            where: condition, as in `delete`; None updates all rows.
+            user_metadata: user-defined string to record in the commit.
 
         Returns:
-            What was done: `num_updated_rows`, `version`, ...
+            Metrics: `num_updated_rows`, `version`, ...
 
         Raises:
-            SchemaError: an unknown column, or one that can't be set.
-            PredicateError: an expression can't be understood, or fails for a row.
-            ConstraintViolationError: a new row breaks a rule, or the table is append-only.
-            CommitConflictError: another writer's commit won and doesn't go with this one.
+            SchemaError: a column doesn't exist, or can't be assigned.
+            PredicateError: an expression isn't valid, or fails for a row.
+            ConstraintViolationError: a new row violates a constraint, or the table is append-only.
+            CommitConflictError: a concurrent commit conflicts with this one.
         """
         return update(
             self._engine,
@@ -83,7 +85,7 @@ class RowOperations(BoundTable):
             checked_values(set, "set"),
             checked_condition(where, "where"),
             engine_info=ENGINE_INFO,
-            user_metadata=_free_text(user_metadata),
+            user_metadata=_checked_user_metadata(user_metadata),
         )
 
     def merge(
@@ -95,22 +97,22 @@ class RowOperations(BoundTable):
         target_alias: str = "target",
         user_metadata: str | None = None,
     ) -> MergeBuilder:
-        """Begin a merge: rows of a source update, delete and insert rows of the table.
+        """Start a MERGE of source rows into the table.
 
         Args:
-            source: rows of pyarrow, polars, duckdb, pandas, ...: anything with an Arrow stream. It
-                is read by `execute`, once.
-            on: when a source row and a target row belong together, such as
-                `"target.id = source.id"`; SQL text or a `Predicate`. NULL equals nothing.
-            source_alias, target_alias: the sides' names in texts.
-            user_metadata: free text for the commit.
+            source: pyarrow, polars, duckdb or pandas rows, or any object with an Arrow stream.
+                `execute` reads it once.
+            on: the join condition, such as `"target.id = source.id"`; an SQL string or a
+                `Predicate`. NULL matches nothing.
+            source_alias, target_alias: the names of the two sides in SQL strings.
+            user_metadata: user-defined string to record in the commit.
 
         Returns:
-            A builder: give it clauses (`when_...`), then `execute` it.
+            A builder. Add clauses with its `when_...` methods, then call `execute`.
         """
         if checked_condition(on, "on") is None:
             raise ArgumentError(
-                "on is None; give the condition by which rows match.", argument="on"
+                "on: it is None. Give the condition by which rows match.", argument="on"
             )
         return MergeBuilder(
             self._engine,
@@ -122,9 +124,9 @@ class RowOperations(BoundTable):
                 source_alias=checked_text(source_alias, "source_alias"),
                 target_alias=checked_text(target_alias, "target_alias"),
             ),
-            _free_text(user_metadata),
+            _checked_user_metadata(user_metadata),
         )
 
 
-def _free_text(user_metadata: str | None) -> str | None:
+def _checked_user_metadata(user_metadata: str | None) -> str | None:
     return None if user_metadata is None else checked_text(user_metadata, "user_metadata")

@@ -1,4 +1,4 @@
-"""The short API for reading: a table bound to an engine."""
+"""The short API's entry point: `table`, and the handles of a table and of its versions."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def table(
     engine: Engine | None = None,
     catalog: Catalog | None = None,
 ) -> TableHandle:
-    """A Delta table by its path; nothing is read yet.
+    """Return a handle of the Delta table at a path. Nothing is read yet.
 
     Args:
-        path: local path, `file://`, `s3://`, `s3a://`, `gs://`, `abfss://`, `az://`; `memory://`
-            in tests.
-        storage_options: settings and credentials of the store, in the names that `deltalake` uses
-            (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...); the environment gives what isn't here.
-        engine: how to reach the store, instead of Bayou's way to do so: with handlers or a
-            `MetricsReporter` of your own.
-        catalog: the one that manages the table (table feature `catalogManaged`), which alone knows
-            its latest commits; any object with the methods of `bayou.kernel.Catalog`.
+        path: local path or URI: `file://`, `s3://`, `s3a://`, `gs://`, `abfss://`, `az://`;
+            `memory://` in tests.
+        storage_options: settings and credentials of the store, under the names that `deltalake`
+            uses (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...). Missing options are taken from the
+            environment.
+        engine: engine to use instead of Bayou's, with custom handlers or a `MetricsReporter`.
+        catalog: catalog that manages the table (table feature `catalogManaged`) and knows its
+            latest commits; any object with the methods of `bayou.kernel.Catalog`.
 
     Raises:
-        ArgumentError: the path isn't one or has a scheme that isn't known; storage options that
-            aren't any, or that come with an engine.
+        ArgumentError: the path isn't valid or its scheme is unknown; the storage options aren't
+            valid, or an engine is given too.
     """
     location = checked_path(path)
     options = checked_texts(storage_options, "storage_options")
@@ -58,43 +58,49 @@ def table(
         engine = for_path(location, options)
     elif options:
         raise ArgumentError(
-            "Give storage options to the engine, or leave it out.", argument="storage_options"
+            "storage_options: storage_options and engine are both set. Give the options to the "
+            "engine, or leave it out.",
+            argument="storage_options",
         )
     return TableHandle(engine, Table.for_path(engine, location, catalog))
 
 
 class TableHandle(RowOperations, Maintenance, Layout, Alterations):
-    """A table and the engine that reaches it; safe in threads. Every call reads the log anew."""
+    """A table and the engine that accesses it; thread-safe. Every call reads the log again."""
 
     __slots__ = ()
 
     def exists(self) -> bool:
-        """Whether there is a table."""
+        """Whether the table exists."""
         return self._table.exists(self._engine)
 
     def snapshot(
         self, version: int | None = None, timestamp: Timestamp | None = None
     ) -> SnapshotHandle:
-        """One version: the latest, by number, or the last at or before a time.
+        """The latest version, a version by number, or the last one at or before a timestamp.
 
         Raises:
             TableNotFoundError, VersionNotFoundError, CorruptTableError, UnsupportedFeatureError:
-                it can't be opened.
-            ArgumentError: both version and timestamp, or a timestamp that isn't one.
+                the version can't be read.
+            ArgumentError: version and timestamp are both set, or one isn't valid.
         """
         if version is not None and timestamp is not None:
-            raise ArgumentError("Give a version or a timestamp, not both.", argument="version")
+            raise ArgumentError(
+                "version: version and timestamp are both set. Give one of them.",
+                argument="version",
+            )
         if version is not None:
             if type(version) is not int or version < 0:
                 raise ArgumentError(
-                    f"A version is a number from 0 on, not {version!r}.", argument="version"
+                    f"version: {version!r} isn't a table version. Give 0 or more.",
+                    argument="version",
                 )
-            found = self._table.snapshot_as_of_version(self._engine, version)
+            snapshot = self._table.snapshot_as_of_version(self._engine, version)
         elif timestamp is not None:
-            found = self._table.snapshot_as_of_timestamp(self._engine, milliseconds(timestamp))
+            snapshot = self._table.snapshot_as_of_timestamp(self._engine, milliseconds(timestamp))
         else:
-            found = self._table.latest_snapshot(self._engine)
-        return SnapshotHandle(self._engine, found)
+            snapshot = self._table.latest_snapshot(self._engine)
+        return SnapshotHandle(self._engine, snapshot)
 
     def to_arrow(
         self,
@@ -104,23 +110,23 @@ class TableHandle(RowOperations, Maintenance, Layout, Alterations):
         timestamp: Timestamp | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """Rows of the table, all in memory; file after file, in each in its order.
+        """Read rows of the table into memory, in file order.
+
+        Variants are `struct<metadata: binary, value: binary>` in Parquet's binary encoding.
 
         Args:
-            columns: names of top-level columns, in the order wanted; None for all. Also
+            columns: top-level columns in result order; None for all. Also
                 `_metadata.file_path`, `_metadata.file_name`, `_metadata.file_size`,
                 `_metadata.file_modification_time`, `_metadata.row_index`, `_metadata.row_id`,
                 `_metadata.row_commit_version`.
-            filter: SQL text such as `"day = '2024-01-05' AND id > 3"`, or a `Predicate`; rows for
-                which it is true.
+            filter: return only matching rows; an SQL string such as
+                `"day = '2024-01-05' AND id > 3"`, or a `Predicate`.
             version, timestamp: see `snapshot`.
-            limit: most rows wanted; reading stops there.
-
-        Variants come as `struct<metadata: binary, value: binary>` in Parquet's binary encoding.
+            limit: maximum number of rows.
 
         Raises:
-            PredicateError: the filter can't be understood.
-            SchemaError: an unknown column.
+            PredicateError: the filter isn't valid.
+            SchemaError: a column doesn't exist.
             DataFileError: a data file is missing or can't be read.
         """
         return self.snapshot(version, timestamp).to_arrow(columns, filter, limit)
@@ -133,10 +139,11 @@ class TableHandle(RowOperations, Maintenance, Layout, Alterations):
         timestamp: Timestamp | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """Rows of the table, batch after batch; memory stays flat. Arguments as of `to_arrow`.
+        """Stream rows of the table in bounded memory. The arguments are those of `to_arrow`.
 
-        Files are read side by side: batches of one keep their order, those of several mix. Whoever
-        stops early lets go of the reader (`del reader`): its `close()` doesn't reach the files.
+        Files are read in parallel: batches of one file keep their order, batches of several files
+        interleave. To stop early, delete the reader (`del reader`); its `close()` doesn't close the
+        files.
         """
         return self.snapshot(version, timestamp).to_batches(columns, filter, limit)
 
@@ -150,35 +157,37 @@ class TableHandle(RowOperations, Maintenance, Layout, Alterations):
         return self.snapshot(version, timestamp).to_arrow_dataset(filter)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The commits still in the log, newest first: `version`, `timestamp` (ms), `operation`,
-        `operationParameters`, `operationMetrics`, `engineInfo`, ... as written.
+        """Commits in the log, newest first.
+
+        Each has `version`, `timestamp` (ms), `operation`, `operationParameters`,
+        `operationMetrics`, `engineInfo`, ... as written.
         """
         checked_number(limit, "limit", "a number of commits")
         return self._table.history(self._engine, limit)
 
     def detail(self) -> TableDetail:
-        """What the latest version is: id, place, layout, number of files, properties, protocol.
+        """Details of the latest version: id, path, layout, file count, properties, protocol.
 
-        Without a checksum of the version its files are counted, by streaming their sizes.
+        If the version has no version checksum, the files are counted by reading the log.
         """
         return table_detail(self._engine, self._table.latest_snapshot(self._engine))
 
     def changes(
         self, start: int | dt.datetime | str, end: int | dt.datetime | str | None = None
     ) -> ChangesHandle:
-        """The change data feed from one version or time to another, both included.
+        """The change data feed of a range of versions or timestamps, both ends included.
 
         Args:
-            start: a version; or a time, which names the first commit at or after it.
-            end: a version; or a time, which names the last commit at or before it. None, or a
-                version above the latest one, ends with the latest.
+            start: a version, or a timestamp, which stands for the first commit at or after it.
+            end: a version, or a timestamp, which stands for the last commit at or before it. None,
+                or a version above the latest one, stands for the latest version.
 
         Raises:
-            VersionNotFoundError: the range begins after the latest version or before the earliest
-                that can be rebuilt, or a time is after the last commit.
-            ChangeDataFeedError: `delta.enableChangeDataFeed` is off at a version of the range, or
-                its schema changed otherwise than by new columns; names the version.
-            ArgumentError: the range ends before it begins, or a boundary isn't one.
+            VersionNotFoundError: the range starts after the latest version or before the earliest
+                available version, or a timestamp is after the last commit.
+            ChangeDataFeedError: at a version of the range `delta.enableChangeDataFeed` is off, or
+                the schema changed other than by new columns; the message names the version.
+            ArgumentError: the range ends before it starts, or a boundary isn't valid.
         """
         last = None if end is None else _boundary(end, "end")
         changes = self._table.changes(self._engine, _boundary(start, "start"), last)
@@ -186,7 +195,7 @@ class TableHandle(RowOperations, Maintenance, Layout, Alterations):
 
 
 class SnapshotHandle:
-    """One version of a table, immutable."""
+    """One version of a table; immutable."""
 
     __slots__ = ("_engine", "_snapshot")
 
@@ -199,17 +208,17 @@ class SnapshotHandle:
 
     @property
     def version(self) -> int:
-        """The version."""
+        """The version number."""
         return self._snapshot.version
 
     @property
     def timestamp(self) -> int:
-        """When it was committed, ms since the epoch."""
+        """Commit timestamp in ms since the epoch."""
         return self._snapshot.timestamp
 
     @property
     def schema(self) -> StructType:
-        """All columns; `arrow_schema` is the same in Arrow's types."""
+        """The table schema; `arrow_schema` is the same schema in Arrow types."""
         return self._snapshot.schema
 
     @property
@@ -219,12 +228,12 @@ class SnapshotHandle:
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """Names, in the order of the directories."""
+        """Partition columns, in folder order."""
         return self._snapshot.partition_columns
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Table properties as they stand in the log."""
+        """Table properties as written in the log."""
         return self._snapshot.properties
 
     @property
@@ -234,7 +243,7 @@ class SnapshotHandle:
 
     @property
     def transactions(self) -> Mapping[str, int]:
-        """Latest version by application id."""
+        """Transaction identifiers: the latest version of each application id."""
         return self._snapshot.transactions
 
     @property
@@ -243,16 +252,16 @@ class SnapshotHandle:
         return self._snapshot
 
     def files(self, filter: Predicate | str | None = None) -> pa.Table:
-        """The live files, those that may hold a row for which the filter is true.
+        """Live files that may contain rows that match the filter.
 
         Columns: `path` (as written in the log), `size` (bytes), `modification_time` (ms since the
-        epoch), `partition_values` (map of serialized values), `num_records` (null where the file
-        has no statistics), `stats` (JSON text).
+        epoch), `partition_values` (map of serialized values), `num_records` (null if the file has
+        no statistics), `stats` (JSON string).
         """
         return files_table(self._engine, self._snapshot, filter)
 
     def row_count(self) -> int:
-        """Rows of this version. No data file is opened where all have statistics."""
+        """Number of rows. No data file is opened if all files have statistics."""
         stated = stated_row_count(self._engine, self._snapshot)
         if stated is not None:
             return stated
@@ -264,7 +273,7 @@ class SnapshotHandle:
         filter: Predicate | str | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """Rows of this version, all in memory; see `TableHandle.to_arrow`."""
+        """Read rows of this version into memory; see `TableHandle.to_arrow`."""
         return self._reading(columns, filter, limit).to_arrow()
 
     def to_batches(
@@ -273,7 +282,7 @@ class SnapshotHandle:
         filter: Predicate | str | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """Rows of this version, batch after batch; see `TableHandle.to_batches`."""
+        """Stream rows of this version; see `TableHandle.to_batches`."""
         return self._reading(columns, filter, limit).to_batches()
 
     def _reading(
@@ -282,18 +291,18 @@ class SnapshotHandle:
         return Reading.plan(self._engine, self._snapshot, columns, filter, limit)
 
     def to_arrow_dataset(self, filter: Predicate | str | None = None) -> pads.Dataset:
-        """This version as a `pyarrow.dataset`, for DuckDB, Polars and others that push into one.
+        """This version as a `pyarrow.dataset`, for DuckDB, Polars and other engines.
 
-        They choose columns and filter rows by themselves; the partition values are known to it, so
-        that whole files are left out. It holds the list of its files.
+        These engines push projections and filters into the dataset, which skips files by their
+        partition values. The dataset holds its file list in memory.
 
         Args:
-            filter: leaves out files that hold no such row, by their statistics too; rows aren't
+            filter: skip files that contain no matching row, also by statistics; rows aren't
                 filtered.
 
         Raises:
-            UnsupportedFeatureError: files with deletion vectors, mapped columns, variants: what
-                pyarrow would read past.
+            UnsupportedFeatureError: the table has deletion vectors, column mapping or variants,
+                which pyarrow datasets don't support.
         """
         return to_dataset(self._engine, self._snapshot, filter)
 
@@ -304,7 +313,7 @@ class SnapshotHandle:
 def _boundary(at: int | dt.datetime | str, argument: str) -> CommitBoundary:
     if isinstance(at, bool) or (isinstance(at, int) and at < 0):
         raise ArgumentError(
-            f"{argument} is {at!r}; a version is a number from 0 on.", argument=argument
+            f"{argument}: {at!r} isn't a table version. Give 0 or more.", argument=argument
         )
     if isinstance(at, int):
         return CommitBoundary.at_version(at)

@@ -1,4 +1,4 @@
-"""Variants in Arrow, out of JSON texts and back."""
+"""Conversions between JSON strings and Arrow arrays of variants."""
 
 from __future__ import annotations
 
@@ -19,50 +19,53 @@ _STORAGE: Any = to_arrow_type(VARIANT)
 
 
 class VariantType(pa.ExtensionType):
-    """Arrow's type of variants (`arrow.parquet.variant`): by it a new table's column is a variant.
+    """Arrow extension type of variants (`arrow.parquet.variant`).
 
-    Values are `struct<metadata: binary, value: binary>`, in Parquet's binary encoding.
+    Columns of this type become variant columns of new tables. The storage type is
+    `struct<metadata: binary, value: binary>`, in Parquet's binary encoding.
     """
 
     def __init__(self) -> None:
         super().__init__(_STORAGE, VARIANT_EXTENSION)
 
     def __arrow_ext_serialize__(self) -> bytes:
-        """Nothing: the type has no parameters."""
+        """Return no bytes: the type has no parameters."""
         return b""
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> VariantType:
-        """The inverse."""
+        """Return the type."""
         return cls()
 
 
 def variants_from_json(texts: Any) -> Any:
-    """Variants out of JSON texts, to be written as a column of type variant.
+    """Convert JSON strings to variants, to be written to a column of type variant.
 
-    A number becomes a whole number or a decimal where it is one, else a double. Objects and arrays
-    may be nested, and be different in every row.
+    A number becomes an integer or a decimal if it fits one, else a double. Objects and arrays may
+    be nested and differ from row to row.
 
     Args:
-        texts: an Arrow array of strings, or any iterable of them; None stays null, which `"null"`
-            isn't.
+        texts: an Arrow array or any iterable of JSON strings. None becomes null, `"null"` a variant
+            null.
 
     Returns:
         A `pyarrow.ExtensionArray` of `VariantType`.
 
     Raises:
-        ArgumentError: a text isn't JSON, or has an object with a key twice.
+        ArgumentError: a string isn't JSON, or an object has a duplicate key.
     """
     rows: list[dict[str, bytes] | None] = []
-    for number, text in enumerate(_values(texts)):
-        if text is None:
+    for number, json in enumerate(_values(texts)):
+        if json is None:
             rows.append(None)
             continue
         try:
-            metadata, value = variant_json.from_json(text)
+            metadata, value = variant_json.from_json(json)
         except (VariantError, TypeError) as error:
             raise ArgumentError(
-                f"No variant can be made of text {number}: {error}.", argument="texts"
+                f"texts: string {number} can't be converted to a variant: {error}. Correct the "
+                "JSON string.",
+                argument="texts",
             ) from error
         rows.append({"metadata": metadata, "value": value})
     extension_array: Any = pa.ExtensionArray
@@ -70,35 +73,38 @@ def variants_from_json(texts: Any) -> Any:
 
 
 def variants_to_json(variants: Any) -> Any:
-    """JSON texts of variants, as a column of type variant is read or `variants_from_json` gives.
+    """Convert variants to JSON strings.
 
-    Dates, timestamps, bytes and what else JSON has no type for are strings.
+    Dates, timestamps, bytes and other values without a JSON type become strings.
 
     Args:
-        variants: an Arrow array, or chunked array, of structs of `metadata` and `value`.
+        variants: a column of type variant, or the result of `variants_from_json`: an Arrow array or
+            chunked array of structs of `metadata` and `value`.
 
     Returns:
         A `pyarrow.StringArray`; null for null.
 
     Raises:
-        ArgumentError: a value that isn't a variant.
+        ArgumentError: a value isn't a variant.
     """
-    texts: list[str | None] = []
+    strings: list[str | None] = []
     for number, row in enumerate(_values(variants)):
         if row is None:
-            texts.append(None)
+            strings.append(None)
             continue
         try:
-            texts.append(variant_json.to_json(row["metadata"], row["value"]))
+            strings.append(variant_json.to_json(row["metadata"], row["value"]))
         except (VariantError, TypeError, KeyError) as error:
             raise ArgumentError(
-                f"Row {number} isn't a variant: {error}.", argument="variants"
+                f"variants: row {number} isn't a variant: {error}. Give structs of metadata and "
+                "value.",
+                argument="variants",
             ) from error
-    return pa.array(texts, pa.string())
+    return pa.array(strings, pa.string())
 
 
-def _values(given: Iterable[Any]) -> Iterable[Any]:
-    if isinstance(given, pa.Array | pa.ChunkedArray):
-        values: Iterable[Any] = given.to_pylist()
-        return values
-    return given
+def _values(values: Iterable[Any]) -> Iterable[Any]:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        python_values: Iterable[Any] = values.to_pylist()
+        return python_values
+    return values

@@ -1,4 +1,4 @@
-"""The short API for writing."""
+"""The short API's writes: `write`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MANAGED = {"delta.feature.catalogManaged": "supported"}
 _MODES = ("append", "overwrite", "error", "ignore")
 
 
-def write(  # noqa: PLR0917 - the short API, names and order are promised
+def write(  # noqa: PLR0917 - the order of the parameters is part of the public API
     path: str | os.PathLike[str],
     data: ArrowStream,
     mode: WriteMode = "append",
@@ -53,31 +53,32 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
     merge_schema: bool = False,
     catalog: Catalog | None = None,
 ) -> int:
-    """Write rows to a table in one commit; the table is made where there is none.
+    """Write rows to a table in one commit. A missing table is created.
 
     Args:
-        path: as of `bayou.table`.
-        data: anything with `__arrow_c_stream__`; read once, batch after batch.
-        mode: `append`; `overwrite` (the rows replace all that are there, schema and partitioning
-            stay); `error` where there is a table; `ignore` does nothing where there is one.
-        partition_by: partition columns of a new table; for an existing one they must be its own.
+        path: see `bayou.table`.
+        data: any object with `__arrow_c_stream__`; streamed once.
+        mode: `append`; `overwrite` (replaces all rows, keeps schema and partitioning); `error`
+            fails if the table exists; `ignore` does nothing if the table exists.
+        partition_by: partition columns of a new table; must match those of an existing table.
         properties: table properties, such as `{"delta.checkpointInterval": "20"}`.
-        storage_options: as of `bayou.table`.
-        merge_schema: columns that the table lacks are added to it.
-        catalog: the one that manages the table, or is to manage a new one; as of `bayou.table`.
+        storage_options: see `bayou.table`.
+        merge_schema: whether to add columns that the table lacks.
+        catalog: catalog that manages the table, or will manage the new table; see `bayou.table`.
 
     Returns:
-        The table's version afterwards. An append of no rows to an existing table commits nothing.
+        The table's version after the write. Appending no rows to an existing table commits nothing.
 
     Raises:
-        SchemaError: rows that don't fit the table, or a schema that can't be a table's.
-        TableAlreadyExistsError: mode `error`, and there is one.
-        ConstraintViolationError: nulls where none may be.
-        CommitConflictError: another writer's commit won and doesn't go with this one.
+        SchemaError: the rows don't match the table's schema, or the schema of a new table is
+            invalid.
+        TableAlreadyExistsError: mode is `error` and the table exists.
+        ConstraintViolationError: a NOT NULL column has nulls, or a row violates a constraint.
+        CommitConflictError: a concurrent commit conflicts with this one.
     """
     if mode not in _MODES:
         raise ArgumentError(
-            f"mode can't be {mode!r}; it is one of {', '.join(_MODES)}.", argument="mode"
+            f"mode: {mode!r} isn't a write mode. Use one of {', '.join(_MODES)}.", argument="mode"
         )
     location = checked_path(path)
     columns = checked_names(partition_by, "partition_by")
@@ -88,7 +89,7 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
     snapshot = _snapshot(engine, table)
     request = _Request(
         table=table,
-        # Only a table that is there says what a column of nothing but nulls may be.
+        # A column of type null is only allowed if an existing table defines its type.
         schema=from_arrow_schema(stream.schema, table=table.path, void=snapshot is not None),
         mode=mode,
         partition_by=columns,
@@ -98,14 +99,14 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
     if snapshot is not None and mode == "ignore":
         return snapshot.version
     if snapshot is not None and mode == "error":
-        raise _exists(table)
-    # From here on another writer may make the table at any time.
+        raise _table_exists_error(table)
+    # From here on, another writer may create the table at any time.
     transaction = request.builder(engine, snapshot).build(engine)
     if transaction.read_version >= 0:
         if mode == "ignore":
             return transaction.read_version
         if mode == "error":
-            raise _exists(table)
+            raise _table_exists_error(table)
     adds = write_data(engine, transaction.transaction_state(engine), stream)
     if not adds and mode == "append" and not transaction.changes_metadata:
         return transaction.read_version
@@ -116,19 +117,19 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
                 return _commit(engine, transaction, adds, mode)
             except (ProtocolChangedError, MetadataChangedError):
                 if creates and mode == "append":
-                    return _append_behind_creator(engine, request, transaction, adds)
+                    return _append_after_lost_creation(engine, request, transaction, adds)
                 raise
     except (ProtocolChangedError, MetadataChangedError) as error:
         if creates and mode == "ignore":
             return table.latest_snapshot(engine).version
         if creates and mode == "error":
-            raise _exists(table) from error
+            raise _table_exists_error(table) from error
         raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """What is to be written, besides the rows."""
+    """The checked arguments of a write, without its rows."""
 
     table: Table
     schema: StructType
@@ -138,7 +139,7 @@ class _Request:
     merge_schema: bool
 
     def builder(self, engine: Engine, snapshot: Snapshot | None) -> TransactionBuilder:
-        """A transaction on a version, or on a table to be made."""
+        """The builder of a transaction that updates a snapshot, or creates the table."""
         if snapshot is None:
             columns = list(self.partition_by or ())
             builder = self.table.create_transaction_builder(
@@ -149,7 +150,7 @@ class _Request:
         else:
             columns = list(snapshot.partition_columns)
             if self.partition_by is not None and list(self.partition_by) != columns:
-                raise _other_partitioning(snapshot, self.partition_by)
+                raise _partitioning_error(snapshot, self.partition_by)
             builder = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
         mode = "ErrorIfExists" if self.mode == "error" else self.mode.capitalize()
         return (
@@ -160,18 +161,18 @@ class _Request:
         )
 
 
-def _append_behind_creator(
+def _append_after_lost_creation(
     engine: Engine, request: _Request, lost: Transaction, adds: Sequence[AddFile]
 ) -> int:
-    """Two writers made the table at once; this one lost and appends what it has written."""
+    """Append the written files to a table that another writer created concurrently."""
     snapshot = request.table.latest_snapshot(engine)
     if snapshot.partition_columns != lost.partition_columns:
-        raise _other_partitioning(snapshot, lost.partition_columns)
+        raise _partitioning_error(snapshot, lost.partition_columns)
     transaction = request.builder(engine, snapshot).build(engine)
     if not transaction.transaction_state(engine).allows_files_of(lost.transaction_state(engine)):
         raise SchemaError(
-            f"{snapshot.path} was made by another writer meanwhile, with another schema or with "
-            "constraints. Nothing was changed; repeat the write.",
+            f"{snapshot.path}: another writer created the table concurrently, with another schema "
+            "or with constraints. Repeat the write; nothing was committed.",
             table=snapshot.path,
         )
     return _commit(engine, transaction, adds, request.mode)
@@ -188,18 +189,18 @@ def _commit(
     return result.version
 
 
-def _other_partitioning(snapshot: Snapshot, partition_by: Sequence[str] | None) -> SchemaError:
+def _partitioning_error(snapshot: Snapshot, partition_by: Sequence[str] | None) -> SchemaError:
     return SchemaError(
-        f"{snapshot.path} is partitioned by ({', '.join(snapshot.partition_columns)}), not by "
-        f"({', '.join(partition_by or ())}). Leave partition_by out to write to it as it is.",
+        f"{snapshot.path}: the table is partitioned by ({', '.join(snapshot.partition_columns)}), "
+        f"not by ({', '.join(partition_by or ())}). Leave partition_by out.",
         table=snapshot.path,
     )
 
 
-def _exists(table: Table) -> TableAlreadyExistsError:
+def _table_exists_error(table: Table) -> TableAlreadyExistsError:
     return TableAlreadyExistsError(
-        f"There is a Delta table at {table.path} already. Use mode 'append' or 'overwrite', or "
-        "another path.",
+        f"{table.path}: a Delta table exists at this path already. Use mode 'append' or "
+        "'overwrite', or another path.",
         table=table.path,
     )
 

@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-import bayou.spark.session.prerequisites  # noqa: F401  # before imports fail that need a newer one
+import bayou.spark.session.prerequisites  # noqa: F401  # checks versions before imports that fail
 from bayou import lazy_import
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ __all__ = [
     "state_reconstruction",
 ]
 
-# Of what Spark starts in Python processes, most needs few of them.
+# Loaded lazily, because most Python workers of Spark need few of them.
 __getattr__ = lazy_import.loader(
     __name__,
     {

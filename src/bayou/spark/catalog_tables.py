@@ -1,7 +1,7 @@
-"""Names of Spark's session catalog: where their tables are, and how a new one is registered.
+"""Tables of Spark's session catalog: resolve names to locations, and register new tables.
 
-Spark hands a Python data source no path for a table of its catalog. The catalog knows the location
-all the same, and that is where a named table is read and written.
+Spark passes no path to a Python data source for a catalog table. Bayou asks the catalog for the
+table's location, and reads and writes there.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["NamedTable", "named_table", "read", "refresh_columns"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTable:
-    """A name, and the place that it stands for.
+    """A table name and the location that it resolves to.
 
     Attributes:
-        name: as it was given.
-        path: where the table is; for one that isn't there, where the catalog would put it.
-        exists: whether the catalog has it. A path as a name (``delta.`/path` ``) counts as there.
-        is_path: whether it is such a path.
+        name: the name as the user wrote it.
+        path: the table's location, or the catalog's default location if the table doesn't exist.
+        exists: whether the catalog has the table; always true for path names (``delta.`/path` ``).
+        is_path: whether the name is a path name.
     """
 
     name: str
@@ -37,7 +37,7 @@ class NamedTable:
     is_path: bool = False
 
     def register(self, spark: Any, path: str) -> None:
-        """Put the name into the catalog, for a table that is at the path now."""
+        """Register the name in the catalog for the existing table at `path`."""
         schema = spark.read.format("delta").load(path).schema
         columns = ", ".join(
             f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in schema.fields
@@ -47,7 +47,7 @@ class NamedTable:
 
 
 def read(request: TableReadRequest) -> Any:
-    """`table` of a session, a reader or a stream's reader: a Delta table's location is read."""
+    """Answer the `table` methods of sessions and readers by loading the table's location."""
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
         return NotImplemented
@@ -56,15 +56,15 @@ def read(request: TableReadRequest) -> Any:
 
 
 def named_table(spark: Any, name: str) -> NamedTable | None:
-    """What a name stands for; None where it isn't a Delta table of the session's catalog, nor free.
+    """Resolve a table name; None if it is a view or a table of another format.
 
     Args:
         spark: a classic session.
 
     Raises:
-        ArgumentError: it can't be a name.
+        ArgumentError: the name isn't valid.
     """
-    session: Any = spark._jsparkSession  # noqa: SLF001  # the location can be seen nowhere else
+    session: Any = spark._jsparkSession  # noqa: SLF001  # no public API has the location
     state = session.sessionState()
     try:
         identifier = state.sqlParser().parseTableIdentifier(name)
@@ -78,41 +78,42 @@ def named_table(spark: Any, name: str) -> NamedTable | None:
         return None
     if not catalog.tableExists(identifier):
         try:
-            place = catalog.defaultTablePath(identifier)
+            location = catalog.defaultTablePath(identifier)
         except Py4JError as error:
             raise ArgumentError(
-                f"{name} can't be a table: {str(error).splitlines()[0]}", argument="name"
+                f"{name}: this isn't a valid table name: {str(error).splitlines()[0]}",
+                argument="name",
             ) from error
-        return NamedTable(name=name, path=_text(spark, place), exists=False)
-    found = catalog.getTableMetadata(identifier)
-    provider, location = found.provider(), found.storage().locationUri()
+        return NamedTable(name=name, path=_path(spark, location), exists=False)
+    metadata = catalog.getTableMetadata(identifier)
+    provider, location = metadata.provider(), metadata.storage().locationUri()
     if provider.isEmpty() or provider.get().lower() != "delta" or location.isEmpty():
         return None
-    return NamedTable(name=name, path=_text(spark, location.get()), exists=True)
+    return NamedTable(name=name, path=_path(spark, location.get()), exists=True)
 
 
 def refresh_columns(spark: Any, name: str, path: str) -> None:
-    """Have the catalog show a table's columns as they are now, where the catalog takes that.
+    """Update a table's columns in the catalog, if the catalog allows it.
 
-    Reads and writes go by the path and see them in any case.
+    Reads and writes use the path, so they see the current columns in any case.
 
     Args:
         spark: a classic session.
     """
-    session: Any = spark._jsparkSession  # noqa: SLF001  # published nowhere
+    session: Any = spark._jsparkSession  # noqa: SLF001  # no public API
     schema = spark.read.format("delta").load(path).schema
     catalog = session.sessionState().catalog()
     with contextlib.suppress(Py4JError):
         identifier = session.sessionState().sqlParser().parseTableIdentifier(name)
-        found = catalog.getTableMetadata(identifier).identifier()
+        qualified = catalog.getTableMetadata(identifier).identifier()
         columns = session.parseDataType(schema.json())
         external = session.sharedState().externalCatalog()
-        external.alterTableDataSchema(found.database().get(), found.table(), columns)
-        catalog.refreshTable(found)
+        external.alterTableDataSchema(qualified.database().get(), qualified.table(), columns)
+        catalog.refreshTable(qualified)
 
 
-def _text(spark: Any, place: Any) -> str:
-    if place.getScheme() in (None, "file"):
-        return str(place.getPath())
+def _path(spark: Any, uri: Any) -> str:
+    if uri.getScheme() in (None, "file"):
+        return str(uri.getPath())
     jvm: Any = spark._jvm  # noqa: SLF001
-    return str(java_class(jvm, "org.apache.hadoop.fs.Path")(place).toString())
+    return str(java_class(jvm, "org.apache.hadoop.fs.Path")(uri).toString())

@@ -1,4 +1,4 @@
-"""The format `delta`: what Spark asks of it, and who answers."""
+"""The Python data source of the format `delta`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = ["DeltaDataSource"]
 
 
 class DeltaDataSource(DataSource):
-    """Delta tables by path.
+    """Reads and writes Delta tables by path.
 
-    Spark pickles it after `schema()` and calls `reader` on the copy, in another process and once
-    for every query; the pinned version goes along.
+    Spark pickles it after `schema()` and calls `reader` on the copy in another process, once for
+    every query. The pinned version is part of the pickle.
     """
 
     _pinned: PinnedVersion | None = None
@@ -42,23 +42,23 @@ class DeltaDataSource(DataSource):
 
     def schema(self) -> SparkStructType:
         with readable_errors():
-            given = {key.lower(): value for key, value in self.options.items()}
-            options = SourceOptions.parse(given)
+            options_lower = {key.lower(): value for key, value in self.options.items()}
+            options = SourceOptions.parse(options_lower)
             engine, snapshot = open_pinned(options, None)
             self._pinned = PinnedVersion(version=snapshot.version, table_id=snapshot.table_id)
-            if reads_change_feed(given) and has_end(given):
-                return to_spark(changes_schema(engine, options, given))
+            if reads_change_feed(options_lower) and has_end(options_lower):
+                return to_spark(changes_schema(engine, options, options_lower))
             schema = source_schema(engine, snapshot, self.options)
-            if wants_metadata(given):
+            if wants_metadata(options_lower):
                 schema = StructType((*schema.fields, metadata_field(snapshot)))
             return to_spark(schema)
 
     def reader(self, schema: SparkStructType) -> DataSourceReader:
         with readable_errors():
-            given = {key.lower(): value for key, value in self.options.items()}
-            if reads_change_feed(given):
-                return DeltaChangesReader(SourceOptions.parse(given), given, schema)
-            return DeltaReader(SourceOptions.parse(given), schema, self._pinned)
+            options_lower = {key.lower(): value for key, value in self.options.items()}
+            if reads_change_feed(options_lower):
+                return DeltaChangesReader(SourceOptions.parse(options_lower), options_lower, schema)
+            return DeltaReader(SourceOptions.parse(options_lower), schema, self._pinned)
 
     def writer(self, schema: SparkStructType, overwrite: bool) -> DataSourceWriter:
         with readable_errors():

@@ -1,7 +1,7 @@
-"""Errors on their way from a Python worker to the user.
+"""Conversion of Python worker errors into `BayouError`s with readable messages.
 
-Spark turns an exception of a worker into text and puts it into an exception of its own, behind a
-traceback of the worker's frames, which say nothing to whom a path or an option is wrong.
+Spark converts a worker's exception to a string and wraps it in its own exception, after a traceback
+of the worker's frames. That traceback doesn't help a user whose path or option is wrong.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from bayou.errors import BayouError
 
 __all__ = ["as_bayou_error", "readable_errors", "short_message"]
 
-_RAISED_HERE = re.compile(r"\bbayou\.errors\.(\w+): (.*)$", re.MULTILINE)
+_RAISED_ERROR = re.compile(r"\bbayou\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 class readable_errors:  # noqa: N801  # a context manager, read as a verb
-    """Around each entry from Spark: a `BayouError` reaches the user without a traceback.
+    """Context manager around entry points from Spark: removes the traceback of a `BayouError`.
 
-    Other exceptions are faults of ours or of the machine, and keep theirs.
+    Other exceptions are bugs or machine failures and keep their traceback.
     """
 
     def __enter__(self) -> None:
@@ -40,33 +40,33 @@ class readable_errors:  # noqa: N801  # a context manager, read as a verb
             error.__cause__ = None
             error.__suppress_context__ = True
             if _in_worker():
-                # Read by pyspark when it writes the exception out; the process ends after that.
+                # PySpark reads it when it serializes the exception; then the process ends.
                 os.environ["SPARK_HIDE_TRACEBACK"] = "1"
 
 
 def short_message(error: BaseException) -> str | None:
-    """Bayou's own message inside an exception of Spark; None where it isn't one of ours."""
+    """The message of the `BayouError` inside a Spark exception; None if there is no such error."""
     if isinstance(error, BayouError):
         return error.message
-    found = _RAISED_HERE.search(str(error))
-    return found[2].strip() if found else None
+    match = _RAISED_ERROR.search(str(error))
+    return match[2].strip() if match else None
 
 
 def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
-    """The error of ours that an exception of Spark stands for; None where it isn't one of ours.
+    """Recreate the `BayouError` inside a Spark exception; None if there is no such error.
 
-    It is of the type that the task raised, with its message; of its other attributes the table is
-    known and the rest None: Spark passes on text alone.
+    The result has the type and message of the error that the task raised. Spark only passes strings
+    on, so the attributes other than `table` are None.
     """
     if isinstance(error, BayouError):
         return error
-    found = _RAISED_HERE.search(str(error))
-    kind = None if found is None else getattr(errors, found[1], None)
-    if found is None or not (isinstance(kind, type) and issubclass(kind, BayouError)):
+    match = _RAISED_ERROR.search(str(error))
+    error_class = None if match is None else getattr(errors, match[1], None)
+    if match is None or not (isinstance(error_class, type) and issubclass(error_class, BayouError)):
         return None
-    result = kind.__new__(kind)
-    BayouError.__init__(result, found[2].strip(), table=table)
-    for name in inspect.signature(kind.__init__).parameters:
+    result = error_class.__new__(error_class)
+    BayouError.__init__(result, match[2].strip(), table=table)
+    for name in inspect.signature(error_class.__init__).parameters:
         if name not in ("self", "message", "facts"):
             setattr(result, name, None)
     result.table = table  # type: ignore[attr-defined]

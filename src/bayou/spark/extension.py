@@ -1,4 +1,4 @@
-"""Spark sessions: what Bayou asks of one, and how to start one that is ready."""
+"""Enable Bayou in a Spark session, or start a session with Bayou enabled."""
 
 from __future__ import annotations
 
@@ -34,51 +34,51 @@ __all__ = ["disable", "enable", "start_session"]
 _FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _CONF = (hooks.ENABLED, _FILTER_PUSHDOWN)
 _REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
-_OF_SPARK = "(?i)url"
-_REDACTED_TOO = (
+_DEFAULT_REDACTION = "(?i)url"
+_ADDED_REDACTION = (
     r"|(?i:account[._-]?key|encryption[._-]?key|customer[._-]?key|keystore[._-]?key|private[._-]?key"
     r"|api[._-]?key|sas[._-]?(?:key|token)|jaas|credential|passphrase|passwd|basic\.auth\.user)"
 )
-"""Options whose values Spark would show in plans, and so write to its event log: what its own
-`spark.redaction.regex` doesn't find. Values are searched, too, so no word here is common in paths.
-"""
+"""Secret options that `spark.redaction.regex` doesn't match; Spark would write them to plans and
+event logs. Spark searches values too, so no word here is common in paths."""
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
-_FOR_LAUNCH = ("spark.driver.", "spark.jars", "spark.submit.")
-"""Settings that the JVM needs as arguments, for it is too late once it runs."""
+_LAUNCH_PREFIXES = ("spark.driver.", "spark.jars", "spark.submit.")
+"""Settings that the JVM needs as launch arguments."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 def enable(spark: Any) -> None:
-    """Have a session read and write Delta tables by Bayou's own ways. Calling it again is harmless.
+    """Make a session read and write Delta tables with Bayou. Repeated calls have no effect.
 
-    Hooks in PySpark's readers and writers, installed once, answer for the format `delta` wherever
-    the conf `spark.bayou.enabled` is true: in this session, in `foreachBatch`, and in sessions that
-    are begun from it later.
+    Bayou installs hooks in PySpark's readers and writers once. They handle the format `delta` while
+    the conf `spark.bayou.enabled` is true: in this session, in `foreachBatch`, and in sessions
+    created from it later.
 
-    In a local classic session, workers that were to run another Python than this one (Spark takes
-    `python3` from the PATH) run this one, so that a virtual environment needn't be activated; on a
-    cluster set `PYSPARK_PYTHON`. It warns when delta-spark's JAR is on the class path: Spark takes
-    that one for the format `delta`, without a word.
+    In a local classic session, workers run the Python interpreter of this process instead of
+    `python3` from the PATH, so that a virtual environment needn't be activated. On a cluster, set
+    `PYSPARK_PYTHON`. A warning is issued if delta-spark's JAR is on the class path, because Spark
+    then uses it for the format `delta` and never calls Bayou.
 
-    Spark's push-down of filters into Python sources (`spark.sql.python.filterPushdown.enabled`) is
-    switched on. Reads skip files by it with the option `pushFilters` only: Spark 4.2 and 4.3 mix up
-    the filters of queries that share a `load()`. The read option `filter` skips files always.
+    Filter pushdown into Python data sources (`spark.sql.python.filterPushdown.enabled`) is turned
+    on. Reads use pushed filters to skip files only with the option `pushFilters`, because Spark 4.2
+    and 4.3 mix up the filters of queries that share a `load()`. The read option `filter` always
+    skips files.
 
-    Options whose names say that they are secrets are redacted in plans and event logs, also those
-    that Spark doesn't know (`spark.sql.redaction.options.regex`).
+    Options with names of secrets are redacted in plans and event logs, including options that Spark
+    doesn't know (`spark.sql.redaction.options.regex`).
 
     Args:
-        spark: a `SparkSession`, classic or Connect (which has no JVM to look into).
+        spark: a `SparkSession`, classic or Connect. The JAR isn't checked with Connect.
 
     Raises:
-        ArgumentError: it isn't one.
+        ArgumentError: `spark` isn't a session.
     """
     hooks.check_session(spark)
     if isinstance(spark, SparkSession) and _has_delta_spark(spark):
         warnings.warn(
-            "delta-spark's JAR is on the class path, so Spark takes it for the format 'delta' and "
-            "never asks Bayou. Remove io.delta:delta-spark from spark.jars and "
-            "spark.jars.packages to read and write with Bayou.",
+            "spark.jars: delta-spark's JAR is on the class path, so Spark uses it for the format "
+            "'delta' and never calls Bayou. Remove io.delta:delta-spark from spark.jars and "
+            "spark.jars.packages.",
             stacklevel=2,
         )
         return
@@ -96,33 +96,33 @@ def enable(spark: Any) -> None:
     hooks.register("sql", answer_sql)
     for key in _CONF:
         spark.conf.set(key, "true")
-        _new_sessions_conf(spark, key, "true")
-    redacted = str(spark.conf.get(_REDACTED_OPTIONS, _OF_SPARK))
-    if not redacted.endswith(_REDACTED_TOO):
-        spark.conf.set(_REDACTED_OPTIONS, redacted + _REDACTED_TOO)
-        _new_sessions_conf(spark, _REDACTED_OPTIONS, redacted + _REDACTED_TOO)
+        _set_for_new_sessions(spark, key, "true")
+    redacted = str(spark.conf.get(_REDACTED_OPTIONS, _DEFAULT_REDACTION))
+    if not redacted.endswith(_ADDED_REDACTION):
+        spark.conf.set(_REDACTED_OPTIONS, redacted + _ADDED_REDACTION)
+        _set_for_new_sessions(spark, _REDACTED_OPTIONS, redacted + _ADDED_REDACTION)
     if isinstance(spark, SparkSession):
         _use_this_python(spark)
 
 
 def disable(spark: Any) -> None:
-    """Take back what `enable` has set, in this session and in those that are begun from now on.
+    """Undo `enable` in this session and in sessions created from it later.
 
-    The hooks stay where they are and do nothing. A streaming query that runs keeps the conf that it
-    was started with.
+    The hooks stay installed and do nothing. Running streaming queries keep the conf that they were
+    started with.
 
     Raises:
-        ArgumentError: it isn't a session.
+        ArgumentError: `spark` isn't a session.
     """
     hooks.check_session(spark)
     for key in _CONF:
         spark.conf.unset(key)
-        _new_sessions_conf(spark, key, None)
-    redacted = str(spark.conf.get(_REDACTED_OPTIONS, _OF_SPARK))
-    if redacted.endswith(_REDACTED_TOO):
-        before = redacted.removesuffix(_REDACTED_TOO)
-        spark.conf.set(_REDACTED_OPTIONS, before)
-        _new_sessions_conf(spark, _REDACTED_OPTIONS, before)
+        _set_for_new_sessions(spark, key, None)
+    redacted = str(spark.conf.get(_REDACTED_OPTIONS, _DEFAULT_REDACTION))
+    if redacted.endswith(_ADDED_REDACTION):
+        original = redacted.removesuffix(_ADDED_REDACTION)
+        spark.conf.set(_REDACTED_OPTIONS, original)
+        _set_for_new_sessions(spark, _REDACTED_OPTIONS, original)
 
 
 def start_session(
@@ -133,20 +133,21 @@ def start_session(
     time_zone: str | None = None,
     java_options: Sequence[str] = (),
 ) -> SparkSession:
-    """A quiet Spark session that works from any virtual environment, with Bayou enabled.
+    """Start a Spark session with Bayou enabled; works from any virtual environment.
 
-    The web UI and the progress bar are off and only errors are logged. With a local master the
-    workers run this very Python and the driver listens on loopback only. `conf` overrides each.
+    The web UI and the progress bar are off, and only errors are logged. With a local master, the
+    workers run the Python interpreter of this process and the driver listens on loopback only.
+    `conf` overrides each of these settings.
 
     Args:
-        app_name: what Spark's UI and logs show.
-        conf: Spark settings by their names.
+        app_name: application name in Spark's UI and logs.
+        conf: Spark settings.
         master: Spark's master URL.
         time_zone: the session's time zone (`spark.sql.session.timeZone`), such as `UTC`.
-        java_options: for the driver's JVM.
+        java_options: options of the driver's JVM.
 
     Raises:
-        PrerequisiteError: there is no Java, or it is too old.
+        PrerequisiteError: Java is missing or too old.
     """
     check_java()
     settings = {
@@ -176,33 +177,33 @@ def start_session(
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM, where there is none, without secrets among its arguments.
+    """Start the JVM, if none runs, without secrets in its command line.
 
-    PySpark hands every setting to `spark-submit` as an argument, which all users of the machine can
-    read. Secrets reach the JVM with the context's settings, through Py4J. Tested with Spark 4.3.
+    PySpark passes every setting to `spark-submit` as an argument, which all users of the machine
+    can read. Secrets are passed with the context's settings through Py4J. Tested with Spark 4.3.
     """
     secret = {key for key, value in settings.items() if _is_secret(key, value)}
-    running: Any = SparkContext._gateway  # noqa: SLF001  # published nowhere
-    if not secret or running is not None or is_remote():
+    gateway: Any = SparkContext._gateway  # noqa: SLF001  # no public API
+    if not secret or gateway is not None or is_remote():
         return
     conf = SparkConf(loadDefaults=False)
     for key, value in settings.items():
         if key not in secret:
             conf.set(key, value)
-    SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001  # likewise
+    SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001  # no public API
 
 
 def _is_secret(key: str, value: str) -> bool:
-    if key.startswith(_FOR_LAUNCH):
+    if key.startswith(_LAUNCH_PREFIXES):
         return False
     return names_secret(key) or without_secrets(value) != value
 
 
-def _new_sessions_conf(spark: Any, key: str, value: str | None) -> None:
-    """Set what `newSession` of the same application starts with; None takes it back."""
+def _set_for_new_sessions(spark: Any, key: str, value: str | None) -> None:
+    """Set a conf for later calls of `newSession` in this application; None unsets it."""
     if not isinstance(spark, SparkSession):
         return
-    shared: Any = spark._jsparkSession.sharedState().conf()  # noqa: SLF001  # published nowhere
+    shared: Any = spark._jsparkSession.sharedState().conf()  # noqa: SLF001  # no public API
     if value is None:
         shared.remove(key)
     else:
@@ -210,16 +211,16 @@ def _new_sessions_conf(spark: Any, key: str, value: str | None) -> None:
 
 
 def _has_delta_spark(spark: SparkSession) -> bool:
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # the class path can be seen nowhere else
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # no public API has the class path
     loader = java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
     return loader.getResource(_DELTA_SPARK) is not None
 
 
 def _use_this_python(spark: SparkSession) -> None:
-    """Make a local session's workers run this Python, where nobody has said which.
+    """Make a local session's workers run this Python interpreter, unless one is configured.
 
-    The JVM has looked for data sources with `python3` of the PATH, or will; sources that are
-    registered run the Python of the context.
+    The JVM looks up unregistered data sources with `python3` of the PATH. Registered data sources
+    run the interpreter of the context, so Bayou's sources are registered here.
     """
     context = spark.sparkContext
     if not str(context.master).startswith("local") or os.environ.get("PYSPARK_PYTHON"):
@@ -229,5 +230,5 @@ def _use_this_python(spark: SparkSession) -> None:
     context.pythonExec = sys.executable
     for module in pkgutil.iter_modules():
         if module.name.startswith("pyspark_bayou"):
-            with contextlib.suppress(ImportError):  # the extra that it needs isn't installed
+            with contextlib.suppress(ImportError):  # an extra isn't installed
                 spark.dataSource.register(importlib.import_module(module.name).DefaultSource)

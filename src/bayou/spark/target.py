@@ -1,4 +1,4 @@
-"""A table as the API's methods see it: where it is, how it is reached, under which name."""
+"""`TargetTable`: the table that a `DeltaTable` method or an SQL command works on."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _STORAGE = ("aws_", "azure_", "google_", "allow_http", "allow_invalid_certificat
 
 
 def is_classic(spark: Any) -> bool:
-    """Whether a session has a JVM beside it; one of Spark Connect hasn't."""
+    """Whether a session is classic (with access to the JVM) rather than Spark Connect."""
     return isinstance(spark, SparkSession)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetTable:
-    """A table that may be there or not.
+    """A table that may or may not exist, with its session and storage options.
 
     Attributes:
         spark: a session, classic or Connect.
-        location: as the user or the catalog gave it.
-        name: in the session's catalog, None for a path.
-        alias: by which conditions and values may name the table, None for none.
-        options: about the store, in Hadoop's or deltalake's names.
+        location: the path as the user or the catalog wrote it.
+        name: name in the session's catalog; None for a path.
+        alias: alias of the table in conditions and values, or None.
+        options: file system options (`fs.`, `dfs.`) or deltalake storage options.
     """
 
     spark: Any
@@ -53,64 +53,64 @@ class TargetTable:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        given: object = self.location
-        if not isinstance(given, str) or not given.strip():
+        location: object = self.location
+        if not isinstance(location, str) or not location.strip():
             raise ArgumentError(
-                f"{given!r} isn't a table's path; give one such as 's3a://lake/events'.",
+                f"path: {location!r} isn't a table path. Give a path such as 's3a://lake/events'.",
                 argument="path",
             )
         for key in self.options:
             if not key.lower().startswith((*_FILE_SYSTEM, *_STORAGE)):
                 raise ArgumentError(
-                    f"{key!r} isn't about a file system: options of a table's path begin with "
-                    "fs. or dfs., or are storage options such as aws_endpoint_url "
+                    f"hadoopConf: {key!r} isn't a file system option. Use options that start with "
+                    "fs. or dfs., or storage options such as aws_endpoint_url "
                     "(DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF).",
                     argument="hadoopConf",
                 )
 
     @cached_property
     def storage(self) -> Mapping[str, str]:
-        """Storage options in deltalake's names; what the session says of S3 included."""
+        """Storage options in deltalake's names, including the session's S3 settings."""
         return storage_options(with_session_storage(self.spark, self.location, self.options))
 
     @cached_property
     def engine(self) -> SessionEngine:
-        """Reaches the store from this process; executors help it where there are some."""
+        """The engine of the driver, which uses executors for large checkpoints."""
         return SessionEngine(self.spark, for_path(self.location, self.storage))
 
     @cached_property
     def table(self) -> Table:
-        """The kernel's."""
+        """The kernel's table."""
         return Table.for_path(self.engine, self.location)
 
     @property
     def path(self) -> str:
-        """Fully qualified."""
+        """The table's fully qualified path."""
         return self.table.path
 
     @property
     def handle(self) -> TableHandle:
-        """The short API over it."""
+        """The table's handle in the short API."""
         return TableHandle(self.engine, self.table)
 
     def exists(self) -> bool:
-        """Whether there is a table."""
+        """Whether the table exists."""
         return self.table.exists(self.engine)
 
     def snapshot(self) -> Snapshot:
-        """The latest version, as the log has it now."""
+        """The latest snapshot."""
         return latest_snapshot(self.engine, self.location, self.spark)
 
     def named(self, alias: str) -> TargetTable:
-        """The same table under an alias."""
+        """Return the same table with an alias."""
         return replace(self, alias=alias)
 
     @property
     def application(self) -> tuple[str, int] | None:
-        """Whose progress commits of row operations record, and how far it is; None for nobody's.
+        """Transaction identifier from the session's conf (`txnAppId`, `txnVersion`), or None.
 
         Raises:
-            ArgumentError: one half of it is set, or its version isn't a whole number.
+            ArgumentError: only one of the two is set, or the version isn't an integer.
         """
         app_id = self.spark.conf.get(_TRANSACTION_APP, None)
         version = self.spark.conf.get(_TRANSACTION_VERSION, None)
@@ -119,7 +119,7 @@ class TargetTable:
         if app_id is None or version is None:
             unset = _TRANSACTION_APP if app_id is None else _TRANSACTION_VERSION
             raise ArgumentError(
-                f"{unset} isn't set, and the other one is: set {_TRANSACTION_APP} and "
+                f"{unset}: it isn't set, but the other option is. Set both {_TRANSACTION_APP} and "
                 f"{_TRANSACTION_VERSION}, or neither (DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS).",
                 argument=unset,
             )
@@ -127,12 +127,12 @@ class TargetTable:
             return str(app_id), int(str(version))
         except ValueError:
             raise ArgumentError(
-                f"{_TRANSACTION_VERSION} is {version!r}; it must be a whole number.",
+                f"{_TRANSACTION_VERSION}: {version!r} isn't an integer. Set an integer.",
                 argument=_TRANSACTION_VERSION,
             ) from None
 
     def has_recorded(self, snapshot: Snapshot, application: tuple[str, int] | None) -> bool:
-        """Whether a version has what an application is about to do, done already."""
+        """Whether a snapshot already contains this transaction identifier or a later version."""
         if application is None:
             return False
         app_id, version = application
@@ -140,18 +140,18 @@ class TargetTable:
         return recorded is not None and recorded >= version
 
     def forget_transaction_version(self) -> None:
-        """Unset the session's version of an application where the session wants that."""
+        """Unset `txnVersion` if the session's conf enables its automatic reset."""
         reset = str(self.spark.conf.get(_TRANSACTION_RESET, "false")).strip().lower() == "true"
         if reset:
             self.spark.conf.unset(_TRANSACTION_VERSION)
 
     @property
     def user_metadata(self) -> str | None:
-        """Free text for commits that the session's conf asks for."""
+        """The user metadata for commits, from the session's conf."""
         return self.engine.user_metadata
 
     def frame(self) -> Any:
-        """Its rows as a DataFrame, under its alias."""
+        """The table's rows as a DataFrame, under the alias."""
         reader = self.spark.read.format("delta")
         if self.options:
             reader = reader.options(**dict(self.options))

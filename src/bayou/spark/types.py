@@ -1,4 +1,4 @@
-"""Schemas between Delta and Spark: both write the same JSON, with few exceptions."""
+"""Conversion of schemas between Delta and Spark, which use almost the same JSON."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _INTERNAL_METADATA = "delta."
 
 
 def to_spark(schema: StructType) -> spark_types.StructType:
-    """The Spark schema of a table's schema.
+    """Convert a table's schema to a Spark schema.
 
-    Metadata that Delta keeps for itself (`delta.columnMapping.id` and the like) is left out:
-    Spark would carry it into the next table written from the DataFrame.
+    Internal metadata of Delta, such as `delta.columnMapping.id`, is removed: Spark would copy it
+    into the next table that is written from the DataFrame.
     """
     return spark_types.StructType.fromJson(json.loads(_without_internal_metadata(schema).to_json()))
 
 
 def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
-    """The Delta schema of a DataFrame's schema.
+    """Convert a DataFrame's schema to a Delta schema.
 
     Raises:
-        SchemaError: a column of a type that Delta doesn't have (intervals, time, user-defined).
+        SchemaError: a column has a type that Delta lacks (interval, time, user-defined).
     """
     fields: list[StructField] = []
     for field in schema.fields:
@@ -53,8 +53,8 @@ def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
             fields.extend(StructType.from_json(spark_types.StructType([field]).json()).fields)
         except SchemaJsonError as error:
             raise SchemaError(
-                f"Column {field.name!r} has the type {field.dataType.simpleString()}, which a "
-                f"Delta table can't hold. Cast it before writing to {table}.",
+                f"{table}: Delta doesn't support the type {field.dataType.simpleString()} of "
+                f"column {field.name!r}. Cast the column before writing.",
                 table=table,
                 column=field.name,
             ) from error
@@ -62,18 +62,19 @@ def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
 
 
 def to_spark_arrow(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark checks batches of these columns for.
+    """The Arrow schema that Spark expects for batches of these columns.
 
-    It is the kernel's but for variants, whose two fields Spark wants the other way round.
+    It is the kernel's Arrow schema, except that Spark expects the two fields of variants in the
+    opposite order.
     """
     return to_arrow_schema(StructType(tuple(_with_spark_variants(f) for f in schema)))
 
 
 def as_nullable(schema: StructType) -> StructType:
-    """The schema with everything nullable, as delta-spark makes a table out of a DataFrame.
+    """Make all columns and fields nullable, as delta-spark does for tables of a DataFrame.
 
-    Spark derives `NOT NULL` from where values came from (a literal, `spark.range`), which says
-    nothing about the rows to come.
+    Spark derives `NOT NULL` from the source of the values (a literal, `spark.range`), which says
+    nothing about later rows.
     """
     return StructType(
         tuple(
@@ -84,10 +85,7 @@ def as_nullable(schema: StructType) -> StructType:
 
 
 def same_type(left: DataType, right: DataType) -> bool:
-    """Whether two types hold the same values: nullability and metadata don't matter, names do.
-
-    Field names are compared without regard to case, as Spark does.
-    """
+    """Whether two types are equal, ignoring nullability, metadata and the case of field names."""
     match left, right:
         case StructType(), StructType():
             return len(left) == len(right) and all(

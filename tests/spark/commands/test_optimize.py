@@ -157,5 +157,5 @@ def test_a_setting_that_cannot_be_is_named(spark, tmp_path, settings):
     path = str(tmp_path / "t")
     small_files(path, files=1)
     settings("spark.databricks.delta.optimize.maxDeletedRowsRatio", "much")
-    with pytest.raises(ArgumentError, match="maxDeletedRowsRatio is 'much'"):
+    with pytest.raises(ArgumentError, match="maxDeletedRowsRatio: 'much' isn't"):
         DeltaTable.forPath(spark, path).optimize().executeCompaction()

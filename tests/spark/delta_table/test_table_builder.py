@@ -61,7 +61,7 @@ def test_a_name_for_a_table_that_is_there_is_checked(spark, tmp_path):
 
 def test_what_makes_no_sense_is_refused_in_a_sentence(spark):
     builder = DeltaTable.create(spark)
-    with pytest.raises(ArgumentError, match="name or a place"):
+    with pytest.raises(ArgumentError, match="no name and no location"):
         builder.addColumn("id", "INT").execute()
     with pytest.raises(ArgumentError, match="cannot both be set"):
         builder.addColumn(

@@ -327,7 +327,7 @@ def test_what_makes_no_scan_is_refused_at_once(spark, log):
         initial_snapshot_for_streaming(spark, log.table)
     with pytest.raises(ArgumentError, match="column 'add'"):
         DistributedScanBuilder(spark, snapshot, frame=spark.range(1))
-    with pytest.raises(ArgumentError, match="a Snapshot; it must be a SparkSession"):
+    with pytest.raises(ArgumentError, match="a Snapshot isn't a session"):
         DistributedScanBuilder(snapshot, spark)
 
 

@@ -155,9 +155,9 @@ def test_a_schema_narrows(spark, table):
     assert is_native(frame)
     assert frame.columns == ["day", "ID"]
     assert frame.where("ID = 15").collect() == [("2024-01-02", 15)]
-    with pytest.raises(SchemaError, match="has no column 'nope'"):
+    with pytest.raises(SchemaError, match="no column 'nope'"):
         spark.read.format("delta").schema("nope int").load(table)
-    with pytest.raises(SchemaError, match="has the type long, not integer"):
+    with pytest.raises(SchemaError, match="has the type long, .* has integer"):
         spark.read.format("delta").schema("id int").load(table)
 
 
@@ -167,7 +167,7 @@ def test_errors_come_from_load_in_one_line(spark, table, tmp_path):
     with pytest.raises(ArgumentError, match="versionAsOf and timestampAsOf"):
         load(spark, table, versionAsOf=1, timestampAsOf="2024-01-01")
     for name in ("readChangeFeed", "metadataColumn"):
-        with pytest.raises(ArgumentError, match=f"{name} is 'yes'; it must be true or false"):
+        with pytest.raises(ArgumentError, match=f"{name}: 'yes' isn't valid. Set true or false"):
             load(spark, table, **{name: "yes"})
     spark.conf.set(DOOR, "front")
     try:

@@ -86,10 +86,10 @@ def test_a_range_is_narrowed_and_filtered(spark, path):
         ({}, "DELTA_NO_START_FOR_CDC_READ"),
         ({"startingVersion": 0, "startingTimestamp": "2024-01-05"}, "DELTA_MULTIPLE_CDC_BOUNDARY"),
         ({"startingVersion": 0, "endingVersion": 1, "endingTimestamp": "2024-01-05"}, "MULTIPLE"),
-        ({"startingVersion": "one"}, "startingVersion is 'one'"),
+        ({"startingVersion": "one"}, "startingVersion: 'one' isn't"),
         ({"startingVersion": 9}, "has no version 9"),
         ({"startingVersion": 2, "endingVersion": 1}, "which is before it"),
-        ({"startingVersion": 0, "versionAsOf": 1}, "don't go with readChangeFeed"),
+        ({"startingVersion": 0, "versionAsOf": 1}, "readChangeFeed doesn't support versionAsOf"),
     ],
 )
 def test_a_range_that_makes_no_sense_is_explained(spark, path, options, said):

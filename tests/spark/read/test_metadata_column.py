@@ -67,8 +67,8 @@ def test_tables_that_do_not_track_rows_have_no_ids_of_them(spark, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"metadataColumn": "yes"}, "must be true or false"),
-        ({"schema": "_metadata struct<row: bigint>"}, "asks for row"),
+        ({"metadataColumn": "yes"}, "Set true or false"),
+        ({"schema": "_metadata struct<row: bigint>"}, "has row bigint|has row long"),
     ],
 )
 def test_what_cannot_be_asked_for_is_explained(spark, path, asked, said):

@@ -34,7 +34,7 @@ def test_two_ways_to_travel_are_one_too_many():
     ],
 )
 def test_a_value_that_makes_no_sense_names_its_option(name, value):
-    with pytest.raises(ArgumentError, match=f"{name}.* is '{value}'") as caught:
+    with pytest.raises(ArgumentError, match=f"{name}.*: '{value}' isn't") as caught:
         SourceOptions.parse({"path": "/t", name: value})
     assert caught.value.argument == name
 

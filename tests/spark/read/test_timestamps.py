@@ -32,7 +32,7 @@ def test_what_delta_spark_takes_is_read(text, expected):
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2024-13-01", "2024-01-05 25:00:00", "2024"])
 def test_anything_else_names_the_option_and_the_shapes(text):
-    with pytest.raises(ArgumentError, match=r"timestampAsOf is .*'2024-01-05'"):
+    with pytest.raises(ArgumentError, match=r"timestampAsOf: .*'2024-01-05'"):
         parse_timestamp("timestampAsOf", text)
 
 

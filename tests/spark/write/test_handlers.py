@@ -204,7 +204,7 @@ def test_a_name_is_written_where_the_catalog_says(spark, frame, tmp_path):
         assert spark.read.option("versionAsOf", 0).table("default.named").count() == 6
         with pytest.raises(TableAlreadyExistsError, match="named"):
             write(frame).saveAsTable("named")
-        with pytest.raises(SchemaError, match="by their position"):
+        with pytest.raises(SchemaError, match="by position"):
             spark.sql("SELECT 8 AS any").write.insertInto("named")
         spark.sql("SELECT 1 AS any, 'z' AS other").write.insertInto("named", overwrite=True)
         assert rows(tmp_path / "t") == [(1, "z")]

@@ -28,7 +28,7 @@ def test_names_are_the_same_in_any_case():
     ],
 )
 def test_a_value_that_makes_no_sense_names_its_option(name, value):
-    with pytest.raises(ArgumentError, match=f"{name} is '{value}'") as caught:
+    with pytest.raises(ArgumentError, match=f"{name}: '{value}' isn't") as caught:
         parsed(**{"txnAppId": "job", "txnVersion": "1", name: value})
     assert caught.value.argument == name
 
@@ -45,7 +45,7 @@ def test_no_limit_of_records_is_what_spark_means_by_zero():
 
 def test_an_idempotent_write_needs_application_and_version():
     assert parsed(txnAppId="job", txnVersion="7").application == ("job", 7)
-    with pytest.raises(ArgumentError, match="belong together"):
+    with pytest.raises(ArgumentError, match="Set both"):
         parsed(txnAppId="job")
 
 

@@ -1,4 +1,5 @@
 """DELETE, UPDATE, MERGE, OPTIMIZE and VACUUM in a Spark session.
 
-`placement` decides whether the driver or the executors do the work.
+Each command plans with the kernel, runs in the driver or on executors by the size of the files
+(`optimize.stays_local`), and commits in the driver.
 """

@@ -1,4 +1,4 @@
-"""DELETE and UPDATE of `DeltaTable`."""
+"""DELETE and UPDATE: `run_delete` and `run_update`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyroaring import BitMap64
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.engines import from_description
 from bayou.errors import ArgumentError, PredicateError
@@ -47,16 +47,16 @@ __all__ = ["run_delete", "run_update"]
 
 
 def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMetrics | None:
-    """Delete the rows for which a condition is true, and commit; see `DeltaTable.delete`.
+    """Delete the rows that match a condition, and commit; see `DeltaTable.delete`.
 
     Returns:
-        None where the session's application has done it before.
+        None if the table already has the session's transaction identifier.
     """
     snapshot = target.snapshot()
     if target.has_recorded(snapshot, target.application):
         target.forget_transaction_version()
         return None
-    metrics = _deleted(target, snapshot, condition)
+    metrics = _delete(target, snapshot, condition)
     target.forget_transaction_version()
     return metrics
 
@@ -64,23 +64,23 @@ def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMe
 def run_update(
     target: TargetTable, condition: RowExpression | None, values: Mapping[str, RowExpression]
 ) -> UpdateMetrics | None:
-    """Give rows new values, and commit; see `DeltaTable.update`.
+    """Update the rows that match a condition, and commit; see `DeltaTable.update`.
 
     Returns:
-        None where the session's application has done it before.
+        None if the table already has the session's transaction identifier.
     """
     if not values:
-        raise ArgumentError("An update sets at least one column.", argument="set")
+        raise ArgumentError("set: it is empty. Set at least one column.", argument="set")
     snapshot = target.snapshot()
     if target.has_recorded(snapshot, target.application):
         target.forget_transaction_version()
         return None
-    metrics = _updated(target, snapshot, condition, values)
+    metrics = _update(target, snapshot, condition, values)
     target.forget_transaction_version()
     return metrics
 
 
-def _deleted(
+def _delete(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> DeleteMetrics:
     shown = None if condition is None else condition.shown
@@ -100,17 +100,17 @@ def _deleted(
     return commit_delete(target.engine, operation, _changes(target, operation))
 
 
-def _updated(
+def _update(
     target: TargetTable,
     snapshot: Snapshot,
     condition: RowExpression | None,
     values: Mapping[str, RowExpression],
 ) -> UpdateMetrics:
-    understood = Understood(target, snapshot.schema)
+    kernel = Understood(target, snapshot.schema)
     try:
-        predicate = understood.predicate(condition)
+        predicate = kernel.predicate(condition)
         assigned = {
-            understood.column(name): understood.value(name, value) for name, value in values.items()
+            kernel.column(name): kernel.value(name, value) for name, value in values.items()
         }
     except PredicateError as error:
         return by_spark(
@@ -130,44 +130,44 @@ def _updated(
 
 
 def _changes(target: TargetTable, operation: RowOperation) -> RowChanges:
-    """Find the rows and write what changes them, here or on executors."""
-    with operation.candidates(target.engine) as found:
-        candidates = list(found)
+    """Find the rows and write the changed files, in the driver or on executors."""
+    with operation.candidates(target.engine) as candidate_files:
+        candidates = list(candidate_files)
     work = operation.work
     if stays_local(target, (c.file.size for c in candidates if not c.certain or work.assigned)):
         return work.run(target.engine, candidates)
-    shares = shares_by_size(candidates, lambda c: c.file.size, number_of_tasks(target.spark))
-    sent, engine, count = work.to_bytes(), target.engine.description(), len(shares)
+    chunks = shares_by_size(candidates, lambda c: c.file.size, number_of_tasks(target.spark))
+    work_bytes, engine, count = work.to_bytes(), target.engine.description(), len(chunks)
 
-    def run(number: int, share: list[bytes]) -> bytes:
-        mine = RowWork.from_bytes(sent)
-        mine = replace(mine, state=mine.state.for_writer(number, count))
-        files = [Candidate.from_bytes(data) for data in share]
-        return mine.run(from_description(engine), files).to_bytes()
+    def run(number: int, chunk: list[bytes]) -> bytes:
+        task_work = RowWork.from_bytes(work_bytes)
+        task_work = replace(task_work, state=task_work.state.for_writer(number, count))
+        files = [Candidate.from_bytes(data) for data in chunk]
+        return task_work.run(from_description(engine), files).to_bytes()
 
-    return _run(target, [[c.to_bytes() for c in share] for share in shares], run)
+    return _run_on_executors(target, [[c.to_bytes() for c in chunk] for chunk in chunks], run)
 
 
-def _run(target: TargetTable, shares: Sequence[Any], run: Any) -> RowChanges:
-    def discard(outcomes: list[bytes]) -> None:
-        written = RowChanges.combined(map(RowChanges.from_bytes, outcomes))
+def _run_on_executors(target: TargetTable, chunks: Sequence[Any], run: Any) -> RowChanges:
+    def discard(results: list[bytes]) -> None:
+        written = RowChanges.combined(map(RowChanges.from_bytes, results))
         written.discard(target.engine, target.path)
 
-    outcomes = run_shares(
+    results = run_shares(
         target.spark,
-        shares,
+        chunks,
         run,
         table=target.path,
         description=f"Change rows of {target.path}",
         discard=discard,
     )
-    return RowChanges.combined(map(RowChanges.from_bytes, outcomes))
+    return RowChanges.combined(map(RowChanges.from_bytes, results))
 
 
 def _delete_by_spark(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> DeleteMetrics:
-    assert condition is not None  # the kernel understands that there is none
+    assert condition is not None  # the kernel handles a missing condition
     operation = begin_delete(
         target.engine,
         snapshot,
@@ -177,31 +177,33 @@ def _delete_by_spark(
         user_metadata=target.user_metadata,
         application=target.application,
     )
-    rows = _named(target, located_rows(target, snapshot)).where(condition.column)
+    rows = _with_alias(target, located_rows(target, snapshot)).where(condition.column)
     with operation.candidates(target.engine) as candidates:
         files = [candidate.file for candidate in candidates]
-    found = by_file(files, found_positions(rows))
+    matches = by_file(files, found_positions(rows))
     work = FoundRowsWork(state=operation.work.state)
     recorded = work.state.records_changes and not work.state.marks_rows
     reads = recorded or not work.state.marks_rows
-    if stays_local(target, (file.size for file, _ in found if reads)):
+    if stays_local(target, (file.size for file, _ in matches if reads)):
         changes = work.run(
             target.engine,
-            [FoundRows(file=file, deleted=rows) for file, rows in found],
+            [FoundRows(file=file, deleted=rows) for file, rows in matches],
             record_changes=recorded,
         )
     else:
-        shares = shares_by_size(found, lambda f: f[0].size, number_of_tasks(target.spark))
-        sent, engine, count = work.to_bytes(), target.engine.description(), len(shares)
+        chunks = shares_by_size(matches, lambda f: f[0].size, number_of_tasks(target.spark))
+        work_bytes, engine, count = work.to_bytes(), target.engine.description(), len(chunks)
 
-        def run(number: int, share: list[tuple[bytes, bytes]]) -> bytes:
-            mine = FoundRowsWork.from_bytes(sent).for_writer(number, count)
-            given = [_found_rows(*item) for item in share]
-            written = mine.run(from_description(engine), given, record_changes=recorded)
-            return written.to_bytes()
+        def run(number: int, chunk: list[tuple[bytes, bytes]]) -> bytes:
+            task_work = FoundRowsWork.from_bytes(work_bytes).for_writer(number, count)
+            rows_of_files = [_decode_rows(*item) for item in chunk]
+            changes = task_work.run(
+                from_description(engine), rows_of_files, record_changes=recorded
+            )
+            return changes.to_bytes()
 
-        encoded = [[(f.to_bytes(), rows.serialize()) for f, rows in share] for share in shares]
-        changes = _run(target, encoded, run)
+        encoded = [[(f.to_bytes(), rows.serialize()) for f, rows in chunk] for chunk in chunks]
+        changes = _run_on_executors(target, encoded, run)
     return commit_delete(target.engine, operation, changes)
 
 
@@ -240,10 +242,10 @@ def _update_by_spark(
     return commit_update(target.engine, operation, applied.changes)
 
 
-def _named(target: TargetTable, rows: Any) -> Any:
+def _with_alias(target: TargetTable, rows: Any) -> Any:
     return rows if target.alias is None else rows.alias(target.alias)
 
 
-def _found_rows(file: bytes, rows: bytes) -> FoundRows:
-    """Rows of a file to be deleted, as they travel."""
+def _decode_rows(file: bytes, rows: bytes) -> FoundRows:
+    """Deserialize a file and the positions of its rows to delete."""
     return FoundRows(file=ScanFile.from_bytes(file), deleted=BitMap64.deserialize(rows))

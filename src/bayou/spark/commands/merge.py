@@ -1,4 +1,4 @@
-"""MERGE of `DeltaTable`."""
+"""MERGE: `run_merge`, which lets the kernel or a Spark plan join the rows."""
 
 from __future__ import annotations
 
@@ -33,47 +33,47 @@ from bayou.spark.types import from_spark
 
 __all__ = ["run_merge", "source_alias"]
 
-_ROWS_A_TASK = 200_000
-"""Rows of the source that are inserted by one task, at least."""
+_MIN_ROWS_PER_TASK = 200_000
+"""Minimum number of source rows that one task inserts."""
 
 
 def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeMetrics | None:
     """Merge a DataFrame's rows into a table, and commit; see `DeltaMergeBuilder.execute`.
 
     Returns:
-        None where the session's application has done it before.
+        None if the table already has the session's transaction identifier.
     """
     started = time.perf_counter()
     snapshot, application = target.snapshot(), target.application
     if target.has_recorded(snapshot, application):
         target.forget_transaction_version()
         return None
-    metrics = _merged(target, snapshot, source, request, started)
+    metrics = _merge(target, snapshot, source, request, started)
     target.forget_transaction_version()
     return metrics
 
 
-def _merged(
+def _merge(
     target: TargetTable, snapshot: Snapshot, source: Any, request: MergeRequest, started: float
 ) -> MergeMetrics:
     if is_classic(target.spark):
         schema = from_spark(source.schema, table="the source of the merge")
 
-        def plan() -> MergeMetrics:
+        def run_spark_plan() -> MergeMetrics:
             return merge_by_spark(target, snapshot, source, request, started)
 
         if not request.is_for_kernel(target.spark, snapshot.schema, schema):
-            return plan()
-        try:  # before the source is collected, which may take its time
+            return run_spark_plan()
+        try:  # before the source is collected, which may take long
             check_merge(snapshot, schema, request.definition)
         except PredicateError as error:
-            return by_spark(target, error, plan)
-        brought = collected(target.spark, source)
-        if brought is None:
-            return plan()
+            return by_spark(target, error, run_spark_plan)
+        source_table = collected(target.spark, source)
+        if source_table is None:
+            return run_spark_plan()
     else:
-        brought = source.toArrow()
-    rows = MergeSource.read(brought.schema, brought.to_batches())
+        source_table = source.toArrow()
+    rows = MergeSource.read(source_table.schema, source_table.to_batches())
     operation = MergeOperation(
         target.engine,
         snapshot,
@@ -84,61 +84,61 @@ def _merged(
         started=started,
         application=target.application,
     )
-    with operation.files(target.engine) as found:
-        files = list(found)
+    with operation.files(target.engine) as candidate_files:
+        files = list(candidate_files)
     if stays_local(target, (file.size for file in files)):
-        outcome = operation.work.run(target.engine, operation.source, files, inserting=True)
+        result = operation.work.run(target.engine, operation.source, files, inserting=True)
     else:
-        outcome = _on_executors(target, operation, rows, files)
-    return operation.commit(target.engine, outcome)
+        result = _run_on_executors(target, operation, rows, files)
+    return operation.commit(target.engine, result)
 
 
 def source_alias(source: Any) -> str | None:
-    """By which name a DataFrame's columns may be called; None where it has none."""
+    """A DataFrame's alias, or None."""
     if not hasattr(source, "_jdf"):
-        alias = getattr(source._plan, "_alias", None)  # noqa: SLF001  # published nowhere
+        alias = getattr(source._plan, "_alias", None)  # noqa: SLF001  # no public API
         return None if alias is None else str(alias)
-    plan = source._jdf.queryExecution().analyzed()  # noqa: SLF001  # published nowhere
+    plan = source._jdf.queryExecution().analyzed()  # noqa: SLF001  # no public API
     if str(plan.getClass().getSimpleName()) != "SubqueryAlias":
         return None
     return str(plan.alias())
 
 
-def _on_executors(
+def _run_on_executors(
     target: TargetTable, operation: MergeOperation, rows: MergeSource, files: Sequence[ScanFile]
 ) -> MergeOutcome:
-    """Matches first, by whoever has a file; then what matched nothing is inserted."""
+    """Update and delete matched rows in tasks by file, then insert unmatched source rows."""
     spark = target.spark
     source = spark.sparkContext.broadcast(rows.to_bytes())
     tasks = number_of_tasks(spark)
-    shares = shares_by_size(files, lambda file: file.size, tasks)
+    chunks = shares_by_size(files, lambda file: file.size, tasks)
     worker = _Worker(operation.work.to_bytes(), target.engine.description(), source, 2 * tasks)
 
-    def discard(outcomes: list[bytes]) -> None:
-        written = MergeOutcome.combined(map(MergeOutcome.from_bytes, outcomes))
+    def discard(results: list[bytes]) -> None:
+        written = MergeOutcome.combined(map(MergeOutcome.from_bytes, results))
         written.changes.discard(target.engine, target.path)
 
-    def merged(number: int, share: list[bytes]) -> bytes:
-        return worker.merge(number, share)
+    def merge_chunk(number: int, chunk: list[bytes]) -> bytes:
+        return worker.merge(number, chunk)
 
-    def inserted(number: int, share: tuple[bytes, bool]) -> bytes:
-        return worker.insert(tasks + number, *share)
+    def insert_chunk(number: int, chunk: tuple[bytes, bool]) -> bytes:
+        return worker.insert(tasks + number, *chunk)
 
     try:
-        outcomes = run_shares(
+        results = run_shares(
             spark,
-            [[file.to_bytes() for file in share] for share in shares],
-            merged,
+            [[file.to_bytes() for file in chunk] for chunk in chunks],
+            merge_chunk,
             table=target.path,
             description=f"Merge into {target.path}",
             discard=discard,
         )
-        matched = MergeOutcome.combined(map(MergeOutcome.from_bytes, outcomes))
+        matched = MergeOutcome.combined(map(MergeOutcome.from_bytes, results))
         unmatched = operation.unmatched(matched)
         if not unmatched:
             return matched
         recorded = operation.records_changes(matched)
-        parts = _parts(unmatched, tasks)
+        parts = _split_rows(unmatched, tasks)
         try:
             if len(parts) == 1:
                 work = operation.work.for_writer(tasks, 2 * tasks)
@@ -151,7 +151,7 @@ def _on_executors(
                 new = run_shares(
                     spark,
                     [(part.serialize(), recorded) for part in parts],
-                    inserted,
+                    insert_chunk,
                     table=target.path,
                     description=f"Insert into {target.path}",
                     discard=discard,
@@ -166,31 +166,32 @@ def _on_executors(
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
-    """What a task needs besides its share; pickles."""
+    """The state that all tasks share; can be pickled."""
 
     work: bytes
     engine: EngineDescription
     source: Any
     writers: int
 
-    def merge(self, number: int, share: list[bytes]) -> bytes:
+    def merge(self, number: int, chunk: list[bytes]) -> bytes:
         work = MergeWork.from_bytes(self.work).for_writer(number, self.writers)
-        files = [ScanFile.from_bytes(data) for data in share]
+        files = [ScanFile.from_bytes(data) for data in chunk]
         engine = from_description(self.engine)
         return work.run(engine, self._prepared(work), files).to_bytes()
 
     def insert(self, number: int, rows: bytes, recorded: bool) -> bytes:
         work = MergeWork.from_bytes(self.work).for_writer(number, self.writers)
         engine = from_description(self.engine)
-        chosen = BitMap64.deserialize(rows)
-        return work.insert(engine, self._prepared(work), chosen, record_changes=recorded).to_bytes()
+        unmatched = BitMap64.deserialize(rows)
+        result = work.insert(engine, self._prepared(work), unmatched, record_changes=recorded)
+        return result.to_bytes()
 
     def _prepared(self, work: MergeWork) -> PreparedSource:
         return work.prepare(MergeSource.from_bytes(self.source.value))
 
 
-def _parts(rows: BitMap64, most: int) -> list[BitMap64]:
-    """Rows in at most so many parts, each worth a task."""
-    count = max(1, min(most, len(rows) // _ROWS_A_TASK))
+def _split_rows(rows: BitMap64, max_parts: int) -> list[BitMap64]:
+    """Split rows into at most `max_parts` parts, each large enough for a task."""
+    count = max(1, min(max_parts, len(rows) // _MIN_ROWS_PER_TASK))
     step = -(-len(rows) // count)
     return [rows[first : first + step] for first in range(0, len(rows), step)]

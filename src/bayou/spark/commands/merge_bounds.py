@@ -1,11 +1,8 @@
-"""What is known of the target's rows that a plan of Spark looks for.
+"""Predicates over the target rows that a Spark plan reads, for file pruning and conflict checks.
 
-A condition that only Spark can evaluate may have parts that the kernel understands. They prune
-files, and tell the conflict rules what was looked for.
-
-Bounds of a large source's keys, computed while a plan of Spark reads it.
-
-They come too late to prune files, and in time for the conflict rules.
+A condition that only Spark can evaluate may have conjuncts that the kernel supports. These prune
+files, and tell the conflict checker which rows were read. The key bounds of a large source are
+computed while Spark reads it: too late to prune files, but in time for the conflict checker.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
@@ -35,40 +32,40 @@ from bayou.spark.target import TargetTable
 __all__ = ["MergedRows", "SourceBounds", "known_part", "spark_filter"]
 
 
-_MOST_VALUES = 100
-"""More than so many in a list aren't handed to Spark: it would spell them out again and again."""
-_COMPARED = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
-"""Types whose values are the same to Python, Spark and the kernel, whatever the session."""
+_MAX_IN_VALUES = 100
+"""Longer IN lists aren't passed to Spark, which would repeat them in its plans."""
+_COMPARABLE_TYPES = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
+"""Types that Python, Spark and the kernel compare alike in every session."""
 
 
 def known_part(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> Predicate | None:
-    """What the kernel understands of a condition over a table's rows; None for nothing."""
+    """The conjuncts of a condition that the kernel supports, as a predicate; None if none."""
     if condition is None:
         return None
     alias = target.alias
-    known: list[Predicate] = []
+    predicates: list[Predicate] = []
 
-    def own(path: tuple[str, ...]) -> tuple[str, ...]:
-        named = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
-        return path[1:] if named and snapshot.schema.get(path[1]) is not None else path
+    def without_alias(path: tuple[str, ...]) -> tuple[str, ...]:
+        qualified = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
+        return path[1:] if qualified and snapshot.schema.get(path[1]) is not None else path
 
-    for part in _meant(target.spark, condition, [snapshot.schema]):
+    for part in _kernel_conjuncts(target.spark, condition, [snapshot.schema]):
         try:
-            known.append(resolve(with_paths(part, own), snapshot.schema))
+            predicates.append(resolve(with_paths(part, without_alias), snapshot.schema))
         except PredicateError:
             continue
-    if len(known) < 2:
-        return known[0] if known else None
-    return And(tuple(known))
+    if len(predicates) < 2:
+        return predicates[0] if predicates else None
+    return And(tuple(predicates))
 
 
 class MergedRows:
-    """What is known of each target row that a merge may match or change.
+    """Predicates that each target row satisfies that a merge may match or change.
 
     Args:
-        columns: the source's.
+        columns: the source's schema.
     """
 
     def __init__(
@@ -81,12 +78,13 @@ class MergedRows:
             target_alias=request.target_alias or TARGET,
             source_alias=request.source_alias or SOURCE,
         )
-        self._rows = TargetRows(names, _meant(spark, request.on, schemas))
+        self._rows = TargetRows(names, _kernel_conjuncts(spark, request.on, schemas))
         self._partitions = snapshot.partition_columns
         self._by_source: list[Predicate | None] = []
         for clause in request.clauses:
             if clause.kind == "NOT MATCHED BY SOURCE":
-                parts = [] if clause.condition is None else _meant(spark, clause.condition, schemas)
+                condition = clause.condition
+                parts = [] if condition is None else _kernel_conjuncts(spark, condition, schemas)
                 self._by_source.append(
                     And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
                 )
@@ -97,39 +95,39 @@ class MergedRows:
         return self._rows.bounded_columns
 
     def by_rows(self, source: Any) -> Predicate | None:
-        """What is true of each of them; None for all rows.
+        """The predicate from the source's key values; None for all rows.
 
         Args:
-            source: its rows, which are small and stay as they are; None for large ones.
+            source: a small, materialized source; None for a large source.
         """
         keys = None
         if source is not None and self._rows.key_columns:
-            wanted = source.select(*(quoted(name) for name in self._rows.key_columns)).toArrow()
-            keys = MergeSource.read(wanted.schema, wanted.to_batches())
+            values = source.select(*(quoted(name) for name in self._rows.key_columns)).toArrow()
+            keys = MergeSource.read(values.schema, values.to_batches())
         return self._rows.predicate(keys, self._partitions, self._by_source)
 
     def by_bounds(self, bounds: MergeSource) -> Predicate | None:
-        """The same, told from the bounds of keys; see `TargetRows.predicate`."""
+        """The predicate from the bounds of the source's keys; see `TargetRows.predicate`."""
         return self._rows.predicate(bounds, self._partitions, self._by_source, bounds_only=True)
 
 
 def spark_filter(predicate: Predicate | None) -> Any:
-    """A predicate over a table's columns, or what follows from it, as a Column; None for nothing.
+    """Convert a predicate over a table's columns to a Column; None if nothing can be converted.
 
-    It need not tell as much as the predicate: it is there to read less.
+    The Column may match more rows than the predicate: its purpose is to read fewer files.
     """
     match predicate:
         case And(operands):
             parts = [part for o in operands if (part := spark_filter(o)) is not None]
-            return _joined(parts, lambda one, two: one & two)
+            return _combined(parts, lambda one, two: one & two)
         case Or(operands):
             parts = [spark_filter(o) for o in operands]
             if any(part is None for part in parts):
                 return None
-            return _joined(parts, lambda one, two: one | two)
-        case In(Column(path), values) if len(values) <= _MOST_VALUES and _plain(values):
+            return _combined(parts, lambda one, two: one | two)
+        case In(Column(path), values) if len(values) <= _MAX_IN_VALUES and _comparable(values):
             return _column(path).isin([value.value for value in values])
-        case Comparison(op, Column(path), Literal() as value) if op in _OPERATORS and _plain(
+        case Comparison(op, Column(path), Literal() as value) if op in _OPERATORS and _comparable(
             [value]
         ):
             return _OPERATORS[op](_column(path), value.value)
@@ -148,62 +146,64 @@ _OPERATORS = {
 }
 
 
-def _meant(spark: Any, condition: RowExpression, schemas: Sequence[StructType]) -> list[Predicate]:
-    """Parts of a condition that mean to the kernel what they mean in the session."""
+def _kernel_conjuncts(
+    spark: Any, condition: RowExpression, schemas: Sequence[StructType]
+) -> list[Predicate]:
+    """The conjuncts of a condition that the kernel evaluates as the session does."""
     parts = condition.conjuncts
     if is_plain_session(spark, schemas):
         return parts
     return [part for part in parts if means_the_same(spark, part, schemas)]
 
 
-def _plain(values: Sequence[Literal]) -> bool:
-    return all(value.value is not None and value.data_type in _COMPARED for value in values)
+def _comparable(values: Sequence[Literal]) -> bool:
+    return all(value.value is not None and value.data_type in _COMPARABLE_TYPES for value in values)
 
 
 def _column(path: tuple[str, ...]) -> Any:
     return F.col(".".join(map(quoted, path)))
 
 
-def _joined(parts: Sequence[Any], operator: Any) -> Any:
-    found = None
+def _combined(parts: Sequence[Any], operator: Any) -> Any:
+    result = None
     for part in parts:
-        found = part if found is None else operator(found, part)
-    return found
+        result = part if result is None else operator(result, part)
+    return result
 
 
-_NUMBERS = (BYTE, SHORT, INTEGER, LONG)
-_VALUES = 3
+_INTEGER_TYPES = (BYTE, SHORT, INTEGER, LONG)
+_AGGREGATES_PER_COLUMN = 3
 
 
 class SourceBounds:
-    """The least and the greatest value of columns, and whether they have NULL.
+    """Minimum and maximum of source columns, and whether they contain NULL.
 
     Args:
-        source: the source's columns.
-        names: of those that are wanted; only of numbers, texts and dates anything is computed.
+        source: the source's schema.
+        names: column names; columns that aren't integers, strings or dates are ignored.
     """
 
     def __init__(self, source: StructType, names: Sequence[str]) -> None:
-        wanted = [field for field in source if field.name in names]
+        fields = [field for field in source if field.name in names]
         self.columns = StructType(
-            tuple(f for f in wanted if f.data_type in (*_NUMBERS, STRING, DATE))
+            tuple(f for f in fields if f.data_type in (*_INTEGER_TYPES, STRING, DATE))
         )
 
     def aggregates(self) -> list[Any]:
-        """What is to be computed of the source's rows."""
-        found = []
+        """The aggregates to compute over the source's rows."""
+        columns = []
         for number, field in enumerate(self.columns):
             column = F.col(quoted(field.name))
-            value = _comparable(field, column)
-            found += [
-                F.min(value).alias(f"least{number}"),
-                F.max(value).alias(f"greatest{number}"),
+            value = _as_jvm_number(field, column)
+            columns += [
+                F.min(value).alias(f"minimum{number}"),
+                F.max(value).alias(f"maximum{number}"),
                 F.count(F.when(column.isNull(), 1)).alias(f"nulls{number}"),
             ]
-        return found
+        return columns
 
     def rows(self, computed: Sequence[Any]) -> MergeSource:
-        """Rows that have these bounds, and NULL where there is NULL.
+        """Rows that have these bounds, with a NULL for columns that contain NULL.
 
         Args:
             computed: the values of `aggregates`.
@@ -211,18 +211,19 @@ class SourceBounds:
         schema = to_arrow_schema(self.columns)
         arrays = []
         for number, (field, arrow) in enumerate(zip(self.columns, schema, strict=True)):
-            least, greatest, nulls = computed[number * _VALUES : (number + 1) * _VALUES]
-            values = [least, greatest, None if nulls else least]
-            days = field.data_type == DATE
-            array: Any = pa.array(values, pa.int32() if days else arrow.type)
+            first = number * _AGGREGATES_PER_COLUMN
+            minimum, maximum, nulls = computed[first : first + _AGGREGATES_PER_COLUMN]
+            values = [minimum, maximum, None if nulls else minimum]
+            is_date = field.data_type == DATE
+            array: Any = pa.array(values, pa.int32() if is_date else arrow.type)
             arrays.append(array.cast(arrow.type))
         return MergeSource(
             schema=self.columns, rows=pa.RecordBatch.from_arrays(arrays, schema=schema)
         )
 
 
-def _comparable(field: StructField, column: Any) -> Any:
-    """A value as the JVM hands it over, in the same order."""
+def _as_jvm_number(field: StructField, column: Any) -> Any:
+    """A column in a type that py4j passes to Python, with the same order."""
     if field.data_type == DATE:
         return F.unix_date(column)
     return column if field.data_type == STRING else column.cast("bigint")

@@ -1,6 +1,6 @@
-"""MERGE as a plan of Spark: a join, and for each row of it the clause that takes it.
+"""MERGE as a Spark plan: a join that assigns a clause to each row.
 
-For sources that are too large to be sent around, and for conditions and values that only Spark can
+Used for sources that are too large to broadcast, and for conditions and values that only Spark can
 evaluate.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
@@ -50,10 +50,10 @@ from bayou.spark.types import from_spark
 
 __all__ = ["merge_by_spark", "merge_kept_rows"]
 
-_KEPT_ROWS_ARE_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+_CHECKPOINT_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _AMBIGUOUS = "AMBIGUOUS_REFERENCE"
-_ATTEMPTS = 4
-"""How often a source's rows are kept at most; executors die now and then."""
+_MAX_ATTEMPTS = 4
+"""Maximum number of local checkpoints of a source; they are lost when an executor dies."""
 _PRESENT = "__bayou_source"
 _VALUE = "__bayou_value_"
 
@@ -65,25 +65,25 @@ def merge_by_spark(
 
     Raises:
         MultipleMatchesError: several source rows match one row that a clause may change.
-        PredicateError: a condition that isn't deterministic.
-        Exception: as Spark throws it, where it doesn't understand an expression or can't run it.
+        PredicateError: a condition isn't deterministic.
+        Exception: Spark can't analyze or run an expression.
     """
     steady = is_steady(source)
-    for attempt in range(_ATTEMPTS):
-        # Where an executor dies, and with it rows that were kept, they are computed anew.
-        last = attempt == _ATTEMPTS - 1
+    for attempt in range(_MAX_ATTEMPTS):
+        # If an executor dies and its checkpointed rows are lost, the source is computed again.
+        last = attempt == _MAX_ATTEMPTS - 1
         try:
-            return _merged(
+            return _merge(
                 target,
                 snapshot,
                 source,
                 request,
                 started=started,
-                known=not (last and steady),
-                kept=not steady,
+                checkpoint_small=not (last and steady),
+                checkpoint_large=not steady,
             )
         except Exception as error:
-            if last or _KEPT_ROWS_ARE_LOST not in str(error):
+            if last or _CHECKPOINT_LOST not in str(error):
                 raise
     raise AssertionError  # the last attempt has returned or raised
 
@@ -99,26 +99,26 @@ def merge_kept_rows(
     table_properties: Mapping[str, str],
     user_metadata: str | None = None,
 ) -> MergeMetrics:
-    """Merge rows of any number, which stay as they are, and commit; none passes this process.
+    """Merge a deterministic source of any size, and commit. No rows pass through the driver.
 
     Args:
-        target: in a classic session.
-        source: a DataFrame, best of rows that are kept somewhere.
-        definition: its conditions and values are texts.
+        target: a table in a classic session.
+        source: a DataFrame that has the same rows whenever it is computed.
+        definition: conditions and values are SQL strings.
         transaction_ids, table_properties, user_metadata: see `bayou.kernel.commands.merge.merge`.
 
     Raises:
-        BayouError: as `merge_by_spark`.
-        Exception: as Spark throws it.
+        BayouError: see `merge_by_spark`.
+        Exception: Spark raised it.
     """
-    return _merged(
+    return _merge(
         target,
         snapshot,
         source,
         MergeRequest.of(definition),
         started=time.perf_counter(),
-        known=False,
-        kept=False,
+        checkpoint_small=False,
+        checkpoint_large=False,
         engine_info=engine_info,
         transaction_ids=transaction_ids,
         table_properties=table_properties,
@@ -126,25 +126,25 @@ def merge_kept_rows(
     )
 
 
-def _merged(
+def _merge(
     target: TargetTable,
     snapshot: Snapshot,
     source: Any,
     request: MergeRequest,
     *,
     started: float,
-    known: bool,
-    kept: bool,
+    checkpoint_small: bool,
+    checkpoint_large: bool,
     engine_info: str = SPARK_ENGINE_INFO,
     transaction_ids: Mapping[str, int] | None = None,
     table_properties: Mapping[str, str] | None = None,
     user_metadata: str | None = None,
 ) -> MergeMetrics:
-    """See `merge_by_spark`.
+    """Merge; see `merge_by_spark`.
 
     Args:
-        known: a small source's rows are kept, and looked at.
-        kept: so are a large one's, which might be others when a task runs again.
+        checkpoint_small: checkpoint a small source locally and read its keys.
+        checkpoint_large: checkpoint a large source, whose rows may differ when a task is retried.
     """
     columns = from_spark(source.schema, table="the source of the merge")
     alias = request.target_alias or "target"
@@ -167,25 +167,25 @@ def _merged(
     work = FoundRowsWork(state=merge.state, assigned=merge.updated_columns)
     plan = _Plan(merge, request, snapshot, columns)
     rows = located_rows(target, snapshot)
-    plan.check_conditions(rows, source)  # errors come before any work
+    plan.check_conditions(rows, source)  # raises errors before any work starts
     plan.joined(rows, source)
-    matter = MergedRows(target, snapshot, columns, request)
-    small = materialized(target.spark, source) if known else None
+    merged_rows = MergedRows(target, snapshot, columns, request)
+    small = materialized(target.spark, source) if checkpoint_small else None
     bounds = None
     if small is None:
-        source = source.localCheckpoint() if kept else source
+        source = source.localCheckpoint() if checkpoint_large else source
         if plan.reads_whole_source:
-            bounds = SourceBounds(columns, matter.bounded_columns)
-    predicate = matter.by_rows(small)
+            bounds = SourceBounds(columns, merged_rows.bounded_columns)
+    predicate = merged_rows.by_rows(small)
     read = spark_filter(predicate)
     joined = plan.joined(
         rows if read is None else rows.where(read),
         source if small is None else small,
         [] if bounds is None else bounds.aggregates(),
     )
-    listed = merge.files if bounds is None else merge.unrecorded_files
-    with listed(target.engine, predicate) as found:
-        files = list(found)
+    list_files = merge.files if bounds is None else merge.unrecorded_files
+    with list_files(target.engine, predicate) as candidate_files:
+        files = list(candidate_files)
     tasks = number_of_tasks(target.spark)
     applied = apply_rows(
         target,
@@ -198,19 +198,21 @@ def _merged(
     observed = applied.observed
     if bounds is not None:
         if observed is not None:
-            predicate = matter.by_bounds(bounds.rows(observed[1:]))
+            predicate = merged_rows.by_bounds(bounds.rows(observed[1:]))
         merge.record_read(target.engine, predicate)
     source_rows = None if observed is None else int(observed[0])
     return merge.commit(target.engine, applied.changes, applied.taken, source_rows)
 
 
 class _Plan:
+    """Builds the DataFrames of a merge: the join, and its rows with their actions and values."""
+
     def __init__(
         self, merge: JoinedMerge, request: MergeRequest, table: Snapshot, source: StructType
     ) -> None:
         self._merge = merge
         self._request = request
-        self._known = table.schema
+        self._target_schema = table.schema
         self._partitions = table.partition_columns
         self._table = table.path
         self._source = source
@@ -223,53 +225,55 @@ class _Plan:
         ]
 
     def check_conditions(self, target: Any, source: Any) -> None:
-        """Refuse conditions that may hold once and not again for the same rows.
+        """Check that all conditions are deterministic.
 
         Raises:
-            PredicateError: there is one.
+            PredicateError: a condition isn't.
         """
         if self._request.source_alias is not None:
             source = source.alias(self._request.source_alias)
         target = target.alias(self._alias)
         pairs = target.crossJoin(source)
         sides = {"NOT MATCHED": source, "NOT MATCHED BY SOURCE": target}
-        given: list[tuple[str, RowExpression]] = [("search", self._request.on)]
-        given += [(c.kind, c.condition) for c in self._request.clauses if c.condition is not None]
-        for name, condition in given:
+        conditions: list[tuple[str, RowExpression]] = [("search", self._request.on)]
+        conditions += [
+            (c.kind, c.condition) for c in self._request.clauses if c.condition is not None
+        ]
+        for name, condition in conditions:
             rows = sides.get(name, pairs).select(condition.column)
             expressions = rows._jdf.queryExecution().analyzed().expressions()  # noqa: SLF001
             if not expressions.apply(0).deterministic():
                 raise PredicateError(
-                    f"The {name} condition of a MERGE into {self._table}, {condition.shown}, isn't "
-                    "deterministic: it may hold once and not again for the same rows. Compute it "
-                    "as a column of the source (DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED).",
+                    f"{self._table}: the {name} condition of the MERGE, {condition.shown}, isn't "
+                    "deterministic. Compute it as a column of the source "
+                    "(DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED).",
                     expression=condition.shown,
                 )
 
     @property
     def reads_whole_source(self) -> bool:
-        """The join has each row of the source in it, or has at least looked for its matches."""
+        """Whether the join reads all source rows, as it does with a NOT MATCHED clause."""
         return any(clause.kind == "NOT MATCHED" for clause in self._request.clauses)
 
     def joined(self, target: Any, source: Any, observed: Sequence[Any] = ()) -> Any:
-        """Rows of both sides, those that no clause is about left out where the join can.
+        """Join both sides, with the join type that drops most rows without a clause.
 
         Args:
-            observed: aggregates of the source, computed on the way behind its number of rows.
+            observed: aggregates of the source to observe, in addition to its number of rows.
         """
-        # All columns under names of ours, too: what users call them may be ambiguous.
-        ours = [
+        # All columns also get unique names, because the user's names may be ambiguous.
+        renamed = [
             F.col(quoted(name)).alias(f"{_VALUE}{number}")
             for number, name in enumerate(self._source.names)
         ]
         counted = source.observe(SOURCE_ROWS, F.count(F.lit(1)).alias("rows"), *observed)
-        given = counted.select("*", *ours, F.lit(True).alias(_PRESENT))
+        marked = counted.select("*", *renamed, F.lit(True).alias(_PRESENT))
         if self._request.source_alias is not None:
-            given = given.alias(self._request.source_alias)
+            marked = marked.alias(self._request.source_alias)
         target = target.alias(self._alias)
-        self._sides = {"NOT MATCHED": given, "NOT MATCHED BY SOURCE": target}
+        self._sides = {"NOT MATCHED": marked, "NOT MATCHED BY SOURCE": target}
         if self._merge.only_inserts:
-            return given.join(target, self._request.on.column, "left_anti")
+            return marked.join(target, self._request.on.column, "left_anti")
         kinds = {clause.kind for clause in self._request.clauses}
         by_source = "NOT MATCHED BY SOURCE" in kinds
         if by_source:
@@ -278,47 +282,47 @@ class _Plan:
             how = "right"
         else:
             how = "inner"
-        return target.join(given, self._request.on.column, how)
+        return target.join(marked, self._request.on.column, how)
 
     def rows(self, joined: Any, parts: int) -> Any:
-        """Joined rows as `apply_rows` takes them.
+        """Convert joined rows to the input of `apply_rows`.
 
         Args:
-            parts: over how many tasks new rows are spread at most; those of a partition of the
-                table go to one.
+            parts: maximum number of tasks for new rows; new rows of a table partition go to one
+                task.
         """
         self._joined = joined
-        new = F.concat(F.lit(NEW_ROWS), F.pmod(self._place(), F.lit(parts)).cast("string"))
+        new = F.concat(F.lit(NEW_ROWS), F.pmod(self._row_hash(), F.lit(parts)).cast("string"))
         if self._merge.only_inserts:
-            chosen = joined.withColumn(ACTION, self._first("NOT MATCHED"))
-            return chosen.where(F.col(ACTION) >= 0).select(
+            actions = joined.withColumn(ACTION, self._first_clause("NOT MATCHED"))
+            return actions.where(F.col(ACTION) >= 0).select(
                 new.alias(FILE), F.lit(-1).cast("bigint").alias(POSITION), ACTION, *self._columns()
             )
         file = F.col(f"{quoted(self._alias)}.{FILE}")
         position = F.col(f"{quoted(self._alias)}.{POSITION}")
         matched = file.isNotNull() & F.col(_PRESENT).isNotNull()
         action = (
-            F.when(matched, self._first("MATCHED"))
-            .when(file.isNull(), self._first("NOT MATCHED"))
-            .otherwise(self._first("NOT MATCHED BY SOURCE"))
+            F.when(matched, self._first_clause("MATCHED"))
+            .when(file.isNull(), self._first_clause("NOT MATCHED"))
+            .otherwise(self._first_clause("NOT MATCHED BY SOURCE"))
         )
-        chosen = joined.withColumn(ACTION, action)
+        actions = joined.withColumn(ACTION, action)
         if self._merge.may_match_several:
-            chosen = chosen.where(F.col(ACTION) >= 0)
+            actions = actions.where(F.col(ACTION) >= 0)
         else:
-            chosen = chosen.where((F.col(ACTION) >= 0) | matched)
-        return chosen.select(
+            actions = actions.where((F.col(ACTION) >= 0) | matched)
+        return actions.select(
             F.coalesce(file, new).alias(FILE),
             F.coalesce(position, F.lit(-1)).alias(POSITION),
             F.col(ACTION),
             *self._columns(),
         )
 
-    def _place(self) -> Any:
-        """A number by which new rows are spread.
+    def _row_hash(self) -> Any:
+        """A hash that distributes new rows over tasks.
 
-        The same whenever the row is computed: of a task that runs again some rows may be where they
-        go already.
+        It is deterministic: when a task is retried, some of its rows may have been shuffled
+        already.
         """
         set_by_clauses = {name for columns in self._merge.columns for name in columns}
         if self._partitions and set_by_clauses.issuperset(self._partitions):
@@ -331,27 +335,27 @@ class _Plan:
         return F.hash(*columns) if columns else F.lit(0)
 
     def _columns(self) -> list[Any]:
-        """New values of all columns that any clause sets."""
+        """Values of all columns that any clause assigns."""
         return [
             self._value(field.name).alias(field.name)
             for field in self._merge.schema
             if any(field.name in columns for columns in self._merge.columns)
         ]
 
-    def _first(self, kind: ClauseKind) -> Any:
-        """The number of the first clause of a kind that takes the row, -1 for none."""
+    def _first_clause(self, kind: ClauseKind) -> Any:
+        """The number of the first clause of a kind that applies to the row; -1 if none does."""
         numbers = [n for n, c in enumerate(self._request.clauses) if c.kind == kind]
         cases: Any = F
         for number in numbers:
             condition = self._request.clauses[number].condition
-            holds = F.lit(True) if condition is None else self._own(kind, condition).column
-            cases = cases.when(holds, F.lit(number))
+            applies = F.lit(True) if condition is None else self._resolved(kind, condition).column
+            cases = cases.when(applies, F.lit(number))
         return F.lit(-1) if cases is F else cases.otherwise(F.lit(-1))
 
     def _value(self, name: str) -> Any:
-        """What a column of the table becomes, by the clause that takes the row."""
+        """The new value of a column, depending on the clause that applies to the row."""
         field = self._merge.schema.get(name)
-        assert field is not None  # it is one of that schema
+        assert field is not None  # the name is from this schema
         cases: Any = F
         for number, values in enumerate(self._values):
             if name in values:
@@ -362,27 +366,30 @@ class _Plan:
         return cases.otherwise(put_into(field.data_type, *before, before))
 
     def _before(self, name: str) -> tuple[Any, DataType] | None:
-        """What rows of the table have in a column, None where they have no such column."""
-        known = self._known.get(name)
-        if known is None or self._merge.only_inserts:
+        """A column of the target and its type; None if the target lacks the column."""
+        existing = self._target_schema.get(name)
+        if existing is None or self._merge.only_inserts:
             return None
-        return F.col(f"{quoted(self._alias)}.{quoted(known.name)}"), known.data_type
+        return F.col(f"{quoted(self._alias)}.{quoted(existing.name)}"), existing.data_type
 
     @functools.cached_property
     def _values(self) -> Sequence[Mapping[str, Any]]:
-        return list(self._of_clauses())
+        return list(self._clause_values())
 
-    def _of_clauses(self) -> Iterator[Mapping[str, Any]]:
+    def _clause_values(self) -> Iterator[Mapping[str, Any]]:
         for clause, columns in zip(self._request.clauses, self._merge.columns, strict=True):
             if clause.values is not None:
-                own = {name: self._own(clause.kind, value) for name, value in clause.values.items()}
-                yield self._assigned(own)
+                values = {
+                    name: self._resolved(clause.kind, value)
+                    for name, value in clause.values.items()
+                }
+                yield self._assigned(values)
                 continue
             keeps = self._request.schema_evolution and clause.action == "update"
             yield {name: self._from_source(name, keeps_fields=keeps) for name in columns}
 
-    def _own(self, kind: ClauseKind, expression: RowExpression) -> RowExpression:
-        """An expression of a clause: where a row has no match, names are those of its own side."""
+    def _resolved(self, kind: ClauseKind, expression: RowExpression) -> RowExpression:
+        """A clause's expression; ambiguous names of unmatched rows refer to the row's own side."""
         side = self._sides.get(kind)
         if side is None or expression.is_default:
             return expression
@@ -397,7 +404,7 @@ class _Plan:
     def _assigned(self, values: Mapping[str, RowExpression]) -> Mapping[str, Any]:
         return assigned_columns(
             self._merge.schema,
-            self._known,
+            self._target_schema,
             values,
             self._alias,
             table=self._table,
@@ -406,18 +413,18 @@ class _Plan:
         )
 
     def _from_source(self, name: str, *, keeps_fields: bool) -> Any:
-        field, brought = self._merge.schema.get(name), self._source.get(name)
-        assert field is not None  # the merge has checked it
-        assert brought is not None  # and this
+        field, source_field = self._merge.schema.get(name), self._source.get(name)
+        assert field is not None  # `JoinedMerge` checks both
+        assert source_field is not None
         place = Place(self._table, field.name, field.data_type)
-        check_assignable(place, brought.data_type, growing=self._request.schema_evolution)
-        value = F.col(f"{_VALUE}{self._source.names.index(brought.name)}")
+        check_assignable(place, source_field.data_type, growing=self._request.schema_evolution)
+        value = F.col(f"{_VALUE}{self._source.names.index(source_field.name)}")
         before = self._before(name) if keeps_fields else None
-        return put_into(field.data_type, value, brought.data_type, before)
+        return put_into(field.data_type, value, source_field.data_type, before)
 
 
 def _has_hash(data_type: DataType) -> bool:
-    """Whether Spark hashes values of a type: not where maps or variants are in it."""
+    """Whether Spark can hash values of a type, which contains no map or variant then."""
     match data_type:
         case StructType(fields):
             return all(_has_hash(field.data_type) for field in fields)

@@ -1,4 +1,4 @@
-"""A merge as its author gave it, in Spark's terms."""
+"""`MergeRequest`: a MERGE with the conditions and values of the user."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class RequestedClause:
     @property
     def expressions(self) -> list[RowExpression]:
         """Its condition and its values."""
-        given = [] if self.condition is None else [self.condition]
-        return [*given, *(v for v in (self.values or {}).values() if not v.is_default)]
+        conditions = [] if self.condition is None else [self.condition]
+        return [*conditions, *(v for v in (self.values or {}).values() if not v.is_default)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """A merge.
+    """A MERGE statement.
 
     Attributes:
-        on: when a row of the source and one of the target belong together.
-        target_alias, source_alias: the sides' names, None for none.
-        schema_evolution: the table takes new columns of the source.
+        on: the join condition.
+        target_alias, source_alias: aliases of the two sides, or None.
+        schema_evolution: whether new source columns are added to the table.
     """
 
     on: RowExpression
@@ -56,21 +56,21 @@ class MergeRequest:
 
     @classmethod
     def of(cls, definition: MergeDefinition) -> MergeRequest:
-        """A merge whose conditions and values are texts."""
+        """Create a request from a definition, whose conditions and values are SQL strings."""
 
-        def text(expression: Any) -> RowExpression:
+        def sql(expression: Any) -> RowExpression:
             return RowExpression(str(expression))
 
         return cls(
-            on=text(definition.on),
+            on=sql(definition.on),
             clauses=tuple(
                 RequestedClause(
                     kind=clause.kind,
                     action=clause.action,
-                    condition=None if clause.condition is None else text(clause.condition),
+                    condition=None if clause.condition is None else sql(clause.condition),
                     values=None
                     if clause.assignments is None
-                    else {name: text(value) for name, value in clause.assignments.items()},
+                    else {name: sql(value) for name, value in clause.assignments.items()},
                 )
                 for clause in definition.clauses
             ),
@@ -80,13 +80,13 @@ class MergeRequest:
         )
 
     def with_clause(self, clause: RequestedClause) -> MergeRequest:
-        """The same with one clause more."""
+        """Return a copy with another clause."""
         return replace(self, clauses=(*self.clauses, clause))
 
     @property
     def definition(self) -> MergeDefinition:
-        """For the kernel, and for the history."""
-        found = MergeDefinition(
+        """The definition for the kernel and for the table history."""
+        definition = MergeDefinition(
             on=self.on.shown,
             clauses=tuple(
                 MergeClause(
@@ -102,19 +102,19 @@ class MergeRequest:
             schema_evolution=self.schema_evolution,
         )
         if self.target_alias is not None:
-            found = replace(found, target_alias=self.target_alias)
+            definition = replace(definition, target_alias=self.target_alias)
         if self.source_alias is not None:
-            found = replace(found, source_alias=self.source_alias)
-        return found
+            definition = replace(definition, source_alias=self.source_alias)
+        return definition
 
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
-        """Whether the kernel can evaluate all of it as the session would, as far as texts tell."""
+        """Whether the kernel evaluates all conditions and values as the session does."""
         expressions = [self.on, *(e for clause in self.clauses for e in clause.expressions)]
         if any(expression.text is None for expression in expressions):
             return False
         if is_plain_session(spark, (target, source)):
             return True
-        if _casts_moments(target, source):
+        if _casts_timestamps(target, source):
             return False
         for expression in expressions:
             try:
@@ -126,12 +126,12 @@ class MergeRequest:
         return True
 
 
-def _casts_moments(target: StructType, source: StructType) -> bool:
-    """Whether a column of the source goes into one of another type that a time zone shows."""
+def _casts_timestamps(target: StructType, source: StructType) -> bool:
+    """Whether a source column is cast to or from a timestamp, which depends on the time zone."""
     for field in target:
-        other = source.get(field.name)
-        if other is None or same_type(field.data_type, other.data_type):
+        source_field = source.get(field.name)
+        if source_field is None or same_type(field.data_type, source_field.data_type):
             continue
-        if has_timestamps(field.data_type) or has_timestamps(other.data_type):
+        if has_timestamps(field.data_type) or has_timestamps(source_field.data_type):
             return True
     return False

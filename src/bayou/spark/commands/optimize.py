@@ -1,18 +1,12 @@
-"""OPTIMIZE, Z-order, clustering and purge: planned and committed here, run where they are large.
+"""OPTIMIZE, Z-order, clustering and purge, in the driver or on executors.
 
-What a table needs is planned by the kernel, as items that rewrite some files each. A few bytes, or
-one item, are rewritten by threads of this process: that takes no job and no workers. More goes to
-executors, an item a task. Either way batches of items are committed one by one, so that what fails
-late loses little.
+The kernel plans items that each rewrite some files. A small plan runs in threads of the driver; a
+large plan runs on executors, one task per item. Items are committed in batches, so that a late
+failure loses little.
 
-Z-order and clustering on executors: rows go through a shuffle, as Arrow batches.
-
-Three steps: tasks sample the ordering columns of some files each; tasks put their files' rows into
-buckets of the curve; a task for each new file sorts the buckets that it is made of.
-
-Where a row operation's work is done: in the driver's process, or on executors.
-
-Rewrites of files on executors: an item a task.
+Z-order and clustering on executors shuffle rows as Arrow batches in three steps: tasks sample the
+clustering columns of their files, tasks split their files' rows into ranges of the curve, and one
+task per new file sorts and writes its ranges.
 """
 
 from __future__ import annotations
@@ -82,93 +76,93 @@ __all__ = [
 
 
 def rewrite_on_executors(spark: Any, engine: Engine, table: str, description: str) -> RunItems:
-    """What runs the items of a rewrite as tasks of a Spark job, the large ones first.
+    """Return a function that runs the items of a rewrite as tasks of a Spark job, largest first.
 
     Args:
         spark: a classic session.
-        engine: reaches the table's store; its description travels.
+        engine: engine of the table's store; executors get its description.
         table: the table's path.
-        description: what Spark's UI shows.
+        description: job description in Spark's UI.
     """
-    reach = engine.description()
+    engine_description = engine.description()
 
     def task(_: int, item: bytes) -> bytes:
-        return _rewritten(reach, item)
+        return _rewrite_item(engine_description, item)
 
     def run(items: Sequence[Rewrite]) -> list[list[AddFile]]:
         order = sorted(range(len(items)), key=lambda number: -items[number].size)
-        outcomes = run_shares(
+        results = run_shares(
             spark,
             [items[number].to_bytes() for number in order],
             task,
             table=table,
             description=description,
-            discard=discarding(reach, table),
+            discard=discarding(engine_description, table),
         )
-        found = dict(zip(order, outcomes, strict=True))
-        return [adds_in(found[number]) for number in range(len(items))]
+        by_number = dict(zip(order, results, strict=True))
+        return [adds_in(by_number[number]) for number in range(len(items))]
 
     return run
 
 
-def adds_in(outcome: bytes) -> list[AddFile]:
-    """The actions that a task sent back."""
-    return [action for action in decode_actions(outcome) if isinstance(action, AddFile)]
+def adds_in(result: bytes) -> list[AddFile]:
+    """The `add` actions in a task result."""
+    return [action for action in decode_actions(result) if isinstance(action, AddFile)]
 
 
-class discarding:  # noqa: N801  # reads as what it does
-    """Deletes what tasks wrote, for a commit that won't come."""
+class discarding:  # noqa: N801  # used like a function
+    """Callable that deletes the files of tasks whose results won't be committed."""
 
     def __init__(self, engine: EngineDescription, table: str) -> None:
         self._engine = engine
         self._table = table
 
-    def __call__(self, outcomes: list[bytes]) -> None:
+    def __call__(self, results: list[bytes]) -> None:
         with contextlib.suppress(BayouError):
-            delete_task_files(self._engine, self._table, outcomes)
+            delete_task_files(self._engine, self._table, results)
 
 
-def _rewritten(engine: EngineDescription, item: bytes) -> bytes:
+def _rewrite_item(engine: EngineDescription, item: bytes) -> bytes:
     return encode_actions(rewrite(from_description(engine), Rewrite.from_bytes(item)))
 
 
-_SHARE_BYTES = 64 << 20
+_CHUNK_BYTES = 64 << 20
 
 
 def order_on_executors(spark: Any, engine: Engine, table: str, description: str) -> RunItems:
-    """What runs items that have an order; arguments as of `rewrite_on_executors`."""
-    reach = engine.description()
-    discard = discarding(reach, table)
+    """Return a function that runs items with a sort order; see `rewrite_on_executors`."""
+    engine_description = engine.description()
+    discard = discarding(engine_description, table)
 
     def run(items: Sequence[Rewrite]) -> list[list[AddFile]]:
-        shares = [
-            _Share(item=number, work=for_files(item, files).to_bytes())
+        chunks = [
+            _FileChunk(item=number, work=for_files(item, files).to_bytes())
             for number, item in enumerate(items)
-            for files in _file_shares(item)
+            for files in _file_chunks(item)
         ]
         samples: list[list[Any]] = [[] for _ in items]
         sampled = run_shares(
             spark,
-            shares,
-            _Sampling(reach),
+            chunks,
+            _SampleTask(engine_description),
             table=table,
             description=f"{description}: sample",
             discard=lambda _: None,
         )
-        for share, sample in zip(shares, sampled, strict=True):
-            samples[share.item].append(pickle.loads(sample))  # noqa: S301  # our own tasks' bytes
-        parts = [OrderedParts.of(item, found) for item, found in zip(items, samples, strict=True)]
+        for chunk, sample in zip(chunks, sampled, strict=True):
+            samples[chunk.item].append(pickle.loads(sample))  # noqa: S301  # from our own tasks
+        parts = [OrderedParts.of(i, sample) for i, sample in zip(items, samples, strict=True)]
         groups = [number for number, item in enumerate(items) for _ in range(item.num_files)]
         shuffle = _Shuffle(
-            engine=reach,
+            engine=engine_description,
             parts=parts,
             first=[groups.index(number) for number in range(len(items))],
             groups=groups,
             works=[for_files(item, [0]).to_bytes() for item in items],
         )
-        outcomes = run_shuffled(
+        results = run_shuffled(
             spark,
-            shares,
+            chunks,
             shuffle.split,
             shuffle.merge,
             len(groups),
@@ -177,35 +171,37 @@ def order_on_executors(spark: Any, engine: Engine, table: str, description: str)
             discard=discard,
         )
         adds: list[list[AddFile]] = [[] for _ in items]
-        for group in sorted(outcomes):
-            adds[groups[group]] += adds_in(outcomes[group])
+        for group in sorted(results):
+            adds[groups[group]] += adds_in(results[group])
         return adds
 
     return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Share:
+class _FileChunk:
     item: int
     work: bytes
 
 
-class _Sampling:
+class _SampleTask:
     def __init__(self, engine: EngineDescription) -> None:
         self._engine = engine
 
-    def __call__(self, _: int, share: _Share) -> bytes:
+    def __call__(self, _: int, chunk: _FileChunk) -> bytes:
         engine = from_description(self._engine)
-        return pickle.dumps(sample_item(engine, Rewrite.from_bytes(share.work)))
+        return pickle.dumps(sample_item(engine, Rewrite.from_bytes(chunk.work)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _Shuffle:
-    """Attributes:
-    parts: of each item.
-    first: of each item, the group of its first file.
-    groups: of each new file, its item.
-    works: of each item, with one of its files.
+    """The map and reduce functions of the shuffle.
+
+    Attributes:
+        parts: ranges of the curve of each item.
+        first: group number of each item's first new file.
+        groups: item number of each new file.
+        works: rewrite of each item, restricted to one of its files.
     """
 
     engine: EngineDescription
@@ -214,10 +210,10 @@ class _Shuffle:
     groups: Sequence[int]
     works: Sequence[bytes]
 
-    def split(self, share: _Share) -> Iterator[tuple[int, int, bytes]]:
-        parts, first = self.parts[share.item], self.first[share.item]
+    def split(self, chunk: _FileChunk) -> Iterator[tuple[int, int, bytes]]:
+        parts, first = self.parts[chunk.item], self.first[chunk.item]
         engine = from_description(self.engine)
-        for bucket, rows in split_item(engine, Rewrite.from_bytes(share.work), parts):
+        for bucket, rows in split_item(engine, Rewrite.from_bytes(chunk.work), parts):
             yield first + parts.file_of(bucket), bucket, to_cell(rows)
 
     def merge(self, group: int, buckets: Iterator[list[bytes]]) -> bytes:
@@ -226,8 +222,8 @@ class _Shuffle:
         return encode_actions(write_ordered(from_description(self.engine), work, rows))
 
 
-def _file_shares(item: Rewrite) -> list[list[int]]:
-    count = max(1, -(-item.size // _SHARE_BYTES))
+def _file_chunks(item: Rewrite) -> list[list[int]]:
+    count = max(1, -(-item.size // _CHUNK_BYTES))
     return shares_by_size(range(len(item.files)), lambda number: item.files[number].size, count)
 
 
@@ -237,10 +233,12 @@ _LOCAL_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rearranging:
-    """A table whose files are to be rearranged.
+    """OPTIMIZE, Z-order and purge of a table.
 
     Attributes:
         spark: a session, classic or Connect.
+        engine: engine of the table's store.
+        table: the table.
     """
 
     spark: Any
@@ -248,17 +246,17 @@ class Rearranging:
     table: Table
 
     def optimize(self, where: str | None = None, *, full: bool = False) -> OptimizeMetrics:
-        """Pack small files into larger ones; a clustered table is clustered instead.
+        """Compact small files into larger ones, or cluster a clustered table.
 
         Args:
-            where: over partition columns; only these partitions.
-            full: of a clustered table also what was clustered before.
+            where: condition over partition columns; only these partitions are compacted.
+            full: also recluster files of a clustered table that are clustered already.
 
         Raises:
-            ArgumentError: `where` on a clustered table, `full` on another one, or a setting that
-                isn't usable.
-            PredicateError: `where` can't be understood, or isn't over partition columns only.
-            CommitConflictError: another writer changed a file that was rewritten.
+            ArgumentError: `where` is used on a clustered table or `full` on another one, or a
+                setting isn't valid.
+            PredicateError: `where` isn't valid, or uses other columns than partition columns.
+            CommitConflictError: another writer changed a rewritten file.
             DataFileError: a file is missing or damaged.
         """
         state = self._latest()
@@ -266,8 +264,8 @@ class Rearranging:
         if state.clustering_columns:
             if where is not None:
                 raise ArgumentError(
-                    f"{state.path} is a clustered table, which has no partitions to choose by "
-                    "WHERE (DELTA_CLUSTERING_WITH_PARTITION_PREDICATE).",
+                    f"{state.path}: a clustered table has no partitions to select by WHERE. Leave "
+                    "WHERE out (DELTA_CLUSTERING_WITH_PARTITION_PREDICATE).",
                     argument="where",
                 )
             return self._run(
@@ -275,11 +273,11 @@ class Rearranging:
             )
         if full:
             raise ArgumentError(
-                f"FULL is for clustered tables, and {state.path} isn't one "
+                f"{state.path}: the table isn't clustered. Leave FULL out "
                 "(DELTA_OPTIMIZE_FULL_NOT_SUPPORTED).",
                 argument="full",
             )
-        least = OPTIMIZE_MIN_FILE_SIZE.integer(spark=self.spark)
+        min_bytes = OPTIMIZE_MIN_FILE_SIZE.integer(spark=self.spark)
         return self._run(
             plan_optimize(
                 self.engine,
@@ -287,16 +285,16 @@ class Rearranging:
                 _INFO,
                 where=where,
                 target_bytes=target,
-                min_bytes=least,
+                min_bytes=min_bytes,
                 max_deleted_rows_ratio=OPTIMIZE_DELETED_ROWS_RATIO.share(self.spark, 0.05),
             )
         )
 
     def zorder(self, columns: Sequence[str], where: str | None = None) -> OptimizeMetrics:
-        """Lay each partition's rows out along the Z-order of some columns.
+        """Rewrite each partition in Z-order of some columns.
 
         Raises:
-            SchemaError: a column that isn't there, has no statistics, or partitions the table.
+            SchemaError: a column doesn't exist, has no statistics, or partitions the table.
             PredicateError, CommitConflictError, DataFileError: see `optimize`.
         """
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
@@ -306,7 +304,7 @@ class Rearranging:
         )
 
     def purge(self, where: str | None = None) -> OptimizeMetrics:
-        """Rewrite files that hold deleted rows, or columns that the table has dropped.
+        """Rewrite files that contain deleted rows or dropped columns.
 
         Raises:
             PredicateError, CommitConflictError, DataFileError: see `optimize`.
@@ -330,11 +328,11 @@ class Rearranging:
             _LOCAL_BYTES if local is None else local
         ):
             return run_plan(self.engine, plan, _INFO, limits)
-        what = f"{plan.operation} {plan.state.path}@{plan.state.version}"
+        description = f"{plan.operation} {plan.state.path}@{plan.state.version}"
         if any(item.order is not None for item in plan.items):
-            run_items = order_on_executors(self.spark, self.engine, plan.state.path, what)
+            run_items = order_on_executors(self.spark, self.engine, plan.state.path, description)
         else:
-            run_items = rewrite_on_executors(self.spark, self.engine, plan.state.path, what)
+            run_items = rewrite_on_executors(self.spark, self.engine, plan.state.path, description)
         return run_plan(self.engine, plan, _INFO, limits, run_items=run_items)
 
 
@@ -342,12 +340,12 @@ DEFAULT_LOCAL_BYTES = 256 << 20
 
 
 def stays_local(target: TargetTable, sizes: Iterable[int]) -> bool:
-    """Whether the driver's process does the work.
+    """Whether a row operation runs in the driver instead of on executors.
 
-    Spark Connect's client always does: it commits, so it reaches the store, and has no executors.
+    With Spark Connect it always runs in the client, which has no executors for Bayou.
 
     Args:
-        sizes: bytes of the files that are looked into.
+        sizes: bytes of the files to read.
     """
     if not is_classic(target.spark):
         return True

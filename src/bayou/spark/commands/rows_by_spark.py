@@ -1,8 +1,7 @@
-"""Rows that a plan of Spark finds, and new values that it computes, put into files by the kernel.
+"""Row changes that a Spark plan computes and the kernel writes.
 
-The table is read with each row's file and position; whatever Spark can run decides. Rows that
-change go to tasks by their file, in the order of their positions, and the kernel takes it from
-there.
+The plan reads the table with each row's file and position. Changed rows are shuffled to tasks by
+file and sorted by position, and the kernel writes the files there.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute
 from pyroaring import BitMap64
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.engines import from_description
 from bayou.errors import BayouError
@@ -60,23 +59,23 @@ _concatenated: Any = vars(pa)["concat_batches"]  # its stubs lack it
 
 FILE, POSITION, ACTION = "__bayou_file", "__bayou_position", "__bayou_action"
 NEW_ROWS = "~"
-"""What stands for the file of a new row, with a number behind it: behind all names of files."""
+"""Prefix of the `FILE` value of new rows, followed by a number; sorts after all file names."""
 
 SOURCE_ROWS = "bayou_source_rows"
-"""The name of what is observed of a merge's source while it is read."""
+"""Name of the observation of a merge's source."""
 
-_OUTCOME = "changes binary, taken map<int, bigint>"
+_RESULT_SCHEMA = "changes binary, taken map<int, bigint>"
 _ENCODED, _DECODED = "+", "-"
-"""How a path is spelled: percent-encoded by Spark's own reader, or plain by the data source."""
+"""Prefix of a path: percent-encoded (Spark's own reader) or plain (the Python data source)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowAction:
-    """What happens to rows that have its number in `ACTION`; those with -1 stay.
+    """The change of rows that have its number in `ACTION`; rows with -1 stay unchanged.
 
     Attributes:
         kind: `update`, `delete` or `insert`.
-        columns: that a new row brings; of an insert only.
+        columns: the columns of new rows; only for an insert.
     """
 
     kind: str
@@ -85,12 +84,12 @@ class RowAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedRows:
-    """What tasks have done.
+    """The combined result of the tasks.
 
     Attributes:
-        changes: what was written.
-        taken: how many rows each action took.
-        observed: what the plan computed as `SOURCE_ROWS`; None where it did not.
+        changes: the written files and deletion vectors.
+        taken: number of rows of each action.
+        observed: values of the observation `SOURCE_ROWS`; None if the plan has none.
     """
 
     changes: RowChanges
@@ -99,22 +98,22 @@ class AppliedRows:
 
 
 def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
-    """The rows of a version, each with `FILE` and `POSITION`, the other columns first."""
+    """The rows of a version with `FILE` and `POSITION` as the last columns."""
     options = {**target.options, "versionAsOf": str(snapshot.version)}
 
-    def load(**more: str) -> Any:
-        reader = target.spark.read.format("delta").options(**options, **more)
+    def load(**more_options: str) -> Any:
+        reader = target.spark.read.format("delta").options(**options, **more_options)
         return reader.load(target.location)
 
     frame = load()
     hidden = frame._jdf.queryExecution().analyzed().metadataOutput()  # noqa: SLF001
-    sign = _ENCODED
-    if hidden.isEmpty():  # the data source, or rows that are read by both
-        frame, sign = load(metadataColumn="true"), _DECODED
+    prefix = _ENCODED
+    if hidden.isEmpty():  # read by the data source, not by Spark's own reader alone
+        frame, prefix = load(metadataColumn="true"), _DECODED
     names = ["`" + name.replace("`", "``") + "`" for name in snapshot.schema.names]
     return frame.select(
         *names,
-        F.concat(F.lit(sign), F.col("_metadata.file_path")).alias(FILE),
+        F.concat(F.lit(prefix), F.col("_metadata.file_path")).alias(FILE),
         F.col("_metadata.row_index").alias(POSITION),
     )
 
@@ -128,22 +127,21 @@ def apply_rows(
     *,
     several: bool = True,
 ) -> AppliedRows:
-    """Have tasks put rows into files. Nothing is committed.
+    """Write the row changes in tasks, without committing.
 
     Args:
         rows: a DataFrame with `FILE`, `POSITION`, `ACTION` and the columns that actions need.
-        files: of the version that was read.
-        several: a row may be there more than once; else that is an error.
+        files: the files of the version that was read.
+        several: whether a row may occur more than once; otherwise that is an error.
 
     Raises:
-        BayouError: one of ours that a task raised.
-        Exception: another that a task raised, or as Spark throws it. What tasks that succeeded
-            wrote has been deleted.
+        BayouError: a task raised it.
+        Exception: a task or Spark raised it. The files of successful tasks have been deleted.
     """
     spark = target.spark
     tasks = number_of_tasks(spark)
-    known = {_key_of(file): file.to_bytes() for file in files}
-    shared = spark.sparkContext.broadcast(known)
+    files_by_key = {_file_key(file): file.to_bytes() for file in files}
+    shared = spark.sparkContext.broadcast(files_by_key)
     finished = spark.sparkContext.accumulator([], Outcomes())
     applier = _Applier(
         work.to_bytes(),
@@ -155,52 +153,52 @@ def apply_rows(
         finished,
         attempts_of_tasks(spark),
     )
-    placed = rows.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, POSITION)
+    shuffled = rows.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, POSITION)
     try:
         with ReplayJobs(spark, f"Change rows of {target.path}").named():
-            applied = placed.mapInArrow(applier, _OUTCOME)
-            outcomes = applied.collect()
-        done, failure = done_by(row["changes"] for row in outcomes)
+            applied = shuffled.mapInArrow(applier, _RESULT_SCHEMA)
+            task_rows = applied.collect()
+        results, failure = done_by(row["changes"] for row in task_rows)
         if failure is not None:
             raise failure
     except BaseException as error:
         with contextlib.suppress(BayouError):
             _changes(done_by(finished.value)[0]).discard(target.engine, target.path)
-        ours = None
+        task_error = None
         if isinstance(error, Exception):
-            ours = as_bayou_error(error, table=target.path)
-        if ours is None:
+            task_error = as_bayou_error(error, table=target.path)
+        if task_error is None:
             raise
-        raise ours from None
+        raise task_error from None
     finally:
         shared.destroy()
     taken: Counter[int] = Counter()
-    for row in outcomes:
+    for row in task_rows:
         taken.update(row["taken"])
     return AppliedRows(
-        changes=_changes(done),
+        changes=_changes(results),
         taken=taken,
         observed=_observed(applied),
     )
 
 
 def _observed(frame: Any) -> tuple[Any, ...] | None:
-    """What a DataFrame that has run computed as `SOURCE_ROWS`, None where it didn't."""
-    metrics = frame._jdf.queryExecution().observedMetrics()  # noqa: SLF001  # without waiting
-    found = metrics.get(SOURCE_ROWS)
-    if found.isEmpty():
+    """Values of the observation `SOURCE_ROWS` of a DataFrame that has run, or None."""
+    metrics = frame._jdf.queryExecution().observedMetrics()  # noqa: SLF001  # doesn't block
+    observation = metrics.get(SOURCE_ROWS)
+    if observation.isEmpty():
         return None
-    row = found.get()
-    return tuple(row.get(place) for place in range(row.size()))
+    row = observation.get()
+    return tuple(row.get(number) for number in range(row.size()))
 
 
-def _changes(outcomes: Iterable[bytes]) -> RowChanges:
-    return RowChanges.combined(map(RowChanges.from_bytes, outcomes))
+def _changes(results: Iterable[bytes]) -> RowChanges:
+    return RowChanges.combined(map(RowChanges.from_bytes, results))
 
 
 @dataclass(frozen=True, slots=True)
 class _Applier:
-    """A task's part; pickles."""
+    """The function of a task; can be pickled."""
 
     work: bytes
     engine: EngineDescription
@@ -218,23 +216,24 @@ class _Applier:
             if first is None:
                 return
             work = FoundRowsWork.from_bytes(self.work).for_writer(task_number(), self.tasks)
-            share = _Share(self, work, itertools.chain([first], groups))
+            task_rows = _TaskRows(self, work, itertools.chain([first], groups))
 
             def run() -> bytes:
                 engine = from_description(self.engine)
-                return work.run(engine, share.found(), share.inserted()).to_bytes()
+                return work.run(engine, task_rows.changed(), task_rows.inserted()).to_bytes()
 
-            outcome = reported(run, self.attempts)
-            for _ in groups:  # of a failed share: Spark wants its rows to be taken
+            result = reported(run, self.attempts)
+            for _ in groups:  # after an error; Spark requires that all input is consumed
                 pass
-            taken: Any = pa.array([list(share.taken.items())], pa.map_(pa.int32(), pa.int64()))
-            self.finished.add([outcome])
-            written: Any = pa.array([outcome], pa.binary())
-            yield pa.RecordBatch.from_arrays([written, taken], ["changes", "taken"])
+            counts = list(task_rows.taken.items())
+            taken: Any = pa.array([counts], pa.map_(pa.int32(), pa.int64()))
+            self.finished.add([result])
+            changes: Any = pa.array([result], pa.binary())
+            yield pa.RecordBatch.from_arrays([changes, taken], ["changes", "taken"])
 
 
-class _Share:
-    """The rows of one task: first those of files, then new ones."""
+class _TaskRows:
+    """The rows of one task: rows of existing files first, then new rows."""
 
     def __init__(
         self,
@@ -250,28 +249,29 @@ class _Share:
         self._new: list[tuple[str, list[pa.RecordBatch]]] = []
         self.taken: Counter[int] = Counter()
 
-    def found(self) -> Iterator[FoundRows]:
+    def changed(self) -> Iterator[FoundRows]:
         for key, batches in self._groups:
             if key.startswith(NEW_ROWS):
                 self._new.append((key, batches))
                 return
-            found = self._of_file(ScanFile.from_bytes(self._files[_key(key)]), batches)
-            if found is not None:
-                yield found
+            file = ScanFile.from_bytes(self._files[_key(key)])
+            file_rows = self._changed_rows(file, batches)
+            if file_rows is not None:
+                yield file_rows
 
     def inserted(self) -> Iterator[pa.RecordBatch]:
         for _, batches in itertools.chain(self._new, self._groups):
             for batch in batches:
                 yield from self._new_rows(batch)
 
-    def _of_file(self, file: ScanFile, batches: list[pa.RecordBatch]) -> FoundRows | None:
+    def _changed_rows(self, file: ScanFile, batches: list[pa.RecordBatch]) -> FoundRows | None:
         rows = _concatenated(batches) if len(batches) > 1 else batches[0]
         positions = rows.column(POSITION)
-        again = pc.equal(positions.slice(1), positions.slice(0, len(positions) - 1))
-        if again.true_count:
+        duplicate = pc.equal(positions.slice(1), positions.slice(0, len(positions) - 1))
+        if duplicate.true_count:
             if not self._several:
                 raise several_matches(self._work.state.write.table)
-            first = pa.concat_arrays([pa.array([True]), pc.invert(again)])
+            first = pa.concat_arrays([pa.array([True]), pc.invert(duplicate)])
             rows = rows.filter(first)
         rows = rows.filter(pc.greater_equal(rows.column(ACTION), 0))
         if rows.num_rows == 0:
@@ -282,11 +282,11 @@ class _Share:
         updates = [n for n, action in enumerate(self._actions) if action.kind == "update"]
         updated = pc.is_in(numbers, value_set=pa.array(updates, numbers.type))
         changed = rows.filter(updated)
-        new: Any = changed.column(POSITION).cast(pa.int64())
+        updated_positions: Any = changed.column(POSITION).cast(pa.int64())
         return FoundRows(
             file=file,
             deleted=bitmap(rows.filter(pc.invert(updated)).column(POSITION)),
-            updated=new,
+            updated=updated_positions,
             values=changed.select(list(self._work.assigned)),
         )
 
@@ -300,65 +300,65 @@ class _Share:
 
 
 def found_positions(rows: Any) -> dict[str, BitMap64]:
-    """Positions by file of rows with `FILE` and `POSITION`; no shuffle, whatever their order."""
-    found: dict[str, BitMap64] = {}
+    """Collect the positions of rows with `FILE` and `POSITION` by file, without a shuffle."""
+    by_key: dict[str, BitMap64] = {}
     for row in rows.select(FILE, POSITION).mapInArrow(_pack, "file string, rows binary").collect():
         key = _key(row["file"])
         positions = BitMap64.deserialize(bytes(row["rows"]))
-        found[key] = found[key] | positions if key in found else positions
-    return found
+        by_key[key] = by_key[key] | positions if key in by_key else positions
+    return by_key
 
 
 def by_file(
     files: Iterable[ScanFile], positions: dict[str, BitMap64]
 ) -> list[tuple[ScanFile, BitMap64]]:
-    """Files that have rows among those found, with their positions."""
-    return [(file, positions[key]) for file in files if (key := _key_of(file)) in positions]
+    """Pair files with the positions of their rows; files without positions are dropped."""
+    return [(file, positions[key]) for file in files if (key := _file_key(file)) in positions]
 
 
 def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    found: dict[str, BitMap64] = {}
+    positions: dict[str, BitMap64] = {}
     for batch in batches:
         files: Any = batch.column(0)
         for file in files.unique().to_pylist():
             rows = bitmap(batch.filter(pc.equal(files, file)).column(1))
-            found[file] = found[file] | rows if file in found else rows
-    if found:
-        packed: Any = pa.array([rows.serialize() for rows in found.values()], pa.binary())
-        yield pa.RecordBatch.from_arrays([pa.array(list(found)), packed], ["file", "rows"])
+            positions[file] = positions[file] | rows if file in positions else rows
+    if positions:
+        packed: Any = pa.array([rows.serialize() for rows in positions.values()], pa.binary())
+        yield pa.RecordBatch.from_arrays([pa.array(list(positions)), packed], ["file", "rows"])
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-    """Rows by file, which follow each other. A file's are held together, new ones not."""
+    """Group rows by file. Rows of an existing file form one group, new rows several."""
     current: str | None = None
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     for batch in batches:
         files: Any = batch.column(FILE)
         runs = pc.run_end_encode(files)
         start = 0
         for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
             if name != current:
-                if held and current is not None:
-                    yield current, held
-                current, held = name, []
+                if pending and current is not None:
+                    yield current, pending
+                current, pending = name, []
             rows = batch.slice(start, end - start)
             start = end
             if name.startswith(NEW_ROWS):
                 yield name, [rows]
             else:
-                held.append(rows)
-    if held and current is not None:
-        yield current, held
+                pending.append(rows)
+    if pending and current is not None:
+        yield current, pending
 
 
 def _key(path: str) -> str:
-    """One spelling of a file's path, whoever gave it.
+    """Normalize a file's path to a key.
 
     Args:
-        path: behind a sign of `_ENCODED` or `_DECODED`.
+        path: the path, prefixed by `_ENCODED` or `_DECODED`.
     """
-    sign, path = path[0], path[1:]
-    path = unquote(path) if sign == _ENCODED else path
+    prefix, path = path[0], path[1:]
+    path = unquote(path) if prefix == _ENCODED else path
     scheme, separator, rest = path.partition(":")
     if path.startswith("/") or not separator:
         return path
@@ -367,5 +367,5 @@ def _key(path: str) -> str:
     return f"s3:{rest}" if scheme in ("s3", "s3n", "s3a") else path
 
 
-def _key_of(file: ScanFile) -> str:
+def _file_key(file: ScanFile) -> str:
     return _key(_DECODED + file.status.path)

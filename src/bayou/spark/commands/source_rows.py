@@ -1,4 +1,4 @@
-"""The source of a merge, looked at before it is decided who joins it."""
+"""Size and materialization of a merge's source, to decide whether the kernel or Spark joins it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from bayou.spark.session.settings import ROW_OPERATIONS_SOURCE_BYTES
 __all__ = ["DEFAULT_SOURCE_BYTES", "collected", "is_steady", "materialized", "parts_of"]
 
 DEFAULT_SOURCE_BYTES = 256 << 20
-_MOST_ROWS = 1_000_000
-"""Rows that are collected at most where nobody knows how many there are: each partition is asked
-for so many."""
-_BYTES_A_PART = 32 << 20
-"""In memory; a file takes less."""
-_UNKNOWN = (1 << 63) - 1
-"""What Spark takes for the size of rows that it knows nothing about, such as those of an RDD."""
+_MAX_ROWS = 1_000_000
+"""Maximum number of rows to collect from a source of unknown size."""
+_BYTES_PER_PART = 32 << 20
+"""Bytes in memory; files are smaller."""
+_UNKNOWN_SIZE = (1 << 63) - 1
+"""Spark's estimate for rows of unknown size, such as those of an RDD."""
 
 
 def collected(spark: Any, source: Any) -> pa.Table | None:
-    """All rows of a source; None where they are too much to be sent around.
+    """Collect the rows of a source; None if they are too large to broadcast.
 
-    Spark's estimate decides. Where it has none (lists of Python, a stream's micro-batch) so many
-    rows are collected as would be enough, and one more.
+    Spark's size estimate decides. Without an estimate (Python lists, a stream's micro-batch), rows
+    are collected up to the limit plus one row.
 
     Args:
         spark: a classic session.
@@ -35,15 +34,13 @@ def collected(spark: Any, source: Any) -> pa.Table | None:
     if _is_estimated(source, limit):
         rows: pa.Table = source.toArrow()
         return rows
-    most = _most_rows(source, limit)
-    rows = source.limit(most + 1).toArrow()
-    return None if rows.num_rows > most or rows.nbytes > limit else rows
+    max_rows = _max_rows(source, limit)
+    rows = source.limit(max_rows + 1).toArrow()
+    return None if rows.num_rows > max_rows or rows.nbytes > limit else rows
 
 
 def materialized(spark: Any, source: Any) -> Any:
-    """A source with the same columns whose rows are there, and stay as they are.
-
-    None where they are too much to be kept beside the join.
+    """Checkpoint a small source locally, so that its rows don't change; None if it is too large.
 
     Args:
         spark: a classic session.
@@ -53,29 +50,29 @@ def materialized(spark: Any, source: Any) -> Any:
         return None
     if _is_estimated(source, limit):
         return source.localCheckpoint()
-    most = _most_rows(source, limit)
-    head = source.limit(most + 1).localCheckpoint()
-    return None if head.count() > most else head
+    max_rows = _max_rows(source, limit)
+    head = source.limit(max_rows + 1).localCheckpoint()
+    return None if head.count() > max_rows else head
 
 
 def is_steady(source: Any) -> bool:
-    """Whether a source has the same rows whenever it is computed, as far as Spark knows.
+    """Whether Spark considers a source deterministic.
 
     Args:
-        source: of a classic session.
+        source: a DataFrame of a classic session.
     """
-    plan = source._jdf.queryExecution().analyzed()  # noqa: SLF001  # published nowhere
+    plan = source._jdf.queryExecution().analyzed()  # noqa: SLF001  # no public API
     return bool(plan.deterministic())
 
 
-def parts_of(source: Any, most: int) -> int:
-    """In how many parts rows of a source are written, so that files aren't small.
+def parts_of(source: Any, max_parts: int) -> int:
+    """Number of parts in which to write a source's rows without creating small files.
 
     Args:
-        source: of a classic session.
-        most: also where Spark doesn't know how large it is.
+        source: a DataFrame of a classic session.
+        max_parts: maximum number of parts; also used if the size is unknown.
     """
-    return max(1, min(most, _size(_optimized(source)) // _BYTES_A_PART))
+    return max(1, min(max_parts, _size(_optimized_plan(source)) // _BYTES_PER_PART))
 
 
 def _limit(spark: Any) -> int:
@@ -84,30 +81,30 @@ def _limit(spark: Any) -> int:
 
 
 def _is_estimated(source: Any, limit: int) -> bool:
-    """Whether Spark says that a source is small."""
-    return _size(_optimized(source)) <= limit
+    """Whether Spark estimates that a source is small."""
+    return _size(_optimized_plan(source)) <= limit
 
 
 def _may_be_small(source: Any, limit: int) -> bool:
-    """Whether a source is small, or has rows in it of which Spark knows nothing."""
+    """Whether a source is estimated to be small, or has an input of unknown size."""
     if limit == 0:
         return False
-    plan = _optimized(source)
+    plan = _optimized_plan(source)
     if _size(plan) <= limit:
         return True
     leaves = plan.collectLeaves()
-    return any(_size(leaves.apply(number)) >= _UNKNOWN for number in range(leaves.size()))
+    return any(_size(leaves.apply(number)) >= _UNKNOWN_SIZE for number in range(leaves.size()))
 
 
-def _optimized(source: Any) -> Any:
-    return source._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  # published nowhere
+def _optimized_plan(source: Any) -> Any:
+    return source._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  # no public API
 
 
 def _size(plan: Any) -> int:
     return int(str(plan.stats().sizeInBytes()))
 
 
-def _most_rows(source: Any, limit: int) -> int:
-    """Rows of a source that take about so many bytes, by what Spark takes for a row's size."""
-    size = int(source._jdf.schema().defaultSize())  # noqa: SLF001  # as above
-    return max(1, min(_MOST_ROWS, limit // max(1, size)))
+def _max_rows(source: Any, limit: int) -> int:
+    """Number of source rows that take about `limit` bytes, by Spark's default row size."""
+    size = int(source._jdf.schema().defaultSize())  # noqa: SLF001  # no public API
+    return max(1, min(_MAX_ROWS, limit // max(1, size)))

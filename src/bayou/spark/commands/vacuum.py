@@ -1,9 +1,8 @@
-"""VACUUM of a table from a session: many files are listed and deleted by executors.
+"""VACUUM: executors list and delete the files of large tables.
 
-Somebody else's listing of a table's folder, for VACUUM: a DataFrame.
-
-Object stores write such inventories by themselves, and listing a hundred million files again takes
-hours. The columns are delta-spark's: `path`, `length`, `isDir`, `modificationTime`.
+An inventory, a DataFrame with the listing of the table's folder, replaces the listing of object
+stores with many files. Its columns are those of delta-spark: `path`, `length`, `isDir`,
+`modificationTime`.
 """
 
 from __future__ import annotations
@@ -48,15 +47,15 @@ _S3 = ("s3://", "s3a://", "s3n://")
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """Files and folders that lie in a table's folder, and perhaps in others.
+    """Files and folders of a table's folder; other folders may be included.
 
     Attributes:
-        frame: with the columns `path` (fully qualified, as Hadoop spells it, not encoded),
+        frame: a DataFrame with the columns `path` (fully qualified Hadoop path, not encoded),
             `length` (bytes), `isDir` and `modificationTime` (ms since the epoch).
-        location: the table's path as its user spelled it.
+        location: the table's path as the user wrote it.
 
     Raises:
-        ArgumentError: a column is missing, or of another type.
+        ArgumentError: a column is missing or has another type.
     """
 
     frame: Any = field(repr=False)
@@ -65,20 +64,22 @@ class Inventory:
     def __post_init__(self) -> None:
         types = dict(self.frame.dtypes)
         if any(types.get(name) != kind for name, kind in _COLUMNS.items()):
-            wanted = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
-            given = ", ".join(f"{name} {kind}" for name, kind in types.items())
+            expected = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
+            actual = ", ".join(f"{name} {kind}" for name, kind in types.items())
             raise ArgumentError(
-                f"The inventory of {self.location} has the columns {given}; it must have {wanted} "
-                "(DELTA_INVALID_INVENTORY_SCHEMA).",
+                f"{self.location}: the inventory has the columns {actual}. Provide the columns "
+                f"{expected} (DELTA_INVALID_INVENTORY_SCHEMA).",
                 argument="inventory",
             )
 
     def look_through(self, whole: ListingShare, kept: KeptFiles) -> Iterable[FoundFiles]:
-        """What nothing needs of it, found by executors; see `bayou.kernel`'s `ListShares`.
+        """Find the unreferenced files of the inventory on executors; see the kernel's `ListShares`.
 
-        Where a path stands twice, its newest row counts.
+        If a path occurs more than once, its newest row is used.
         """
-        task = _LookThrough(share=whole, kept=kept, spellings=_spellings(whole.root, self.location))
+        task = _InventoryTask(
+            share=whole, kept=kept, spellings=_spellings(whole.root, self.location)
+        )
         newest = (
             self.frame.select(*_COLUMNS)
             .groupBy("path")
@@ -89,42 +90,42 @@ class Inventory:
             )
         )
         cells = newest.mapInArrow(task, "found binary").toArrow().column("found")
-        return [pickle.loads(cell.as_py()) for cell in cells]  # noqa: S301  # our own tasks' bytes
+        return [pickle.loads(cell.as_py()) for cell in cells]  # noqa: S301  # from our own tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _LookThrough:
-    """A task: some of the inventory's rows."""
+class _InventoryTask:
+    """A task that checks some rows of the inventory."""
 
     share: ListingShare
     kept: KeptFiles
     spellings: Sequence[str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = look_through(
+        orphans = look_through(
             self.share,
             self.kept,
             (batch.cast(LISTING_SCHEMA) for batch in batches),
             self.spellings,
         )
-        yield pa.RecordBatch.from_pydict({"found": pa.array([pickle.dumps(found)], pa.binary())})
+        yield pa.RecordBatch.from_pydict({"found": pa.array([pickle.dumps(orphans)], pa.binary())})
 
 
 def _spellings(root: str, location: str) -> list[str]:
-    """How else Hadoop and its users name a table's path."""
+    """Other spellings of a table's path in Hadoop."""
     if root.startswith("/"):
         return [f"file:{root}", f"file://{root}"]
-    found = [location]
+    spellings = [location]
     if root.startswith(_S3):
-        found += [scheme + root.partition("://")[2] for scheme in _S3]
-    return found
+        spellings += [scheme + root.partition("://")[2] for scheme in _S3]
+    return spellings
 
 
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 _LITE = "spark.databricks.delta.vacuum.lite.enabled"
 _LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
 _LOCAL_FILES = 10_000
-_SIDE_BY_SIDE = 8
+_DELETE_THREADS = 8
 
 
 def vacuum_table(
@@ -137,20 +138,20 @@ def vacuum_table(
     lite: bool | None = None,
     inventory: Inventory | None = None,
 ) -> VacuumMetrics:
-    """Delete files that no version within the retention needs.
+    """Delete files that no version within the retention period uses.
 
     Args:
-        spark: a session, classic or Connect; under Connect this process deletes.
-        retention_hours: None: as the table says, a week unless set.
-        dry_run: only tell.
-        lite: look at the log only; None: as the session's conf says, else no.
-        inventory: what lies in the table's folder, by somebody else's listing; None: it is listed.
+        spark: a session, classic or Connect. With Connect, the client deletes the files.
+        retention_hours: None for the table's retention (default: a week).
+        dry_run: report the files without deleting them.
+        lite: find files from the log only; None for the session's conf (default: false).
+        inventory: listing of the table's folder; None lists the folder.
 
     Raises:
-        ArgumentError: a retention shorter than the table's, unless
-            `spark.databricks.delta.retentionDurationCheck.enabled` is false; or an inventory
-            without the columns of one.
-        StorageError: the store failed; the history says FAILED, and it can be repeated.
+        ArgumentError: the retention is shorter than the table's, unless
+            `spark.databricks.delta.retentionDurationCheck.enabled` is false; or the inventory lacks
+            a column.
+        StorageError: the store failed. The history records FAILED; repeat the command.
     """
     if lite is None:
         lite = inventory is None and _flag(spark, _LITE, default=False)
@@ -163,78 +164,80 @@ def vacuum_table(
         enforce_retention_duration=_flag(spark, _RETENTION_CHECK, default=True),
         engine_info=f"{ENGINE_INFO} (spark)",
         catalog=table.catalog,
-        delete_files=_deleting(spark, engine, table.path),
-        list_shares=_listing(spark, engine, table.path)
+        delete_files=_delete_function(spark, engine, table.path),
+        list_shares=_list_function(spark, engine, table.path)
         if inventory is None
         else inventory.look_through,
-        lists_everything=inventory is None,  # a query over one may leave out what isn't data
+        lists_everything=inventory is None,  # an inventory may omit files that aren't data files
         tells_history=_flag(spark, _LOGGING, default=True),
     )
 
 
 def _flag(spark: Any, name: str, *, default: bool) -> bool:
-    text = str(spark.conf.get(name, str(default))).strip().lower()
-    return default if text not in ("true", "false") else text == "true"
+    value = str(spark.conf.get(name, str(default))).strip().lower()
+    return default if value not in ("true", "false") else value == "true"
 
 
-def _most_local(spark: Any) -> int:
+def _max_local_files(spark: Any) -> int:
     local = VACUUM_LOCAL_FILES.integer(spark=spark)
     return _LOCAL_FILES if local is None else local
 
 
-def _listing(spark: Any, engine: Engine, table: str) -> ListShares | None:
-    """By executors on object stores, which list a thousand files a request; a disk is quick."""
+def _list_function(spark: Any, engine: Engine, table: str) -> ListShares | None:
+    """Executors list object stores, which return a thousand files per request; None otherwise."""
     if not isinstance(spark, SparkSession) or "://" not in table:
         return None
-    most = _most_local(spark)
-    reach = engine.description()
+    max_local = _max_local_files(spark)
+    engine_description = engine.description()
 
     def list_shares(whole: ListingShare, kept: KeptFiles) -> Iterable[FoundFiles]:
-        if len(kept) <= most:
+        if len(kept) <= max_local:
             return [list_share(engine, whole, kept)]
-        sent = spark.sparkContext.broadcast(kept)
+        broadcast = spark.sparkContext.broadcast(kept)
 
-        def listed(_: int, share: ListingShare) -> bytes:
-            return pickle.dumps(list_share(from_description(reach), share, sent.value))
+        def list_task(_: int, share: ListingShare) -> bytes:
+            return pickle.dumps(
+                list_share(from_description(engine_description), share, broadcast.value)
+            )
 
         try:
-            found = run_shares(
+            results = run_shares(
                 spark,
                 whole.split(kept, number_of_tasks(spark)),
-                listed,
+                list_task,
                 table=table,
                 description=f"VACUUM {table}: list",
                 discard=lambda _: None,
             )
         finally:
-            sent.destroy()
-        return [pickle.loads(outcome) for outcome in found]  # noqa: S301  # our own tasks' bytes
+            broadcast.destroy()
+        return [pickle.loads(result) for result in results]  # noqa: S301  # from our own tasks
 
     return list_shares
 
 
-def _deleting(spark: Any, engine: Engine, table: str) -> DeleteFiles | None:
+def _delete_function(spark: Any, engine: Engine, table: str) -> DeleteFiles | None:
     if not isinstance(spark, SparkSession):
         return None
-    most = _most_local(spark)
-    reach = engine.description()
+    max_local = _max_local_files(spark)
+    engine_description = engine.description()
 
-    def remove(_: int, batches: Sequence[Sequence[str]]) -> bytes:
-        files = from_description(reach).files
+    def delete_task(_: int, batches: Sequence[Sequence[str]]) -> bytes:
+        files = from_description(engine_description).files
         for batch in batches:
             files.delete_files(batch)
         return b""
 
     def delete(batches: Sequence[Sequence[str]]) -> None:
-        if sum(map(len, batches)) <= most:
-            with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="bayou-vacuum") as pool:
+        if sum(map(len, batches)) <= max_local:
+            with ThreadPoolExecutor(_DELETE_THREADS, thread_name_prefix="bayou-vacuum") as pool:
                 list(pool.map(engine.files.delete_files, batches))
             return
         tasks = min(len(batches), number_of_tasks(spark))
         run_shares(
             spark,
             [batches[task::tasks] for task in range(tasks)],
-            remove,
+            delete_task,
             table=table,
             description=f"VACUUM {table}",
             discard=lambda _: None,

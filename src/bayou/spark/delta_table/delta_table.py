@@ -48,10 +48,10 @@ _MANIFEST = "symlink_format_manifest"
 
 
 class DeltaTable:
-    """A Delta table that a program works on. Made by `forPath`, `forName` and the builders.
+    """A Delta table. `forPath`, `forName` and the table builders create one.
 
     Methods, arguments, DataFrames and history are those of `delta.tables.DeltaTable`. Conditions
-    and values are SQL texts or Columns of Spark.
+    and values are SQL strings or Columns.
     """
 
     def __init__(self, target: TargetTable) -> None:
@@ -67,31 +67,31 @@ class DeltaTable:
         path: str,
         hadoopConf: Mapping[str, str] | None = None,  # noqa: N803
     ) -> DeltaTable:
-        """The table at a path.
+        """Return the table at a path.
 
         Args:
             sparkSession: a session, classic or Connect.
-            path: as of `spark.read.load`.
-            hadoopConf: options about the file system (`fs.s3a.access.key`, ...).
+            path: the path, as for `spark.read.load`.
+            hadoopConf: file system options (`fs.s3a.access.key`, ...).
 
         Raises:
-            TableNotFoundError: there is none.
-            ArgumentError: an option that isn't about the file system.
+            TableNotFoundError: there is no Delta table at the path.
+            ArgumentError: an option isn't a file system option.
         """
         target = TargetTable(
             spark=sparkSession, location=path, options=texts(hadoopConf, "hadoopConf")
         )
         if not target.exists():
-            raise _missing(f"`{path}`", target.path)
+            raise _not_a_table_error(f"`{path}`", target.path)
         return cls(target)
 
     @classmethod
     def forName(cls, sparkSession: Any, tableOrViewName: str) -> DeltaTable:  # noqa: N802, N803
-        """The table of a name: of the session's catalog, or ``delta.`/path` ``.
+        """Return the table with a name in the session's catalog, or ``delta.`/path` ``.
 
         Raises:
-            TableNotFoundError: it stands for no Delta table.
-            ArgumentError: under Spark Connect, where names can't be resolved.
+            TableNotFoundError: the name isn't that of a Delta table.
+            ArgumentError: the session is a Spark Connect session, which can't resolve names.
         """
         name = text(tableOrViewName, "tableOrViewName")
         path = _path_name(name)
@@ -99,25 +99,25 @@ class DeltaTable:
             return cls.forPath(sparkSession, path)
         if not is_classic(sparkSession):
             raise ArgumentError(
-                f"Under Spark Connect the place of {name} can't be seen: use forPath.",
+                f"{name}: Spark Connect doesn't tell the location of a table. Use forPath.",
                 argument="tableOrViewName",
             )
-        found = named_table(sparkSession, name)
-        if found is None or not found.exists:
-            raise _missing(f"`{name}`", name)
-        target = TargetTable(spark=sparkSession, location=found.path, name=name)
+        named = named_table(sparkSession, name)
+        if named is None or not named.exists:
+            raise _not_a_table_error(f"`{name}`", name)
+        target = TargetTable(spark=sparkSession, location=named.path, name=name)
         if not target.exists():
-            raise _missing(f"`{name}`", target.path)
+            raise _not_a_table_error(f"`{name}`", target.path)
         return cls(target)
 
     @classmethod
     def isDeltaTable(cls, sparkSession: Any, identifier: str) -> bool:  # noqa: N802, N803
-        """Whether a path is that of a Delta table, or of a folder in one."""
+        """Whether a path is a Delta table or a folder inside one."""
         location = _path_name(text(identifier, "identifier")) or identifier
         target = TargetTable(spark=sparkSession, location=location)
         return any(
             Table.for_path(target.engine, folder).exists(target.engine)
-            for folder in _folders(target.path)
+            for folder in _folder_and_parents(target.path)
         )
 
     @classmethod
@@ -127,96 +127,96 @@ class DeltaTable:
         identifier: str,
         partitionSchema: str | StructType | None = None,  # noqa: N803
     ) -> DeltaTable:
-        """Make a table of the Parquet files in a folder; none of them is touched.
+        """Convert the Parquet files of a folder to a Delta table without rewriting them.
 
         Args:
             sparkSession: a session, classic or Connect.
             identifier: ``parquet.`/path` ``.
-            partitionSchema: the partition columns and their types, as the folders are nested; SQL
-                text such as `"day date, hour int"` or a schema.
+            partitionSchema: the partition columns and their types, in folder order; a DDL string
+                such as `"day date, hour int"`, or a schema.
 
         Raises:
-            ArgumentError: no Parquet file there, or something else than a path.
-            SchemaError: files that don't go together, or folders of other columns.
+            ArgumentError: the folder has no Parquet file, or the identifier isn't a path.
+            SchemaError: the files' schemas differ, or the folders have other partition columns.
         """
         path = _path_name(text(identifier, "identifier"), "parquet", "delta")
         if path is None:
             raise ArgumentError(
-                f"{identifier} isn't a folder of Parquet files: write it parquet.`/path`.",
+                f"{identifier}: this isn't a folder of Parquet files. Write it as parquet.`/path`.",
                 argument="identifier",
             )
         target = TargetTable(spark=sparkSession, location=path)
         partitions = None
         if partitionSchema is not None:
-            given = partitionSchema
-            schema = StructType.fromDDL(given) if isinstance(given, str) else given
-            assert isinstance(schema, StructType)  # a list of columns is no other type
+            columns = partitionSchema
+            schema = StructType.fromDDL(columns) if isinstance(columns, str) else columns
+            assert isinstance(schema, StructType)  # the type of every DDL column list
             partitions = to_arrow_schema(from_spark(schema, table=path))
         target.handle.convert(partitions)
         return cls(target)
 
     @classmethod
     def create(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N803
-        """Define a table that isn't there yet."""
+        """Start the definition of a new table."""
         return cls._builder(sparkSession, CreationMode.CREATE)
 
     @classmethod
     def createIfNotExists(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N802, N803
-        """Define a table, unless it is there."""
+        """Start the definition of a table that is created if it doesn't exist."""
         return cls._builder(sparkSession, CreationMode.CREATE_IF_NOT_EXISTS)
 
     @classmethod
     def replace(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N803
-        """Define a table anew that is there; its rows go."""
+        """Start the definition that replaces an existing table and its rows."""
         return cls._builder(sparkSession, CreationMode.REPLACE)
 
     @classmethod
     def createOrReplace(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N802, N803
-        """Define a table, whether or not it is there."""
+        """Start the definition of a new table, or of one that replaces an existing table."""
         return cls._builder(sparkSession, CreationMode.CREATE_OR_REPLACE)
 
     def toDF(self) -> DataFrame:  # noqa: N802
-        """The rows of the latest version, under the table's alias."""
+        """The rows of the latest version as a DataFrame, under the table's alias."""
         frame: DataFrame = self._target.frame()
         return frame
 
     def alias(self, aliasName: str) -> DeltaTable:  # noqa: N803
-        """The same table, by a name for conditions and values."""
+        """Return the same table with an alias for conditions and values."""
         return DeltaTable(self._target.named(text(aliasName, "aliasName")))
 
     def delete(self, condition: Any = None) -> None:
-        """Delete the rows for which a condition is true; all without one.
+        """Delete the rows that match a condition, or all rows without a condition.
 
         Raises:
-            PredicateError: the condition can't be understood, or fails for a row.
+            PredicateError: the condition isn't valid, or fails for a row.
             ConstraintViolationError: the table is append-only.
-            CommitConflictError: another writer's commit won and doesn't go with this one.
+            CommitConflictError: a concurrent commit conflicts with this one.
         """
         run_delete(self._target, condition_of(self._target.spark, condition))
 
     def update(self, condition: Any = None, set: Any = None) -> None:
-        """Give the rows for which a condition is true new values.
+        """Update the rows that match a condition.
 
         Args:
-            condition: which rows; None: all.
-            set: values by column; `"a.b"` is a field of a struct.
+            condition: rows to update; None for all rows.
+            set: values by column; `"a.b"` is a struct field.
 
         Raises:
-            SchemaError: an unknown column, or one that can't be set.
-            PredicateError: an expression can't be understood, or fails for a row.
-            ConstraintViolationError: a new version breaks a rule, or the table is append-only.
-            CommitConflictError: another writer's commit won and doesn't go with this one.
+            SchemaError: a column doesn't exist, or can't be assigned.
+            PredicateError: an expression isn't valid, or fails for a row.
+            ConstraintViolationError: a new row violates a constraint, or the table is append-only.
+            CommitConflictError: a concurrent commit conflicts with this one.
         """
         spark = self._target.spark
         values = values_of(spark, set, "set")
         run_update(self._target, condition_of(spark, condition), values)
 
     def merge(self, source: Any, condition: Any) -> DeltaMergeBuilder:
-        """Begin a merge: rows of a source update, delete and insert rows of the table.
+        """Start a MERGE of source rows into the table.
 
         Args:
             source: a DataFrame.
-            condition: when a source row and a target row belong together.
+            condition: the join condition.
         """
         if source is None:
             raise ArgumentError("'source' in merge cannot be None.", argument="source")
@@ -231,16 +231,17 @@ class DeltaTable:
         return DeltaMergeBuilder(self._target, source, request)
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:  # noqa: N803
-        """Delete files that no version within the retention needs.
+        """Delete files that no version within the retention period uses.
 
         Args:
-            retentionHours: None: as the table says, a week unless set.
+            retentionHours: hours to retain unused files; None for the table's retention (default: a
+                week).
 
         Returns:
             A DataFrame without rows.
 
         Raises:
-            ArgumentError: a retention shorter than the table's, unless
+            ArgumentError: the retention is shorter than the table's, unless
                 `spark.databricks.delta.retentionDurationCheck.enabled` is false.
         """
         spark = self._target.spark
@@ -249,39 +250,40 @@ class DeltaTable:
         return frame
 
     def checkpoint(self, version: int | None = None) -> int:
-        """Write the checkpoint of a version, the latest where it is None; gives the version.
+        """Write the checkpoint of a version (the latest by default) and return the version.
 
-        Delta-spark has no such method. Executors write a large one (`bayou.checkpoint.localBytes`).
+        delta-spark lacks this method. Executors write large checkpoints
+        (`bayou.checkpoint.localBytes`).
 
         Raises:
-            VersionNotFoundError: there is no such version.
+            VersionNotFoundError: the version doesn't exist.
         """
         return self._handle.checkpoint(version)
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """The commits that are still in the log, newest first, at most `limit` of them."""
+        """The commits in the log, newest first, at most `limit`."""
         target = self._target
         limit = None if limit is None else number(limit, "limit")
         frame: DataFrame = history_frame(target.spark, target.engine, target.table, limit)
         return frame
 
     def detail(self) -> DataFrame:
-        """What the table is, in one row: format, id, location, size, properties, protocol, ..."""
+        """Details of the table in one row: format, id, location, size, properties, protocol, ..."""
         target = self._target
         snapshot = target.table.latest_snapshot(target.engine)
         frame: DataFrame = detail_frame(target.spark, target.engine, snapshot, target.name)
         return frame
 
     def generate(self, mode: str) -> None:
-        """Write files for other systems: `symlink_format_manifest`, for Presto and Athena.
+        """Write manifests for other engines: `symlink_format_manifest`, for Presto and Athena.
 
         Raises:
-            ArgumentError: another mode.
-            UnsupportedFeatureError: the table has deletion vectors or mapped columns.
+            ArgumentError: the mode isn't supported.
+            UnsupportedFeatureError: the table has deletion vectors or column mapping.
         """
         if text(mode, "mode").lower() != _MANIFEST:
             raise ArgumentError(
-                f"Only {_MANIFEST!r} can be generated, not {mode!r} "
+                f"mode: {mode!r} can't be generated. Use {_MANIFEST!r} "
                 "(DELTA_UNSUPPORTED_GENERATE_MODE).",
                 argument="mode",
             )
@@ -289,27 +291,27 @@ class DeltaTable:
         write_symlink_manifests(target.engine, target.table.latest_snapshot(target.engine))
 
     def optimize(self) -> DeltaOptimizeBuilder:
-        """Lay the table's files out anew: choose partitions, then how."""
+        """Start OPTIMIZE: select partitions with `where`, then call an `execute...` method."""
         return DeltaOptimizeBuilder(self._target)
 
     def reorg(self) -> DeltaReorgBuilder:
-        """Rid the table's files of what is deleted: choose partitions, then `executePurge`."""
+        """Start REORG TABLE: select partitions with `where`, then call `executePurge`."""
         return DeltaReorgBuilder(self._target)
 
     def restoreToVersion(self, version: int) -> DataFrame:  # noqa: N802
-        """Make the next version what an earlier one was.
+        """Restore the table to an earlier version.
 
         Returns:
-            A DataFrame of one row, the metrics.
+            A DataFrame of one row with the metrics.
 
         Raises:
-            VersionNotFoundError: the log can't rebuild it.
-            DataFileError: files of it are gone; names them.
+            VersionNotFoundError: the log can't reconstruct the version.
+            DataFileError: data files of the version are missing; the message names them.
         """
-        return self._restored(number(version, "version"), None)
+        return self._restore(number(version, "version"), None)
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:  # noqa: N802
-        """Make the next version what the last one at or before a time was.
+        """Restore the table to the last version at or before a timestamp.
 
         Args:
             timestamp: `2024-01-05` or `2024-01-05 10:00:00`, in the session's time zone.
@@ -317,7 +319,7 @@ class DeltaTable:
         Raises:
             VersionNotFoundError, DataFileError: see `restoreToVersion`.
         """
-        return self._restored(None, text(timestamp, "timestamp"))
+        return self._restore(None, text(timestamp, "timestamp"))
 
     def clone(
         self,
@@ -328,21 +330,21 @@ class DeltaTable:
         *,
         transaction_identifiers: bool = True,
     ) -> DeltaTable:
-        """Make a table of its own out of the latest version, without copying a file.
+        """Create a shallow clone of the latest version, without copying data files.
 
         Args:
-            target: its path, or the name of a table of the catalog.
-            isShallow: must be true: deep clones aren't supported, as in delta-spark.
-            replace: there may be a table without files at `target` already.
-            properties: table properties on top of this table's.
-            transaction_identifiers: copy the version's transaction identifiers, by which pipelines
-                and streaming queries know what the rows cover; False omits them.
+            target: path of the clone, or its name in the catalog.
+            isShallow: must be true; deep clones aren't supported, as in delta-spark.
+            replace: allow an existing table without files at `target`.
+            properties: table properties that override this table's.
+            transaction_identifiers: whether to copy the transaction identifiers, which record the
+                progress of pipelines and streaming queries.
 
         Raises:
-            ArgumentError: a deep clone.
-            TableAlreadyExistsError: there is a table, and it may not be replaced.
+            ArgumentError: `isShallow` is false.
+            TableAlreadyExistsError: a table exists at `target` and can't be replaced.
         """
-        return self._cloned(
+        return self._clone(
             target,
             isShallow,
             replace,
@@ -360,9 +362,9 @@ class DeltaTable:
         *,
         transaction_identifiers: bool = True,
     ) -> DeltaTable:
-        """`clone` of an earlier version."""
+        """Create a shallow clone of a version; see `clone`."""
         number(version, "version")
-        return self._cloned(
+        return self._clone(
             target,
             isShallow,
             replace,
@@ -381,9 +383,12 @@ class DeltaTable:
         *,
         transaction_identifiers: bool = True,
     ) -> DeltaTable:
-        """`clone` of the last version at or before a time, in the session's time zone."""
+        """Create a shallow clone of the last version at or before a timestamp; see `clone`.
+
+        The timestamp is in the session's time zone.
+        """
         at = self._milliseconds(text(timestamp, "timestamp"))
-        return self._cloned(
+        return self._clone(
             target,
             isShallow,
             replace,
@@ -393,19 +398,19 @@ class DeltaTable:
         )
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:  # noqa: N802, N803
-        """Raise the protocol's versions.
+        """Upgrade the protocol's reader and writer versions.
 
         Raises:
-            ArgumentError: versions that don't exist, or below those of the table.
+            ArgumentError: a version doesn't exist, or is lower than the table's.
         """
         reader = number(readerVersion, "readerVersion")
         self._handle.alter.upgrade_protocol(reader, number(writerVersion, "writerVersion"))
 
     def addFeatureSupport(self, featureName: str) -> None:  # noqa: N802, N803
-        """Let the protocol name a table feature.
+        """Add a table feature to the protocol.
 
         Raises:
-            UnsupportedFeatureError: it isn't one, or can't be written.
+            UnsupportedFeatureError: the feature is unknown, or Bayou can't write it.
         """
         self._handle.alter.add_feature(text(featureName, "featureName"))
 
@@ -414,15 +419,15 @@ class DeltaTable:
         featureName: str,  # noqa: N803
         truncateHistory: bool | None = None,  # noqa: N803
     ) -> None:
-        """Take a feature and its traces out of the table.
+        """Remove a feature and its traces from the table.
 
         Args:
             featureName: the feature.
-            truncateHistory: delete older versions that use it, those of more than 24 hours ago.
+            truncateHistory: delete versions that are older than 24 hours and use the feature.
 
         Raises:
-            UnsupportedFeatureError: the table doesn't have it, or it can't be dropped.
-            FeatureInUseError: something needs it, or older versions aren't old enough.
+            UnsupportedFeatureError: the table lacks the feature, or it can't be dropped.
+            FeatureInUseError: the table needs the feature, or older versions can't be deleted yet.
         """
         truncate = truncateHistory is not None and flag(truncateHistory, "truncateHistory")
         self._handle.alter.drop_feature(text(featureName, "featureName"), truncate_history=truncate)
@@ -436,7 +441,7 @@ class DeltaTable:
         session = SparkSession.getActiveSession() if spark is None else spark
         if session is None:
             raise ArgumentError(
-                "There is no active Spark session; give one as the first argument.",
+                "sparkSession: there is no active Spark session. Give one as the first argument.",
                 argument="sparkSession",
             )
         return DeltaTableBuilder(session, mode, cls)
@@ -445,22 +450,22 @@ class DeltaTable:
         zone = str(self._target.spark.conf.get("spark.sql.session.timeZone"))
         return parse_timestamp("timestamp", timestamp, zone)
 
-    def _restored(self, version: int | None, timestamp: str | None) -> DataFrame:
+    def _restore(self, version: int | None, timestamp: str | None) -> DataFrame:
         target = self._target
         latest = target.table.latest_snapshot(target.engine)
         if version is not None:
-            wanted = target.table.snapshot_as_of_version(target.engine, version)
+            restored = target.table.snapshot_as_of_version(target.engine, version)
         else:
-            assert timestamp is not None  # the callers give one of them
+            assert timestamp is not None  # the callers pass a version or a timestamp
             at = self._milliseconds(timestamp)
-            wanted = target.table.snapshot_as_of_timestamp(target.engine, at)
-        metrics = restore(target.engine, latest, wanted, SPARK_ENGINE_INFO, timestamp=timestamp)
+            restored = target.table.snapshot_as_of_timestamp(target.engine, at)
+        metrics = restore(target.engine, latest, restored, SPARK_ENGINE_INFO, timestamp=timestamp)
         frame: DataFrame = restore_frame(target.spark, metrics)
         return frame
 
-    def _cloned(
+    def _clone(
         self,
-        place: str,
+        destination: str,
         shallow: bool,
         replaces: bool,
         properties: Mapping[str, str] | None,
@@ -469,19 +474,19 @@ class DeltaTable:
         version: int | None = None,
         timestamp: int | None = None,
     ) -> DeltaTable:
-        name = text(place, "target")
+        name = text(destination, "target")
         if not flag(shallow, "isShallow"):
             raise ArgumentError(
-                "Deep clones aren't supported: give isShallow=True "
-                "(DELTA_UNSUPPORTED_DEEP_CLONE), or read the table and write it to another place.",
+                "isShallow: deep clones aren't supported (DELTA_UNSUPPORTED_DEEP_CLONE). Give "
+                "isShallow=True, or read the table and write it to another path.",
                 argument="isShallow",
             )
         flag(replaces, "replace")
         source = self._target
         path = _path_name(name) or (name if "/" in name else None)
-        found = None if path is not None else self._name_to_make(name)
-        location = path if found is None else found.path
-        assert location is not None  # one of them tells it
+        named = None if path is not None else self._clone_name(name)
+        location = path if named is None else named.path
+        assert location is not None  # a path or a resolved name
         engine, table = source.engine, source.table
         if version is not None:
             snapshot = table.snapshot_as_of_version(engine, version)
@@ -501,29 +506,29 @@ class DeltaTable:
         target = TargetTable(
             spark=source.spark,
             location=location,
-            name=None if found is None else name,
+            name=None if named is None else name,
             options=source.options,
         )
-        if found is not None and not found.exists:
-            found.register(source.spark, target.path)
+        if named is not None and not named.exists:
+            named.register(source.spark, target.path)
         return DeltaTable(target)
 
-    def _name_to_make(self, name: str) -> Any:
+    def _clone_name(self, name: str) -> Any:
         spark = self._target.spark
-        found = named_table(spark, name) if is_classic(spark) else None
-        if found is None:
+        named = named_table(spark, name) if is_classic(spark) else None
+        if named is None:
             raise ArgumentError(
-                f"{name} can't be the target: give an absolute path, or, in a classic session, a "
-                "name of the catalog that is free or a Delta table's.",
+                f"target: {name} can't be the target of a clone. Give an absolute path, or, in a "
+                "classic session, a catalog name that is unused or names a Delta table.",
                 argument="target",
             )
-        return found
+        return named
 
 
 def _path_name(name: str, *formats: str) -> str | None:
-    """The path in a name such as ``delta.`/path` ``; None for another name."""
-    kind, dot, quoted = name.strip().partition(".")
-    if not dot or kind.strip().lower() not in (formats or ("delta",)):
+    """The path in a path name such as ``delta.`/path` ``; None for other names."""
+    prefix, dot, quoted = name.strip().partition(".")
+    if not dot or prefix.strip().lower() not in (formats or ("delta",)):
         return None
     quoted = quoted.strip()
     if len(quoted) > 2 and quoted[0] == quoted[-1] == "`":
@@ -531,16 +536,16 @@ def _path_name(name: str, *formats: str) -> str | None:
     return None
 
 
-def _folders(path: str) -> list[str]:
-    """A folder and those above it, up to the root of the store."""
+def _folder_and_parents(path: str) -> list[str]:
+    """A folder and its parents, up to the root of the store."""
     scheme = urlsplit(path).scheme if "://" in path else ""
     root = f"{scheme}://{urlsplit(path).netloc}" if scheme else ""
     below = PurePosixPath("/" + path.removeprefix(root).strip("/"))
-    found = [str(below), *(str(parent) for parent in below.parents)]
-    return [f"{root}{folder}" for folder in found if folder != "/"]
+    folders = [str(below), *(str(parent) for parent in below.parents)]
+    return [f"{root}{folder}" for folder in folders if folder != "/"]
 
 
-def _missing(shown: str, table: str) -> TableNotFoundError:
+def _not_a_table_error(shown: str, table: str) -> TableNotFoundError:
     return TableNotFoundError(
         f"{shown} is not a Delta table (DELTA_MISSING_DELTA_TABLE). Write one there first, or "
         "check the path.",

@@ -1,6 +1,6 @@
-"""`DESCRIBE HISTORY` and `DESCRIBE DETAIL`: the frames that delta-spark gives.
+"""DataFrames of DESCRIBE HISTORY and DESCRIBE DETAIL.
 
-Source: `DeltaHistory` and `TableDetail` of delta-spark 4.4.
+Their schemas are those of `DeltaHistory` and `TableDetail` in delta-spark 4.4.
 """
 
 from __future__ import annotations
@@ -29,69 +29,69 @@ __all__ = ["DETAIL_SCHEMA", "HISTORY_SCHEMA", "detail_frame", "history_frame"]
 
 
 def _struct(*fields: tuple[str, DataType]) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in fields])
+    return StructType([StructField(name, data_type) for name, data_type in fields])
 
 
-_TEXT, _TEXTS = StringType(), MapType(StringType(), StringType())
+_STRING, _STRING_MAP = StringType(), MapType(StringType(), StringType())
 
 HISTORY_SCHEMA = _struct(
     ("version", LongType()),
     ("timestamp", TimestampType()),
-    ("userId", _TEXT),
-    ("userName", _TEXT),
-    ("operation", _TEXT),
-    ("operationParameters", _TEXTS),
+    ("userId", _STRING),
+    ("userName", _STRING),
+    ("operation", _STRING),
+    ("operationParameters", _STRING_MAP),
     (
         "job",
         _struct(
-            ("jobId", _TEXT),
-            ("jobName", _TEXT),
-            ("jobRunId", _TEXT),
-            ("runId", _TEXT),
-            ("jobOwnerId", _TEXT),
-            ("triggerType", _TEXT),
+            ("jobId", _STRING),
+            ("jobName", _STRING),
+            ("jobRunId", _STRING),
+            ("runId", _STRING),
+            ("jobOwnerId", _STRING),
+            ("triggerType", _STRING),
         ),
     ),
-    ("notebook", _struct(("notebookId", _TEXT))),
-    ("clusterId", _TEXT),
+    ("notebook", _struct(("notebookId", _STRING))),
+    ("clusterId", _STRING),
     ("readVersion", LongType()),
-    ("isolationLevel", _TEXT),
+    ("isolationLevel", _STRING),
     ("isBlindAppend", BooleanType()),
-    ("operationMetrics", _TEXTS),
-    ("userMetadata", _TEXT),
-    ("engineInfo", _TEXT),
+    ("operationMetrics", _STRING_MAP),
+    ("userMetadata", _STRING),
+    ("engineInfo", _STRING),
 )
 
 DETAIL_SCHEMA = _struct(
-    ("format", _TEXT),
-    ("id", _TEXT),
-    ("name", _TEXT),
-    ("description", _TEXT),
-    ("location", _TEXT),
+    ("format", _STRING),
+    ("id", _STRING),
+    ("name", _STRING),
+    ("description", _STRING),
+    ("location", _STRING),
     ("createdAt", TimestampType()),
     ("lastModified", TimestampType()),
-    ("partitionColumns", ArrayType(_TEXT)),
-    ("clusteringColumns", ArrayType(_TEXT)),
+    ("partitionColumns", ArrayType(_STRING)),
+    ("clusteringColumns", ArrayType(_STRING)),
     ("numFiles", LongType()),
     ("sizeInBytes", LongType()),
-    ("properties", _TEXTS),
+    ("properties", _STRING_MAP),
     ("minReaderVersion", IntegerType()),
     ("minWriterVersion", IntegerType()),
-    ("tableFeatures", ArrayType(_TEXT)),
+    ("tableFeatures", ArrayType(_STRING)),
 )
 
 
 def history_frame(spark: Any, engine: Engine, table: Table, limit: int | None = None) -> Any:
-    """The commits still in the log, newest first, as a DataFrame of `HISTORY_SCHEMA`."""
+    """The commits in the log as a DataFrame of `HISTORY_SCHEMA`, newest first."""
     commits = table.history(engine, limit)
     return spark.createDataFrame([_history_row(commit) for commit in commits], HISTORY_SCHEMA)
 
 
 def detail_frame(spark: Any, engine: Engine, snapshot: Snapshot, name: str | None = None) -> Any:
-    """What a version is, one row of `DETAIL_SCHEMA`.
+    """The details of a version as a DataFrame of one row with `DETAIL_SCHEMA`.
 
     Args:
-        name: of the table in Spark's catalog; None: the one in its metadata.
+        name: the table's name in Spark's catalog; None for the name in the table's metadata.
     """
     detail = table_detail(engine, snapshot)
     row = (
@@ -100,8 +100,8 @@ def detail_frame(spark: Any, engine: Engine, snapshot: Snapshot, name: str | Non
         detail.name if name is None else name,
         detail.description,
         detail.location,
-        _moment(detail.created_at),
-        _moment(detail.last_modified),
+        _timestamp(detail.created_at),
+        _timestamp(detail.last_modified),
         list(detail.partition_columns),
         list(detail.clustering_columns),
         detail.num_files,
@@ -115,34 +115,34 @@ def detail_frame(spark: Any, engine: Engine, snapshot: Snapshot, name: str | Non
 
 
 def _history_row(commit: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(_fitting(commit.get(f.name), f.dataType) for f in HISTORY_SCHEMA.fields)
+    return tuple(_converted(commit.get(f.name), f.dataType) for f in HISTORY_SCHEMA.fields)
 
 
-def _fitting(value: Any, kind: DataType) -> Any:
-    """What a writer put into a commit's `commitInfo` is free form: null where it doesn't fit."""
+def _converted(value: Any, data_type: DataType) -> Any:
+    """A `commitInfo` value in the column's type. Writers may write any type: null if it differs."""
     if value is None:
         return None
-    if isinstance(kind, TimestampType):
-        return _moment(value)
-    if isinstance(kind, MapType):
-        return {str(k): _text(v) for k, v in value.items()} if isinstance(value, dict) else None
-    if isinstance(kind, StructType):
+    if isinstance(data_type, TimestampType):
+        return _timestamp(value)
+    if isinstance(data_type, MapType):
+        return {str(k): _string(v) for k, v in value.items()} if isinstance(value, dict) else None
+    if isinstance(data_type, StructType):
         if not isinstance(value, dict):
             return None
-        return tuple(_fitting(value.get(f.name), f.dataType) for f in kind.fields)
-    if isinstance(kind, BooleanType):
+        return tuple(_converted(value.get(f.name), f.dataType) for f in data_type.fields)
+    if isinstance(data_type, BooleanType):
         return value if isinstance(value, bool) else None
-    if isinstance(kind, LongType):
+    if isinstance(data_type, LongType):
         return value if isinstance(value, int) and not isinstance(value, bool) else None
-    return _text(value)
+    return _string(value)
 
 
-def _text(value: Any) -> str | None:
+def _string(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def _moment(milliseconds: int | None) -> dt.datetime | None:
-    """A moment with its offset: PySpark takes it as it is, in any session time zone."""
+def _timestamp(milliseconds: int | None) -> dt.datetime | None:
+    """A datetime in UTC, which PySpark converts correctly in any session time zone."""
     if milliseconds is None:
         return None
     return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)

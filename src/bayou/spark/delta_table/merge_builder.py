@@ -1,4 +1,4 @@
-"""`DeltaTable.merge`: clauses put together one by one, then run."""
+"""`DeltaMergeBuilder`: the builder of `DeltaTable.merge`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
 
 class DeltaMergeBuilder:
-    """A merge that is being put together; each method gives a new builder.
+    """Builder of a MERGE; each method returns a new builder.
 
-    Of the clauses of one kind the first counts whose condition is true for a row. Conditions and
-    values are SQL texts or Columns, and name the columns of either side by the sides' aliases.
+    For each row, the first clause of a kind whose condition is true applies. Conditions and values
+    are SQL strings or Columns, and refer to the columns of both sides by the sides' aliases.
     """
 
     def __init__(self, target: TargetTable, source: Any, request: MergeRequest) -> None:
@@ -32,66 +32,66 @@ class DeltaMergeBuilder:
     def whenMatchedUpdate(  # noqa: N802  # delta-spark's names, here and below
         self, condition: Any = None, set: Any = None
     ) -> DeltaMergeBuilder:
-        """Give target rows with a matching source row new values.
+        """Update columns of target rows that match a source row.
 
         Args:
-            condition: only rows for which it is true.
-            set: values by column of the target; the others stay.
+            condition: update only rows for which it is true.
+            set: values by column of the target; the other columns stay unchanged.
         """
         values = values_of(self._target.spark, set, "set")
         return self._with("MATCHED", "update", condition, values)
 
     def whenMatchedUpdateAll(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
-        """Give target rows the values of the source's columns of the same names."""
+        """Update all columns of matching target rows from the source columns of the same names."""
         return self._with("MATCHED", "update", condition, None)
 
     def whenMatchedDelete(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
-        """Delete target rows with a matching source row."""
+        """Delete target rows that match a source row."""
         return self._with("MATCHED", "delete", condition, None)
 
     def whenNotMatchedInsert(  # noqa: N802
         self, condition: Any = None, values: Any = None
     ) -> DeltaMergeBuilder:
-        """Insert source rows without a matching target row.
+        """Insert source rows that match no target row.
 
         Args:
-            condition: only rows for which it is true.
-            values: by column of the target; the others get their default, or NULL.
+            condition: insert only rows for which it is true.
+            values: values by column of the target; other columns get their default, or NULL.
         """
-        given = values_of(self._target.spark, values, "values")
-        return self._with("NOT MATCHED", "insert", condition, given)
+        expressions = values_of(self._target.spark, values, "values")
+        return self._with("NOT MATCHED", "insert", condition, expressions)
 
     def whenNotMatchedInsertAll(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
-        """Insert source rows without a matching target row, all columns by their names."""
+        """Insert source rows that match no target row, with all columns by name."""
         return self._with("NOT MATCHED", "insert", condition, None)
 
     def whenNotMatchedBySourceUpdate(  # noqa: N802
         self, condition: Any = None, set: Any = None
     ) -> DeltaMergeBuilder:
-        """Give target rows without a matching source row new values, out of their own columns."""
+        """Update target rows that match no source row; values use the target's columns."""
         values = values_of(self._target.spark, set, "set")
         return self._with("NOT MATCHED BY SOURCE", "update", condition, values)
 
     def whenNotMatchedBySourceDelete(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
-        """Delete target rows without a matching source row."""
+        """Delete target rows that match no source row."""
         return self._with("NOT MATCHED BY SOURCE", "delete", condition, None)
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:  # noqa: N802
-        """Add columns and fields to the table that the source has and a clause takes."""
-        return self._changed(replace(self._request, schema_evolution=True))
+        """Add source columns and fields that a clause writes and the table lacks."""
+        return self._with_request(replace(self._request, schema_evolution=True))
 
     def execute(self) -> Any:
-        """Run it, in one commit; nothing is committed where nothing changes.
+        """Run the merge in one commit. Nothing is committed if no row changes.
 
         Returns:
             A DataFrame of one row: `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`,
             `num_inserted_rows`.
 
         Raises:
-            MultipleMatchesError: several source rows match one target row, and a clause changes it.
-            PredicateError, ArgumentError, SchemaError: clauses, conditions or values that can't be.
-            ConstraintViolationError: a new row breaks a rule, or the table is append-only.
-            CommitConflictError: another writer's commit won and doesn't go with this one.
+            MultipleMatchesError: several source rows match one target row that a clause changes.
+            PredicateError, ArgumentError, SchemaError: a clause, condition or value isn't valid.
+            ConstraintViolationError: a new row violates a constraint, or the table is append-only.
+            CommitConflictError: a concurrent commit conflicts with this one.
         """
         request, spark = self._request, self._target.spark
         if str(spark.conf.get(_AUTO_MERGE, "false")).lower() == "true":
@@ -111,7 +111,7 @@ class DeltaMergeBuilder:
             condition=condition_of(self._target.spark, condition),
             values=values,
         )
-        return self._changed(self._request.with_clause(clause))
+        return self._with_request(self._request.with_clause(clause))
 
-    def _changed(self, request: MergeRequest) -> DeltaMergeBuilder:
+    def _with_request(self, request: MergeRequest) -> DeltaMergeBuilder:
         return DeltaMergeBuilder(self._target, self._source, request)

@@ -1,7 +1,4 @@
-"""What operations tell of themselves, as the DataFrames that delta-spark gives.
-
-Arguments that people give, refused in a sentence where delta-spark refuses them.
-"""
+"""Result DataFrames and argument checks of `DeltaTable`, as in delta-spark."""
 
 from __future__ import annotations
 
@@ -42,18 +39,18 @@ _MERGE = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inse
 
 
 def empty_frame(spark: Any) -> Any:
-    """No rows and no columns."""
+    """A DataFrame without rows and columns."""
     return spark.createDataFrame([], StructType([]))
 
 
 def restore_frame(spark: Any, metrics: RestoreMetrics) -> Any:
-    """Of RESTORE: one row."""
+    """Metrics of RESTORE as one row."""
     values = asdict(metrics)
     return spark.createDataFrame([tuple(values[name] for name in _RESTORE)], _longs(_RESTORE))
 
 
 def merge_frame(spark: Any, metrics: MergeMetrics | None) -> Any:
-    """Of MERGE: one row; none where nothing was to be done any more."""
+    """Metrics of MERGE as one row; no row if the merge had been committed before."""
     if metrics is None:
         return spark.createDataFrame([], _longs(_MERGE))
     row = (
@@ -66,19 +63,20 @@ def merge_frame(spark: Any, metrics: MergeMetrics | None) -> Any:
 
 
 _SIZES = "struct<min: bigint, max: bigint, avg: double, totalFiles: bigint, totalSize: bigint>"
-_SOME = "struct<num: bigint, size: bigint>"
-_SOME_FILES = "struct<numFiles: bigint, size: bigint>"
+_COUNT_AND_SIZE = "struct<num: bigint, size: bigint>"
+_FILES_AND_SIZE = "struct<numFiles: bigint, size: bigint>"
 _OPTIMIZE = {
     "numFilesAdded": "bigint",
     "numFilesRemoved": "bigint",
     "filesAdded": _SIZES,
     "filesRemoved": _SIZES,
     "partitionsOptimized": "bigint",
-    "zOrderStats": f"struct<strategyName: string, inputCubeFiles: {_SOME}, inputOtherFiles: "
-    f"{_SOME}, inputNumCubes: bigint, mergedFiles: {_SOME}, numOutputCubes: bigint, "
-    "mergedNumCubes: bigint>",
-    "clusteringStats": f"struct<inputZCubeFiles: {_SOME_FILES}, inputOtherFiles: {_SOME_FILES}, "
-    f"inputNumZCubes: bigint, mergedFiles: {_SOME_FILES}, numOutputZCubes: bigint>",
+    "zOrderStats": f"struct<strategyName: string, inputCubeFiles: {_COUNT_AND_SIZE}, "
+    f"inputOtherFiles: {_COUNT_AND_SIZE}, inputNumCubes: bigint, mergedFiles: {_COUNT_AND_SIZE}, "
+    "numOutputCubes: bigint, mergedNumCubes: bigint>",
+    "clusteringStats": f"struct<inputZCubeFiles: {_FILES_AND_SIZE}, "
+    f"inputOtherFiles: {_FILES_AND_SIZE}, inputNumZCubes: bigint, mergedFiles: {_FILES_AND_SIZE}, "
+    "numOutputZCubes: bigint>",
     "numBins": "bigint",
     "numBatches": "bigint",
     "totalConsideredFiles": "bigint",
@@ -98,12 +96,12 @@ _OPTIMIZE = {
     "numTableColumns": "bigint",
     "numTableColumnsWithStats": "bigint",
 }
-"""Types by name; delta-spark leaves what doesn't apply null, and so it is here."""
+"""Field types by name. Fields that don't apply are null, as in delta-spark."""
 
 
 def optimize_frame(spark: Any, path: str, metrics: OptimizeMetrics) -> Any:
-    """Of OPTIMIZE and REORG: one row, the table's path and the metrics."""
-    given: dict[str, Any] = {
+    """Metrics of OPTIMIZE and REORG as one row, with the table's path."""
+    values: dict[str, Any] = {
         "numFilesAdded": metrics.num_files_added,
         "numFilesRemoved": metrics.num_files_removed,
         "filesAdded": tuple(asdict(metrics.files_added).values()),
@@ -122,26 +120,26 @@ def optimize_frame(spark: Any, path: str, metrics: OptimizeMetrics) -> Any:
         "numTableColumnsWithStats": metrics.num_table_columns_with_stats,
     }
     if metrics.z_order_stats is not None:
-        given["zOrderStats"] = _nested(asdict(metrics.z_order_stats))
+        values["zOrderStats"] = _nested(asdict(metrics.z_order_stats))
     if metrics.clustering_stats is not None:
-        given["clusteringStats"] = _nested(asdict(metrics.clustering_stats))
+        values["clusteringStats"] = _nested(asdict(metrics.clustering_stats))
     if metrics.num_deletion_vectors_removed:
-        given["deletionVectorStats"] = (
+        values["deletionVectorStats"] = (
             metrics.num_deletion_vectors_removed,
             metrics.num_deleted_rows_removed,
         )
-    row = (qualified(path), tuple(given.get(name) for name in _OPTIMIZE))
-    fields = ", ".join(f"{name}: {kind}" for name, kind in _OPTIMIZE.items())
+    row = (qualified(path), tuple(values.get(name) for name in _OPTIMIZE))
+    fields = ", ".join(f"{name}: {data_type}" for name, data_type in _OPTIMIZE.items())
     return spark.createDataFrame([row], f"path string, metrics struct<{fields}>")
 
 
 def qualified(path: str) -> str:
-    """A path as Hadoop shows it."""
+    """A path in Hadoop's form, such as `file:/lake/events`."""
     return f"file:{path}" if path.startswith("/") else path
 
 
 def _nested(values: Any) -> Any:
-    """Dictionaries as the tuples that rows are made of."""
+    """Convert nested dictionaries to tuples, as rows require."""
     return tuple(map(_nested, values.values())) if isinstance(values, dict) else values
 
 
@@ -150,54 +148,54 @@ def _longs(names: tuple[str, ...]) -> StructType:
 
 
 def text(value: str, argument: str) -> str:
-    """A text."""
-    given: object = value
-    if not isinstance(given, str):
+    """A string argument."""
+    unchecked: object = value
+    if not isinstance(unchecked, str):
         raise ArgumentError(
-            f"{argument} needs to be a string but got {type(given).__name__}: {given!r}.",
+            f"{argument} needs to be a string but got {type(unchecked).__name__}: {unchecked!r}.",
             argument=argument,
         )
     return value
 
 
 def number(value: int, argument: str) -> int:
-    """A whole number."""
-    given: object = value
-    if not isinstance(given, int) or isinstance(given, bool):
+    """An integer argument."""
+    unchecked: object = value
+    if not isinstance(unchecked, int) or isinstance(unchecked, bool):
         raise ArgumentError(
-            f"{argument} needs to be an int but got {type(given).__name__}: {given!r}.",
+            f"{argument} needs to be an int but got {type(unchecked).__name__}: {unchecked!r}.",
             argument=argument,
         )
     return value
 
 
 def flag(value: bool, argument: str) -> bool:
-    """True or false."""
-    given: object = value
-    if not isinstance(given, bool):
+    """A boolean argument."""
+    unchecked: object = value
+    if not isinstance(unchecked, bool):
         raise ArgumentError(
-            f"{argument} needs to be a boolean but got {type(given).__name__}: {given!r}.",
+            f"{argument} needs to be a boolean but got {type(unchecked).__name__}: {unchecked!r}.",
             argument=argument,
         )
     return value
 
 
 def texts(values: Mapping[str, str] | None, argument: str) -> dict[str, str]:
-    """Texts by name; nothing for None."""
-    given: object = {} if values is None else values
-    if not isinstance(given, dict):
+    """A dictionary argument of strings; empty for None."""
+    unchecked: object = {} if values is None else values
+    if not isinstance(unchecked, dict):
         raise ArgumentError(
-            f"{argument} needs to be a dict but got {type(given).__name__}: {given!r}.",
+            f"{argument} needs to be a dict but got {type(unchecked).__name__}: {unchecked!r}.",
             argument=argument,
         )
-    for key, value in given.items():
+    for key, value in unchecked.items():
         text(key, f"each key of {argument}")
         text(value, f"the value of {key} in {argument}")
-    return dict(given)
+    return dict(unchecked)
 
 
 def names(columns: tuple[Any, ...], argument: str) -> tuple[str, ...]:
-    """Names of columns, given one by one or as one list."""
+    """Column names, passed as separate arguments or as one list."""
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = tuple(columns[0])
     return tuple(text(column, argument) for column in columns)

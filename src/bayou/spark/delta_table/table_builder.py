@@ -1,4 +1,4 @@
-"""`DeltaTable.create` and its like: a table defined column by column."""
+"""`DeltaTableBuilder`: the builder of `DeltaTable.create`, `replace` and their variants."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ TableT = TypeVar("TableT")
 
 @dataclass(frozen=True)
 class IdentityGenerator:
-    """How an identity column counts.
+    """The values of an identity column.
 
     Attributes:
         start: the first value.
-        step: from one to the next; not 0.
+        step: difference between consecutive values; not 0.
     """
 
     start: int = 1
@@ -45,10 +45,10 @@ class IdentityGenerator:
 
 
 class DeltaTableBuilder(Generic[TableT]):
-    """A table that is being defined; each method gives the builder, `execute` makes the table.
+    """Builder of a table; each method returns the builder, `execute` creates the table.
 
     Args:
-        opened: gives what `execute` returns.
+        opened: creates the result of `execute`.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class DeltaTableBuilder(Generic[TableT]):
         self._definition = TableDefinition(schema=StructType(()))
 
     def tableName(self, identifier: str) -> DeltaTableBuilder[TableT]:  # noqa: N802  # delta-spark's names
-        """The name in the session's catalog, or ``delta.`/path` ``."""
+        """Set the name in the session's catalog, or ``delta.`/path` ``."""
         self._name = text(identifier, "identifier")
         return self
 
     def location(self, location: str) -> DeltaTableBuilder[TableT]:
-        """Where the table is; without it, where the catalog puts tables."""
+        """Set the table's path. By default, the catalog chooses the location."""
         self._location = text(location, "location")
         return self
 
     def comment(self, comment: str) -> DeltaTableBuilder[TableT]:
-        """What the table is about."""
+        """Set the table's description."""
         return self._with(description=text(comment, "comment"))
 
     def addColumn(  # noqa: N802, PLR0917
@@ -84,19 +84,18 @@ class DeltaTableBuilder(Generic[TableT]):
         generatedByDefaultAs: IdentityGenerator | None = None,  # noqa: N803
         comment: str | None = None,
     ) -> DeltaTableBuilder[TableT]:
-        """A column.
+        """Add a column.
 
         Args:
-            colName: its name.
-            dataType: SQL's name of a type, or Spark's type.
-            nullable: whether it may be NULL.
-            generatedAlwaysAs: SQL over other columns, of which values are made; or numbers that are
-                given out.
-            generatedByDefaultAs: numbers that are given out where rows bring none.
-            comment: what it is about.
+            colName: the column's name.
+            dataType: an SQL type name or a Spark type.
+            nullable: whether the column may contain NULL.
+            generatedAlwaysAs: SQL expression over other columns, or an identity generator.
+            generatedByDefaultAs: identity generator for rows that don't have a value.
+            comment: the column's comment.
 
         Raises:
-            ArgumentError: an argument of another kind.
+            ArgumentError: an argument has the wrong type.
         """
         field = self._field(text(colName, "colName"), dataType)
         if generatedAlwaysAs is not None and generatedByDefaultAs is not None:
@@ -112,65 +111,68 @@ class DeltaTableBuilder(Generic[TableT]):
         elif generatedByDefaultAs is not None:
             field = _identity(field, generatedByDefaultAs, "generatedByDefaultAs")
         if comment is not None:
-            described = {**field.metadata, "comment": text(comment, "comment")}
-            field = replace(field, metadata=described)
+            metadata = {**field.metadata, "comment": text(comment, "comment")}
+            field = replace(field, metadata=metadata)
         field = replace(field, nullable=flag(nullable, "nullable"))
         return self._with(schema=StructType((*self._definition.schema, field)))
 
     def addColumns(  # noqa: N802
         self, cols: spark_types.StructType | Sequence[spark_types.StructField]
     ) -> DeltaTableBuilder[TableT]:
-        """The columns of a schema; comments, defaults and the like by their fields' metadata."""
+        """Add the columns of a schema, with the comments and defaults in their metadata."""
         fields = cols.fields if isinstance(cols, spark_types.StructType) else list(cols)
         for field in fields:
             if not isinstance(field, spark_types.StructField):
                 raise ArgumentError(
-                    f"Columns of an existing schema are StructFields, not {field!r}.",
+                    f"cols: {field!r} isn't a StructField. Give StructFields or a StructType.",
                     argument="cols",
                 )
         added = from_spark(spark_types.StructType(fields), table="the new table")
         return self._with(schema=StructType((*self._definition.schema, *added)))
 
     def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[TableT]:  # noqa: N802
-        """The partition columns, one by one or as one list."""
+        """Set the partition columns, as separate arguments or as one list."""
         return self._with(partition_columns=names(cols, "cols"))
 
     def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[TableT]:  # noqa: N802
-        """The clustering columns, one by one or as one list; dotted for fields of structs."""
+        """Set the clustering columns, as separate arguments or as one list; fields are dotted."""
         paths: list[tuple[str, ...]] = []
         for column in names(cols, "cols"):
             try:
                 (path,) = column_paths(column)
             except ValueError as error:
                 raise ArgumentError(
-                    f"{column!r} isn't the name of a column.", argument="cols"
+                    f"cols: {column!r} isn't a column name. Give a name such as 'city' or "
+                    "'address.city'.",
+                    argument="cols",
                 ) from error
             paths.append(path)
         return self._with(clustering_columns=tuple(paths))
 
     def property(self, key: str, value: str) -> DeltaTableBuilder[TableT]:
-        """A table property."""
+        """Set a table property."""
         properties = {**self._definition.properties, text(key, "key"): text(value, "value")}
         return self._with(properties=properties)
 
     def define(self, definition: TableDefinition) -> DeltaTableBuilder[TableT]:
-        """All of it at once, as the kernel has it."""
+        """Set the whole definition."""
         self._definition = definition
         return self
 
     def execute(self) -> TableT:
-        """Make the table.
+        """Create or replace the table.
 
         Raises:
-            TableAlreadyExistsError, TableNotFoundError: it is there, or isn't, where it mustn't.
-            ArgumentError: neither a name nor a location, or files at the place.
-            SchemaError, TablePropertyError, UnsupportedFeatureError: the table can't be so.
+            TableAlreadyExistsError: the table exists, and the mode is create.
+            TableNotFoundError: the table doesn't exist, and the mode is replace.
+            ArgumentError: neither name nor location is set, or the location contains other files.
+            SchemaError, TablePropertyError, UnsupportedFeatureError: the definition isn't valid.
         """
-        name = None if self._name is None else self._named(self._name)
+        name = None if self._name is None else self._resolved_name(self._name)
         location = self._location or (None if name is None else name.path)
         if location is None:
             raise ArgumentError(
-                "A table needs a name or a place: call tableName or location "
+                "location: the table has no name and no location. Call tableName or location "
                 "(DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION).",
                 argument="location",
             )
@@ -180,69 +182,69 @@ class DeltaTableBuilder(Generic[TableT]):
         )
         definition = self._complete(target, is_managed=not by_path and self._location is None)
         if name is not None and not by_path and not name.exists:
-            self._make_named(target, name, definition)
+            self._create_named(target, name, definition)
         else:
             if name is not None and not by_path and self._location not in (None, name.path):
                 raise ArgumentError(
-                    f"{self._name} is at {name.path}, not at {self._location} "
-                    "(DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",
+                    f"{self._name}: the table is at {name.path}, not at {self._location}. Leave "
+                    "location out (DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",
                     argument="location",
                 )
-            self._make(target, definition, self._mode)
+            self._create(target, definition, self._mode)
         return self._opened(target)
 
-    def _make_named(
+    def _create_named(
         self, target: TargetTable, name: NamedTable, definition: TableDefinition
     ) -> None:
-        """A table whose name is new to the catalog; it may be at its place already."""
+        """Create a table with a new catalog name; the table may exist at its path already."""
         if target.exists() and not self._mode.replaces:
             check_definition(target.table.latest_snapshot(target.engine), definition)
         else:
-            self._make(target, definition, self._mode)
+            self._create(target, definition, self._mode)
         name.register(self._spark, target.path)
 
-    def _make(self, target: TargetTable, definition: TableDefinition, mode: CreationMode) -> None:
+    def _create(self, target: TargetTable, definition: TableDefinition, mode: CreationMode) -> None:
         create_table(target.engine, target.table, definition, mode, engine_info=SPARK_ENGINE_INFO)
 
     def _complete(self, target: TargetTable, *, is_managed: bool) -> TableDefinition:
-        """The definition with the session's defaults for properties."""
+        """The definition with the session's default table properties."""
         defaults: dict[str, str] = {}
         if is_classic(self._spark) and not target.exists():
-            given = with_session_defaults(self._spark, target.location, {"path": target.location})
-            defaults = dict(WriteOptions.parse(given).properties)
+            options = with_session_defaults(self._spark, target.location, {"path": target.location})
+            defaults = dict(WriteOptions.parse(options).properties)
         return replace(
             self._definition,
             properties={**defaults, **self._definition.properties},
             is_managed=is_managed,
         )
 
-    def _named(self, name: str) -> NamedTable:
+    def _resolved_name(self, name: str) -> NamedTable:
         if not is_classic(self._spark):
             raise ArgumentError(
-                f"Under Spark Connect the place of {name} can't be seen: give location and leave "
-                "tableName out.",
+                f"{name}: Spark Connect doesn't tell the location of a table. Call location and "
+                "leave tableName out.",
                 argument="identifier",
             )
-        found = named_table(self._spark, name)
-        if found is None:
+        named = named_table(self._spark, name)
+        if named is None:
             raise ArgumentError(
-                f"{name} stands for a view, or for a table of another format.",
+                f"{name}: this is a view, or a table of another format. Use another name.",
                 argument="identifier",
             )
-        if found.is_path and self._location not in (None, found.path):
+        if named.is_path and self._location not in (None, named.path):
             raise ArgumentError(
-                f"{name} and the location {self._location} are two places "
+                f"{name}: the location {self._location} is another path. Leave location out "
                 "(DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",
                 argument="location",
             )
-        return found
+        return named
 
-    def _field(self, name: str, kind: str | spark_types.DataType) -> StructField:
-        if isinstance(kind, spark_types.DataType):
-            schema = spark_types.StructType([spark_types.StructField(name, kind)])
+    def _field(self, name: str, data_type: str | spark_types.DataType) -> StructField:
+        if isinstance(data_type, spark_types.DataType):
+            schema = spark_types.StructType([spark_types.StructField(name, data_type)])
             return from_spark(schema, table="the new table").fields[0]
         try:
-            return field_from_text(name, text(kind, "dataType"))
+            return field_from_text(name, text(data_type, "dataType"))
         except SchemaJsonError as error:
             raise ArgumentError(f"Column {name!r}: {error}.", argument="dataType") from error
 
@@ -252,11 +254,11 @@ class DeltaTableBuilder(Generic[TableT]):
 
 
 def _identity(column: StructField, generator: IdentityGenerator, argument: str) -> StructField:
-    given: object = generator
-    if not isinstance(given, IdentityGenerator):
+    unchecked: object = generator
+    if not isinstance(unchecked, IdentityGenerator):
         raise ArgumentError(
-            f"Column {column.name!r} is generated as {given!r}; give an IdentityGenerator, or SQL "
-            "text to generatedAlwaysAs.",
+            f"Column {column.name!r}: {unchecked!r} isn't a generator. Give an IdentityGenerator, "
+            "or an SQL string to generatedAlwaysAs.",
             argument=argument,
         )
     return identity_column(

@@ -1,4 +1,5 @@
 """Work on executors: jobs, tasks, their results and their cancellation.
 
-`executor_tasks` runs one job for an operation, `task_results` carries results and errors back.
+`executor_tasks` runs an operation as a Spark job, `jobs` tags and cancels jobs, and `engine` is the
+engine of the driver.
 """

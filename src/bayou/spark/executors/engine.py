@@ -1,4 +1,4 @@
-"""An engine of a session's driver, which executors help where there is much to write."""
+"""`SessionEngine`: the driver's engine, which writes large checkpoints on executors."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _PART_BYTES = 32 << 20
 
 
 class SessionEngine:
-    """Another engine, whose checkpoints of large tables are written by executors.
+    """Wraps an engine: executors write the checkpoints of large tables.
 
-    Its commits carry the free text that the session's conf has for them.
+    Commits record the user metadata of the session's conf.
 
     Args:
-        spark: a session; one of Spark Connect has no executors for this process.
-        engine: does everything else; one like it is made on executors.
+        spark: a session, classic or Connect. With Connect, the driver writes all checkpoints.
+        engine: the engine to wrap; executors create an equivalent one.
     """
 
     def __init__(self, spark: Any, engine: Engine) -> None:
@@ -46,41 +46,41 @@ class SessionEngine:
 
     @property
     def files(self) -> FileSystemClient:
-        """Files."""
+        """The wrapped engine's file system client."""
         return self._engine.files
 
     @property
     def json(self) -> JsonHandler:
-        """JSON."""
+        """The wrapped engine's JSON handler."""
         return self._engine.json
 
     @property
     def parquet(self) -> ParquetHandler:
-        """Parquet."""
+        """The wrapped engine's Parquet handler."""
         return self._engine.parquet
 
     @property
     def expressions(self) -> ExpressionHandler:
-        """Expressions."""
+        """The wrapped engine's expression handler."""
         return self._engine.expressions
 
     @property
     def metrics_reporter(self) -> MetricsReporter | None:
-        """Who is told what was measured."""
+        """The wrapped engine's metrics reporter."""
         return self._engine.metrics_reporter
 
     def description(self) -> EngineDescription:
-        """How a worker builds an equivalent engine, which has no executors."""
+        """Description from which executors create an equivalent of the wrapped engine."""
         return self._engine.description()
 
     @property
     def user_metadata(self) -> str | None:
         """See `CommitNotes`."""
-        text = self._spark.conf.get(_USER_METADATA, None)
-        return None if text is None else str(text)
+        metadata = self._spark.conf.get(_USER_METADATA, None)
+        return None if metadata is None else str(metadata)
 
     def checkpoint_parts(self, log_bytes: int) -> int:
-        """Into how many parts a checkpoint is cut, by what it builds on."""
+        """Number of parts of a checkpoint, from the size of the log that it replaces."""
         if not isinstance(self._spark, SparkSession):
             return 1
         local = CHECKPOINT_LOCAL_BYTES.integer(spark=self._spark)
@@ -91,21 +91,21 @@ class SessionEngine:
     def write_checkpoint_parts(
         self, table: str, parts: Sequence[CheckpointPart]
     ) -> Sequence[WrittenPart] | None:
-        """A task for each part.
+        """Write each part in a task; None if Spark fails and the driver must write them.
 
         Raises:
-            BayouError: one of ours that a task raised.
+            BayouError: a task raised it.
         """
-        reach = self.description()
+        engine = self.description()
 
         def write(_: int, part: bytes) -> bytes:
             written = write_checkpoint_part(
-                from_description(reach), CheckpointPart.from_bytes(part)
+                from_description(engine), CheckpointPart.from_bytes(part)
             )
             return msgspec.json.encode(written)
 
         try:
-            done = run_shares(
+            results = run_shares(
                 self._spark,
                 [part.to_bytes() for part in parts],
                 write,
@@ -115,12 +115,14 @@ class SessionEngine:
             )
         except BayouError:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever Spark says: the commit stands
+        except Exception as error:  # noqa: BLE001  # the commit has succeeded already
             _LOG.warning(
-                "Spark can't write the checkpoint of %s; this process does. %s", table, error
+                "%s: Spark failed to write the checkpoint, so the driver writes it: %s",
+                table,
+                error,
             )
             return None
-        return [msgspec.json.decode(part, type=WrittenPart) for part in done]
+        return [msgspec.json.decode(part, type=WrittenPart) for part in results]
 
     def __repr__(self) -> str:
         return f"SessionEngine({self._engine!r})"

@@ -1,17 +1,11 @@
-"""Shares of an operation on executors: one job, each task with files of its own.
+"""Operations on executors: one Spark job, whose tasks write files that the driver commits.
 
-Nothing of a share is part of the table until the driver commits. Where a share fails, the others
-come to their end, and what they have written is deleted. Only what a worker was writing when it was
-killed stays, for VACUUM.
+A task that raises makes Spark end the job and kill its other tasks, and the driver never learns
+which files those wrote. So a task returns an error as its result: the other tasks run to their end,
+and the driver deletes the files of all tasks. Only files that a killed worker was writing remain,
+for VACUUM.
 
-What a task sends back: what it did, or the error that it failed with.
-
-A task that raises has Spark end its job, and kill the workers of the job's other tasks wherever
-they are. What those have written by then nobody hears of. So an error is sent back like any other
-outcome: the other tasks come to their own end, and the driver knows all that was written when it
-deletes it.
-
-Arrow batches in binary cells of a DataFrame: what executors and driver send each other.
+Rows travel between driver and executors as Arrow batches in binary cells.
 """
 
 from __future__ import annotations
@@ -51,48 +45,47 @@ _DONE, _FAILED = b"+", b"-"
 
 
 def attempts_of_tasks(spark: Any) -> int:
-    """How often a task may fail before its job does."""
+    """Number of times a task may fail before its job fails (`spark.task.maxFailures`)."""
     return int(spark.sparkContext._jsc.sc().taskScheduler().maxTaskFailures())  # noqa: SLF001
 
 
 def reported(run: Callable[[], bytes], attempts: int) -> bytes:
-    """In a task: run a function, and say what it gave or what it raised.
+    """Run a function in a task and encode its result or its error.
 
-    What may go by itself, such as a store that can't be reached, is raised while Spark has further
-    attempts for the task.
+    Transient errors, such as an unreachable store, are raised as long as Spark retries the task.
 
     Args:
-        run: deletes what it has written where it raises.
-        attempts: of `attempts_of_tasks`.
+        run: deletes the files that it wrote before it raises.
+        attempts: see `attempts_of_tasks`.
     """
     try:
         return _DONE + run()
     except Exception as error:
-        if _may_pass(error) and _attempt() + 1 < attempts:
+        if _is_transient(error) and _attempt() + 1 < attempts:
             raise
-        return _FAILED + _sent(error)
+        return _FAILED + _pickled(error)
 
 
-def is_failure(outcome: bytes) -> bool:
-    """Whether an outcome is an error."""
-    return outcome[:1] == _FAILED
+def is_failure(result: bytes) -> bool:
+    """Whether a task's encoded result is an error."""
+    return result[:1] == _FAILED
 
 
-def done_by(outcomes: Iterable[bytes]) -> tuple[list[bytes], Exception | None]:
-    """On the driver: what functions gave, in order, and the first error among the outcomes."""
-    done: list[bytes] = []
+def done_by(encoded: Iterable[bytes]) -> tuple[list[bytes], Exception | None]:
+    """Decode task results on the driver: the results in order, and the first error."""
+    results: list[bytes] = []
     error: Exception | None = None
-    for outcome in outcomes:
-        content = bytes(outcome[1:])
-        if outcome[:1] == _DONE:
-            done.append(content)
+    for result in encoded:
+        content = bytes(result[1:])
+        if result[:1] == _DONE:
+            results.append(content)
         elif error is None:
-            error = pickle.loads(content)  # noqa: S301  # our own tasks' bytes
-    return done, error
+            error = pickle.loads(content)  # noqa: S301  # written by our own tasks
+    return results, error
 
 
 class Outcomes(AccumulatorParam[list[bytes]]):
-    """What tasks have reported, known also where their job fails."""
+    """Accumulator of encoded task results, which are available even if the job fails."""
 
     def zero(self, value: list[bytes]) -> list[bytes]:
         return []
@@ -102,7 +95,7 @@ class Outcomes(AccumulatorParam[list[bytes]]):
         return value1
 
 
-def _may_pass(error: Exception) -> bool:
+def _is_transient(error: Exception) -> bool:
     if isinstance(error, BayouError):
         return isinstance(error, StorageError) and not isinstance(error, FileMissingError)
     return True
@@ -113,35 +106,35 @@ def _attempt() -> int:
     return 0 if context is None else context.attemptNumber()
 
 
-def _sent(error: Exception) -> bytes:
-    """The error for the driver; one that isn't ours with where it was raised."""
+def _pickled(error: Exception) -> bytes:
+    """Pickle an error for the driver; other errors than `BayouError` with their traceback."""
     if isinstance(error, BayouError):
         return pickle.dumps(error)
-    raised = "".join(traceback.format_exception(error)).rstrip()
+    formatted = "".join(traceback.format_exception(error)).rstrip()
     try:
-        error.add_note(f"Raised by a task:\n{raised}")
+        error.add_note(f"Raised by a task:\n{formatted}")
         data = pickle.dumps(error)
-        pickle.loads(data)  # noqa: S301  # what we have just written
-    except (pickle.PicklingError, TypeError, AttributeError):  # its class isn't one that travels
-        return pickle.dumps(RuntimeError(raised))
+        pickle.loads(data)  # noqa: S301  # pickled in the line above
+    except (pickle.PicklingError, TypeError, AttributeError):  # its class can't be pickled
+        return pickle.dumps(RuntimeError(formatted))
     return data
 
 
-_TASKS_A_CORE = 2
+_TASKS_PER_CORE = 2
 
 ItemT = TypeVar("ItemT")
 ShareT = TypeVar("ShareT")
 
 
 def number_of_tasks(spark: Any) -> int:
-    """How many tasks keep the cluster busy."""
-    return max(1, int(spark.sparkContext.defaultParallelism)) * _TASKS_A_CORE
+    """Number of tasks that keep the cluster busy."""
+    return max(1, int(spark.sparkContext.defaultParallelism)) * _TASKS_PER_CORE
 
 
 def shares_by_size(
     items: Sequence[ItemT], size: Callable[[ItemT], int], count: int
 ) -> list[list[ItemT]]:
-    """Items in at most `count` shares of about the same size, none of them empty."""
+    """Distribute items over at most `count` non-empty chunks of similar total size."""
     count = min(count, len(items))
     shares: list[list[ItemT]] = [[] for _ in range(count)]
     loads = [(0, number) for number in range(count)]
@@ -161,21 +154,21 @@ def run_shares(
     description: str,
     discard: Callable[[list[bytes]], None],
 ) -> list[bytes]:
-    """Run a function for each share, each in a task of its own.
+    """Run a function for each chunk, one Spark task per chunk.
 
     Args:
         spark: a classic session.
-        shares: whatever pickles.
-        run: given a share's number and the share, on an executor; deletes what it has written
-            where it raises.
-        discard: deletes what shares have written, where another has failed.
+        shares: the chunks; any objects that can be pickled.
+        run: called on an executor with a chunk's number and the chunk; deletes the files that it
+            wrote before it raises.
+        discard: deletes the files of the successful tasks if another task failed.
 
     Returns:
-        The outcomes, in the order of the shares.
+        The task results, in the order of the chunks.
 
     Raises:
-        BayouError: one of ours that a task raised.
-        Exception: another that a task raised, or as Spark throws it.
+        BayouError: a task raised it.
+        Exception: a task or Spark raised it.
     """
     context = spark.sparkContext
     finished = context.accumulator([], Outcomes())
@@ -183,17 +176,17 @@ def run_shares(
 
     def task(number: int, items: Any) -> Any:
         with readable_errors():
-            for share in items:
-                outcome = reported(functools.partial(run, number, share), attempts)
-                finished.add([outcome])
-                yield outcome
+            for chunk in items:
+                result = reported(functools.partial(run, number, chunk), attempts)
+                finished.add([result])
+                yield result
 
     with _discarding(finished, discard, table), ReplayJobs(spark, description).named():
         job = context.parallelize(list(shares), len(shares)).mapPartitionsWithIndex(task)
-        done, error = done_by(job.collect())
+        results, error = done_by(job.collect())
         if error is not None:
             raise error
-        return done
+        return results
 
 
 def run_shuffled(
@@ -207,76 +200,76 @@ def run_shuffled(
     description: str,
     discard: Callable[[list[bytes]], None],
 ) -> dict[int, bytes]:
-    """Split shares in tasks, bring what belongs together to one task, and run a function on that.
+    """Split chunks into pieces, shuffle the pieces by group, and run a function on each group.
 
     Args:
         spark: a classic session.
-        shares: whatever pickles.
-        split: gives a share's pieces, each with the number of its group and its place there.
-        merge: given a group's number and the pieces of each of its places, in the order of places;
-            deletes what it has written where it raises.
-        groups: how many groups there are.
-        discard: deletes what groups have written, where another has failed.
+        shares: the chunks; any objects that can be pickled.
+        split: returns a chunk's pieces, each with its group number and its position in the group.
+        merge: called with a group's number and the pieces of each position, in order of position;
+            deletes the files that it wrote before it raises.
+        groups: number of groups.
+        discard: deletes the files of the successful groups if another group failed.
 
     Returns:
-        The outcome of each group that has a piece.
+        The result of each group that has a piece.
 
     Raises:
-        BayouError: one of ours that a task raised.
-        Exception: another that a task raised, or as Spark throws it.
+        BayouError: a task raised it.
+        Exception: a task or Spark raised it.
     """
     context = spark.sparkContext
     finished = context.accumulator([], Outcomes())
     attempts = attempts_of_tasks(spark)
 
-    def begin(items: Any) -> Any:
+    def map_task(items: Any) -> Any:
         with readable_errors():
-            for share in items:
-                for group, place, piece in split(share):
-                    yield (group, place), piece
+            for chunk in items:
+                for group, position, piece in split(chunk):
+                    yield (group, position), piece
 
-    def end(number: int, pairs: Any) -> Any:
+    def reduce_task(number: int, pairs: Any) -> Any:
         with readable_errors():
-            places: dict[int, list[bytes]] = {}
-            for (_, place), piece in pairs:
-                places.setdefault(place, []).append(piece)
-            if places:
-                rows = (places.pop(place) for place in sorted(places))
-                outcome = reported(functools.partial(merge, number, rows), attempts)
-                finished.add([outcome])
-                yield number, outcome
+            pieces: dict[int, list[bytes]] = {}
+            for (_, position), piece in pairs:
+                pieces.setdefault(position, []).append(piece)
+            if pieces:
+                rows = (pieces.pop(position) for position in sorted(pieces))
+                result = reported(functools.partial(merge, number, rows), attempts)
+                finished.add([result])
+                yield number, result
 
     with _discarding(finished, discard, table), ReplayJobs(spark, description).named():
-        pieces = context.parallelize(list(shares), len(shares)).mapPartitions(begin)
-        grouped = pieces.partitionBy(groups, lambda key: key[0])
-        found = dict(grouped.mapPartitionsWithIndex(end).collect())
-        done, error = done_by(found.values())
+        mapped = context.parallelize(list(shares), len(shares)).mapPartitions(map_task)
+        grouped = mapped.partitionBy(groups, lambda key: key[0])
+        collected = dict(grouped.mapPartitionsWithIndex(reduce_task).collect())
+        results, error = done_by(collected.values())
         if error is not None:
             raise error
-        return dict(zip(found, done, strict=True))
+        return dict(zip(collected, results, strict=True))
 
 
 @contextlib.contextmanager
 def _discarding(
     finished: Accumulator[list[bytes]], discard: Callable[[list[bytes]], None], table: str
 ) -> Iterator[None]:
-    """Around a job: where it fails nothing stays, and the error is ours where a task's was."""
+    """Context manager around a job: discard its files on failure, and raise a task's error."""
     try:
         yield
     except BaseException as error:
         with contextlib.suppress(BayouError):
             discard(done_by(finished.value)[0])
-        ours = as_bayou_error(error, table=table) if isinstance(error, Exception) else None
-        if ours is None:
+        task_error = as_bayou_error(error, table=table) if isinstance(error, Exception) else None
+        if task_error is None:
             raise
-        raise ours from None
+        raise task_error from None
 
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def to_cell(batch: pa.RecordBatch) -> bytes:
-    """A batch with its schema, compressed; only the rows that it shows, were it a slice."""
+    """Serialize a batch with its schema, compressed; of a slice only the rows in the slice."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
         writer.write_batch(batch)
@@ -284,13 +277,13 @@ def to_cell(batch: pa.RecordBatch) -> bytes:
 
 
 def from_cell(data: bytes) -> pa.RecordBatch:
-    """The inverse of `to_cell`."""
+    """Deserialize a batch from `to_cell`."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()
 
 
 def in_one(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of several batches of one schema, at least one, in one batch."""
+    """Concatenate one or more batches of the same schema."""
     table: Any = pa.Table.from_batches(list(batches)).combine_chunks()
-    found: pa.RecordBatch = table.to_batches(max_chunksize=max(1, table.num_rows))[0]
-    return found
+    batch: pa.RecordBatch = table.to_batches(max_chunksize=max(1, table.num_rows))[0]
+    return batch

@@ -1,10 +1,8 @@
-"""Spark jobs that can be recognised, and ended.
+"""Tagged Spark jobs: a name in Spark's UI, and cancellation.
 
-An end to jobs whose tasks report their errors as outcomes.
-
-Such a job goes on to its end, so that the driver hears what each of its tasks has written. Where it
-has more tasks than run at once that may take long for nothing: it is cancelled, then, and what its
-running tasks leave is VACUUM's.
+Tasks return errors as results, so a job with a failed task runs to its end and the driver learns
+which files every task wrote. If the job still has tasks that wait for a slot, that could take long
+for nothing, so the job is canceled. VACUUM then deletes the files of its running tasks.
 """
 
 from __future__ import annotations
@@ -24,11 +22,11 @@ __all__ = ["ReplayJobs", "failure_reports", "report_failure"]
 
 
 class ReplayJobs:
-    """The jobs of one replay, started from one thread at a time.
+    """The jobs of one operation, started from one thread at a time.
 
     Args:
-        spark: a session, classic or Connect; Connect's jobs have no description of ours.
-        description: what Spark's UI shows for them.
+        spark: a session, classic or Connect. With Connect, jobs have no description.
+        description: job description in Spark's UI.
     """
 
     def __init__(self, spark: Any, description: str) -> None:
@@ -38,7 +36,7 @@ class ReplayJobs:
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
-        """Jobs that this thread starts within are these jobs; others keep their description."""
+        """Tag and describe the jobs that this thread starts inside the `with` block."""
         if not isinstance(self._spark, SparkSession):
             self._spark.addTag(self._tag)
             try:
@@ -47,66 +45,66 @@ class ReplayJobs:
                 self._spark.removeTag(self._tag)
             return
         context = self._spark.sparkContext
-        before = context.getLocalProperty(_DESCRIPTION)
+        previous = context.getLocalProperty(_DESCRIPTION)
         context.setJobDescription(self._description)
         context.addJobTag(self._tag)
         try:
             yield
         finally:
             context.removeJobTag(self._tag)
-            context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # null unsets
+            context.setLocalProperty(_DESCRIPTION, previous)  # type: ignore[arg-type]  # null unsets
 
     def cancel(self) -> None:
-        """End those that are running; from any thread, also when the session has been stopped."""
+        """Cancel the running jobs. Works from any thread, also after the session was stopped."""
         if not isinstance(self._spark, SparkSession):
             self._spark.interruptTag(self._tag)
             return
         with contextlib.suppress(Py4JError):
-            if self._spark.sparkContext._jsc is not None:  # noqa: SLF001  # None: it was stopped
+            if self._spark.sparkContext._jsc is not None:  # noqa: SLF001  # None after stop
                 self._spark.sparkContext.cancelJobsWithTag(self._tag)
 
 
 _DESCRIPTION = "spark.job.description"
 
 
-_LOOKS = 25
-_SECONDS = 0.2
-"""Between two looks at a stage of which a task has failed."""
+_POLLS = 25
+_POLL_SECONDS = 0.2
+"""Interval between polls of a stage with a failed task."""
 
 
 def failure_reports(spark: Any, jobs: ReplayJobs) -> Accumulator[list[int]]:
-    """What tasks report to that they have failed; on the driver it ends a long job.
+    """Accumulator of failed stages; the driver cancels the jobs if a stage has waiting tasks.
 
     Args:
         spark: a classic session.
-        jobs: those that end.
+        jobs: the jobs to cancel.
     """
     tracker = spark.sparkContext.statusTracker()
 
-    def failed(stage: int) -> None:
-        ended = threading.Event()
-        for _ in range(_LOOKS):
-            if _all_have_begun(tracker, stage):
+    def cancel_long_stage(stage: int) -> None:
+        never_set = threading.Event()
+        for _ in range(_POLLS):
+            if _all_tasks_started(tracker, stage):
                 return
-            ended.wait(_SECONDS)
+            never_set.wait(_POLL_SECONDS)
         jobs.cancel()
 
     def in_background(stage: int) -> None:
-        threading.Thread(target=failed, args=(stage,), daemon=True).start()
+        threading.Thread(target=cancel_long_stage, args=(stage,), daemon=True).start()
 
     reports: Accumulator[list[int]] = spark.sparkContext.accumulator([], _Reports(in_background))
     return reports
 
 
 def report_failure(reports: Accumulator[list[int]]) -> None:
-    """In a task: say that it has failed."""
+    """Report from a task that it has failed."""
     context = TaskContext.get()
     if context is not None:
         reports.add([context.stageId()])
 
 
-def _all_have_begun(tracker: Any, stage: int) -> bool:
-    """Whether no task of a stage waits for a place; also where the stage has ended."""
+def _all_tasks_started(tracker: Any, stage: int) -> bool:
+    """Whether all tasks of a stage have started, or the stage has ended."""
     try:
         info = tracker.getStageInfo(stage)
     except Py4JError:  # the session has been stopped
@@ -117,10 +115,10 @@ def _all_have_begun(tracker: Any, stage: int) -> bool:
 
 
 class _Reports(AccumulatorParam[list[int]]):
-    """Calls a function on the driver at the first report of each kind.
+    """Calls a function on the driver at the first report of each stage.
 
     Args:
-        call: given the number of the stage; None in tasks.
+        call: called with the stage id; None in tasks.
     """
 
     def __init__(self, call: Callable[[int], None] | None = None) -> None:

@@ -1,9 +1,7 @@
-"""What a clause sets, as Columns of Spark of the table's types.
+"""Assigned values of UPDATE and MERGE as Columns of the table's types, and column defaults.
 
-Defaults of columns as literals of Spark.
-
-The text of a default stands in the table's log, which others may have written. It never reaches
-Spark's parser: `reflect('java.lang.System', 'exit', 1)` is an expression of Spark's, too.
+The SQL of a column default comes from the table's log, which other programs may have written. It
+never reaches Spark's parser, which would accept `reflect('java.lang.System', 'exit', 1)`.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import PredicateError, SchemaError, UnsupportedFeatureError
@@ -31,24 +29,24 @@ __all__ = ["assigned_columns", "assigned_names", "cast_to", "default_literal", "
 
 
 def default_literal(schema: StructType, field: StructField, *, table: str) -> str:
-    """SQL of a literal, in parentheses, that is the default of a column; `(NULL)` for none.
+    """A column's default as an SQL literal in parentheses; `(NULL)` for a column without default.
 
     Args:
-        schema: of the table, as its log has it.
+        schema: the table's schema from its log.
         field: the column.
-        table: its path, for errors.
+        table: the table's path, for errors.
 
     Raises:
         UnsupportedFeatureError: the kernel can't evaluate the default.
     """
-    text = column_defaults(schema).get(field.name)
-    if text is None:
+    default = column_defaults(schema).get(field.name)
+    if default is None:
         return "(NULL)"
     row = pa.RecordBatch.from_arrays([pa.nulls(1)], ["row"])
     try:
-        expression = parse_expression(text)
+        expression = parse_expression(default)
         if any(referenced_columns(expression)):
-            raise _unsupported(field, table, "it names a column")
+            raise _unsupported(field, table, "it refers to a column")
         evaluator = ArrowEngine().expressions.evaluator(StructType(), expression, field.data_type)
         (value,) = evaluator.eval(row).to_pylist()
     except PredicateError as error:
@@ -65,22 +63,22 @@ def _literal(value: Any, field: StructField, table: str) -> str:
         case bytes():
             return f"X'{value.hex()}'"
         case dt.datetime() | dt.date():
-            shown = value.isoformat()
+            string = value.isoformat()
         case int() | float() | Decimal() | str():
-            shown = str(value)
+            string = str(value)
         case _:
-            raise _unsupported(field, table, "only values without fields or elements are")
-    # In hexadecimal no character ends the text or escapes another.
-    text = f"CAST(X'{shown.encode().hex()}' AS STRING)"
-    return text if isinstance(value, str) else f"CAST({text} AS {field.data_type})"
+            raise _unsupported(field, table, "its type is a struct, an array or a map")
+    # Hexadecimal, so that no character needs to be escaped.
+    sql = f"CAST(X'{string.encode().hex()}' AS STRING)"
+    return sql if isinstance(value, str) else f"CAST({sql} AS {field.data_type})"
 
 
 def _unsupported(field: StructField, table: str, reason: str) -> UnsupportedFeatureError:
-    what = f"default of column {field.name}"
+    feature = f"default of column {field.name}"
     return UnsupportedFeatureError(
-        f"{table}: the {what} isn't supported: {reason}. Write the value instead of DEFAULT.",
+        f"{table}: the {feature} isn't supported: {reason}. Write the value instead of DEFAULT.",
         table=table,
-        features=[what],
+        features=[feature],
     )
 
 
@@ -94,71 +92,74 @@ def assigned_columns(
     rows: Any,
     growing: bool = False,
 ) -> dict[str, Any]:
-    """Columns of new values by the table's columns; fields of a struct are put into the old one.
+    """The assigned values as Columns, by top-level column of the table.
 
-    Structs are put in by the names of their fields, everything else is cast.
+    An assigned struct field replaces that field of the existing struct. Structs are assigned by
+    field name, other values are cast.
 
     Args:
-        schema: the table's, as it will be.
-        known: the columns that rows of the table have.
-        alias: the table's, in names and expressions.
-        table: its path, for errors.
-        rows: a DataFrame that has what the values name.
+        schema: the table's schema after the command.
+        known: the table's schema before the command.
+        alias: the table's alias in names and expressions.
+        table: the table's path, for errors.
+        rows: a DataFrame with the columns that the values refer to.
         growing: see `check_assignable`.
 
     Raises:
-        SchemaError: an unknown column, or one that is set twice, or a struct that doesn't fit.
+        SchemaError: a column doesn't exist, is assigned twice, or a struct isn't assignable.
     """
-    found: dict[str, Any] = {}
-    whole: set[str] = set()
+    columns: dict[str, Any] = {}
+    assigned_whole: set[str] = set()
     for path, value in _paths(schema, values, alias):
         field = _field(schema, path[0], table)
-        if field.name in whole or (len(path) == 1 and field.name in found):
+        if field.name in assigned_whole or (len(path) == 1 and field.name in columns):
             raise SchemaError(
-                f"Column {field.name!r} of {table} is set twice.", table=table, column=field.name
+                f"{table}: column {field.name!r} is set twice. Set it once.",
+                table=table,
+                column=field.name,
             )
         if value.is_default:
             known_field = known.get(path[0]) if len(path) == 1 else None
-            given: Any = (
+            new_value: Any = (
                 F.lit(None)
                 if known_field is None
                 else F.expr(default_literal(known, known_field, table=table))
             )
         else:
-            given = value.column
+            new_value = value.column
         if len(path) == 1:
-            whole.add(field.name)
-            found[field.name] = _put_into(field, given, table, rows, growing=growing)
+            assigned_whole.add(field.name)
+            columns[field.name] = _assigned(field, new_value, table, rows, growing=growing)
             continue
-        before = found.get(field.name, F.col(f"{quoted(alias)}.{quoted(field.name)}"))
+        before = columns.get(field.name, F.col(f"{quoted(alias)}.{quoted(field.name)}"))
         inner = ".".join(quoted(name) for name in path[1:])
-        found[field.name] = before.withField(inner, given)
+        columns[field.name] = before.withField(inner, new_value)
     return {
-        name: column if name in whole else cast_to(_field(schema, name, table), column)
-        for name, column in found.items()
+        name: column if name in assigned_whole else cast_to(_field(schema, name, table), column)
+        for name, column in columns.items()
     }
 
 
 def assigned_names(
     schema: StructType, values: Mapping[str, RowExpression], alias: str
 ) -> list[str]:
-    """Top-level columns that are set, as the schema spells them where it has them."""
+    """Top-level columns that are assigned, in the schema's spelling if the schema has them."""
     names = (path[0] for path, _ in _paths(schema, values, alias))
     return list(dict.fromkeys(names))
 
 
 def cast_to(field: StructField, column: Any) -> Any:
-    """A Column as the table's column holds it; a value that doesn't go is Spark's error."""
+    """Cast a Column to a table column's type; Spark raises an error for values that don't fit."""
     return column.cast(to_spark(StructType((field,))).fields[0].dataType)
 
 
-def _put_into(field: StructField, value: Any, table: str, rows: Any, *, growing: bool) -> Any:
+def _assigned(field: StructField, value: Any, table: str, rows: Any, *, growing: bool) -> Any:
     if not has_structs(field.data_type):
         return cast_to(field, value)
-    given = from_spark(rows.select(value.alias("value")).schema, table=table).fields[0].data_type
-    place = Place(table, field.name, field.data_type)
-    check_assignable(place, given, growing=growing)
-    return put_into(field.data_type, value, given)
+    value_schema = from_spark(rows.select(value.alias("value")).schema, table=table)
+    value_type = value_schema.fields[0].data_type
+    check_assignable(Place(table, field.name, field.data_type), value_type, growing=growing)
+    return put_into(field.data_type, value, value_type)
 
 
 def quoted(name: str) -> str:
@@ -169,7 +170,7 @@ def quoted(name: str) -> str:
 def _paths(
     schema: StructType, values: Mapping[str, RowExpression], alias: str
 ) -> list[tuple[tuple[str, ...], RowExpression]]:
-    found = []
+    paths = []
     for name, value in values.items():
         path: tuple[str, ...] = (name,)
         if schema.get(name) is None:
@@ -178,15 +179,16 @@ def _paths(
         if len(path) > 1 and path[0].lower() == alias.lower() and schema.get(path[0]) is None:
             path = path[1:]
         known = schema.get(path[0])
-        found.append(((path[0] if known is None else known.name, *path[1:]), value))
-    return found
+        paths.append(((path[0] if known is None else known.name, *path[1:]), value))
+    return paths
 
 
 def _field(schema: StructType, name: str, table: str) -> StructField:
     field = schema.get(name)
     if field is None:
         raise SchemaError(
-            f"{table} has no column {name!r} that could be set; it has {', '.join(schema.names)}.",
+            f"{table}: there is no column {name!r} to set. The columns are "
+            f"{', '.join(schema.names)}.",
             table=table,
             column=name,
         )

@@ -1,9 +1,8 @@
-"""A Column of Spark as SQL text.
+"""Conversion of Columns, classic or Connect, to SQL strings.
 
-Catalyst writes operators of Columns as calls of functions that it has no names for in SQL
-(`` `>`(id, 3) ``), so they are put into words here; what is inside of them is Catalyst's text.
-
-A Column of Spark Connect as SQL text: its client keeps what it is made of.
+Catalyst formats operators of Columns as function calls that aren't valid SQL (`` `>`(id, 3) ``), so
+they are formatted here; their operands are formatted by Catalyst. The Connect client has the
+expression tree of a Column in Python.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["called", "cases", "column_text", "conjunct_texts", "connect_column_t
 
 
 _BINARY = ("=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^", "and", "or")
-_WORDS: dict[str, Callable[[list[str]], str]] = {
+_OPERATORS: dict[str, Callable[[list[str]], str]] = {
     "!": lambda a: f"(NOT {a[0]})",
     "not": lambda a: f"(NOT {a[0]})",
     "negative": lambda a: f"(- {a[0]})",
@@ -41,56 +40,56 @@ _OPAQUE = (
 
 
 class _OpaqueError(Exception):
-    """A part that has no SQL text, or one that means nothing elsewhere."""
+    """A part of a Column that has no SQL string, or one that is only valid in its plan."""
 
 
 def column_text(spark: Any, column: Any) -> str | None:
-    """The SQL text of a Column; None where it has a part that only Spark can run.
+    """The SQL string of a Column; None if it has a part that only Spark can run.
 
     Args:
         spark: a classic session.
         column: a classic `Column`.
     """
-    session = spark._jsparkSession  # noqa: SLF001  # Catalyst's expressions are published nowhere
+    session = spark._jsparkSession  # noqa: SLF001  # no public API for Catalyst expressions
     try:
-        return _Writer(spark._jvm).text(session.expression(column._jc))  # noqa: SLF001
+        return _Formatter(spark._jvm).sql(session.expression(column._jc))  # noqa: SLF001
     except _OpaqueError:
         return None
 
 
 def conjunct_texts(spark: Any, column: Any) -> list[str]:
-    """SQL texts of the operands of a Column's ANDs, of those that have one.
+    """SQL strings of a Column's conjuncts; conjuncts without one are omitted.
 
-    None where a subquery is among them: it may read the very rows that are asked for.
+    Empty if a conjunct is a subquery, which may read the rows of the same table.
 
     Args:
         spark, column: see `column_text`.
     """
     session = spark._jsparkSession  # noqa: SLF001  # as above
     try:
-        return list(_Writer(spark._jvm).conjuncts(session.expression(column._jc)))  # noqa: SLF001
+        return list(_Formatter(spark._jvm).conjuncts(session.expression(column._jc)))  # noqa: SLF001
     except _OpaqueError:
         return []
 
 
 def called(name: str, arguments: list[str]) -> str:
-    """A call, or an operator between its arguments where Spark names that like a function."""
+    """The SQL of a function call, or of an operator that Spark represents as a function."""
     folded = name.lower()
     if folded in _BINARY and len(arguments) == 2:
         return f"({arguments[0]} {folded.upper()} {arguments[1]})"
-    if folded in _WORDS:
-        return _WORDS[folded](arguments)
+    if folded in _OPERATORS:
+        return _OPERATORS[folded](arguments)
     return f"{name}({', '.join(arguments)})"
 
 
 def cases(parts: list[str]) -> str:
-    """CASE of conditions and values by turns, and the last value where there is one."""
+    """The SQL of a CASE from alternating conditions and values, and an optional ELSE value."""
     pairs = [f"WHEN {parts[i]} THEN {parts[i + 1]}" for i in range(0, len(parts) - 1, 2)]
     last = [f"ELSE {parts[-1]}"] if len(parts) % 2 else []
     return f"CASE {' '.join([*pairs, *last])} END"
 
 
-class _Writer:
+class _Formatter:
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
 
@@ -102,17 +101,17 @@ class _Writer:
                     yield from self.conjuncts(child)
                 return
         try:
-            yield self.text(expression)
+            yield self.sql(expression)
         except _OpaqueError as error:
             if str(error) in _SUBQUERIES:
                 raise
 
-    def text(self, expression: Any) -> str:
-        kind = str(expression.getClass().getSimpleName())
-        if kind in _OPAQUE:
-            raise _OpaqueError(kind)
-        parts = [self.text(child) for child in self._list(expression.children())]
-        match kind:
+    def sql(self, expression: Any) -> str:
+        class_name = str(expression.getClass().getSimpleName())
+        if class_name in _OPAQUE:
+            raise _OpaqueError(class_name)
+        parts = [self.sql(child) for child in self._list(expression.children())]
+        match class_name:
             case "UnresolvedFunction":
                 name = ".".join(str(part) for part in self._list(expression.nameParts()))
                 return called(name, parts)
@@ -138,68 +137,68 @@ _LITERALS: dict[str, Callable[[Any], str]] = {
     "ShortType": lambda value: f"{value}S",
     "IntegerType": str,
     "LongType": lambda value: f"{value}L",
-    "FloatType": lambda value: f"CAST({_floating(value)} AS FLOAT)",
-    "DoubleType": lambda value: _floating(value),
+    "FloatType": lambda value: f"CAST({_double(value)} AS FLOAT)",
+    "DoubleType": lambda value: _double(value),
     "DecimalType": lambda value: f"{value:f}BD",
     "StringType": lambda value: _quoted(value),
     "BinaryType": lambda value: f"X'{bytes(value).hex()}'",
     "DateType": lambda value: f"DATE '{(_EPOCH + dt.timedelta(days=value)).date().isoformat()}'",
-    "TimestampType": lambda value: f"TIMESTAMP '{_moment(value)}+00:00'",
-    "TimestampNTZType": lambda value: f"TIMESTAMP_NTZ '{_moment(value)}'",
+    "TimestampType": lambda value: f"TIMESTAMP '{_timestamp(value)}+00:00'",
+    "TimestampNTZType": lambda value: f"TIMESTAMP_NTZ '{_timestamp(value)}'",
 }
 
 
 def connect_column_text(column: Any) -> str | None:
-    """The SQL text of a Column; None where it has a part that only the server can run.
+    """The SQL string of a Connect Column; None if it has a part that only the server can run.
 
-    A column that was taken from a DataFrame (`frame["id"]`) is such a part, too: which side's it is
-    the server finds out. `F.col("t.id")` says it.
+    Columns of a DataFrame (`frame["id"]`) are among these, because only the server resolves which
+    side they belong to. `F.col("t.id")` has an SQL string.
 
     Args:
-        column: of Spark Connect.
+        column: a Column of Spark Connect.
     """
     try:
-        return _text(column._expr)  # noqa: SLF001  # published nowhere
+        return _sql(column._expr)  # noqa: SLF001  # no public API
     except _OpaqueError:
         return None
 
 
-def _text(expression: Any) -> str:
+def _sql(expression: Any) -> str:
     match type(expression).__name__, vars(expression):
         case "ColumnReference", {"_plan_id": None, "_unparsed_identifier": name}:
             return str(name)
-        case "SQLExpression", {"_expr": text}:
-            return f"({text})"
-        case "LiteralExpression", {"_value": value, "_dataType": kind}:
-            return _literal(value, kind)
+        case "SQLExpression", {"_expr": sql}:
+            return f"({sql})"
+        case "LiteralExpression", {"_value": value, "_dataType": data_type}:
+            return _literal(value, data_type)
         case "ColumnAlias", {"_child": child}:
-            return _text(child)
-        case "CastExpression", {"_expr": child, "_data_type": kind, "_eval_mode": mode}:
-            name = kind if isinstance(kind, str) else kind.simpleString()
-            return f"{'TRY_CAST' if mode == 'try' else 'CAST'}({_text(child)} AS {name})"
+            return _sql(child)
+        case "CastExpression", {"_expr": child, "_data_type": data_type, "_eval_mode": mode}:
+            name = data_type if isinstance(data_type, str) else data_type.simpleString()
+            return f"{'TRY_CAST' if mode == 'try' else 'CAST'}({_sql(child)} AS {name})"
         case "UnresolvedFunction", {"_name": name, "_args": arguments, "_is_distinct": False}:
-            return called("=" if name == "==" else name, [_text(part) for part in arguments])
+            return called("=" if name == "==" else name, [_sql(part) for part in arguments])
         case "CallFunction", {"_name": name, "_args": arguments}:
-            return called(name, [_text(part) for part in arguments])
+            return called(name, [_sql(part) for part in arguments])
         case "UnresolvedExtractValue", {"_child": child, "_extraction": key}:
-            return f"{_text(child)}[{_text(key)}]"
+            return f"{_sql(child)}[{_sql(key)}]"
         case "CaseWhen", _:
-            return cases([_text(part) for part in expression.children])
+            return cases([_sql(part) for part in expression.children])
         case other, _:
             raise _OpaqueError(other)
 
 
-def _literal(value: Any, kind: Any) -> str:
+def _literal(value: Any, data_type: Any) -> str:
     if value is None:
-        name = kind.simpleString()
+        name = data_type.simpleString()
         return "NULL" if name == "void" else f"CAST(NULL AS {name})"
-    written = _LITERALS.get(type(kind).__name__)
-    if written is None:
-        raise _OpaqueError(type(kind).__name__)
-    return written(value)
+    format_literal = _LITERALS.get(type(data_type).__name__)
+    if format_literal is None:
+        raise _OpaqueError(type(data_type).__name__)
+    return format_literal(value)
 
 
-def _floating(value: float) -> str:
+def _double(value: float) -> str:
     if math.isfinite(value):
         return f"{value!r}D"
     name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -211,6 +210,6 @@ def _quoted(value: str) -> str:
     return f"'{escaped}'"
 
 
-def _moment(microseconds: int) -> str:
-    moment = (_EPOCH + dt.timedelta(microseconds=microseconds)).replace(tzinfo=None)
-    return moment.isoformat(" ", "microseconds")
+def _timestamp(microseconds: int) -> str:
+    timestamp = (_EPOCH + dt.timedelta(microseconds=microseconds)).replace(tzinfo=None)
+    return timestamp.isoformat(" ", "microseconds")

@@ -1,4 +1,4 @@
-"""Conditions and values as users give them: SQL text, or Columns of Spark."""
+"""Conditions and values from users: SQL strings or Columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.errors import ArgumentError
 from bayou.kernel.expressions.model import Predicate
@@ -27,9 +27,9 @@ class RowExpression:
     """An expression over rows.
 
     Attributes:
-        text: SQL; None where it has a part that only Spark can run, such as a function of Python.
-        given: the Column, None where it was given as text.
-        parts: of a Column without a text, texts of the operands of its ANDs that have one.
+        text: the SQL string; None if a part has no SQL string, such as a Python function.
+        given: the user's Column; None if the user gave an SQL string.
+        parts: SQL strings of the conjuncts that have one, for a Column without an SQL string.
     """
 
     text: str | None
@@ -38,45 +38,45 @@ class RowExpression:
 
     @property
     def column(self) -> Any:
-        """For Spark."""
+        """The expression as a Column."""
         return F.expr(self.text or "") if self.given is None else self.given
 
     @property
     def shown(self) -> str:
-        """For the history."""
+        """The expression as a string for the table history and for errors."""
         return str(self.given) if self.text is None else self.text
 
     @property
     def conjuncts(self) -> list[Predicate]:
-        """Operands of its ANDs as far as they can be understood: true wherever it is.
+        """The conjuncts that the kernel's parser supports.
 
-        None where there is a subquery, which may read the very rows that are asked for.
+        Empty if there is a subquery, which may read the rows of the same table.
         """
-        texts = self.parts if self.text is None else (self.text,)
-        if any(_SUBQUERY.search(text) for text in texts):
+        strings = self.parts if self.text is None else (self.text,)
+        if any(_SUBQUERY.search(string) for string in strings):
             return []
-        return [part for text in texts for part in parse_conjuncts(text)]
+        return [part for string in strings for part in parse_conjuncts(string)]
 
     @property
     def is_default(self) -> bool:
-        """Whether it stands for the column's default."""
+        """Whether the expression is the keyword DEFAULT."""
         return self.text is not None and self.text.strip().upper() == "DEFAULT"
 
 
 def condition_of(spark: Any, condition: Any, argument: str = "condition") -> RowExpression | None:
-    """A condition; None for none.
+    """Convert a user's condition; None stays None.
 
     Raises:
-        ArgumentError: neither text nor a Column.
+        ArgumentError: the condition is neither a string nor a Column.
     """
     return None if condition is None else _expression(spark, condition, argument)
 
 
 def values_of(spark: Any, values: Any, argument: str) -> dict[str, RowExpression]:
-    """New values by column.
+    """Convert a user's assigned values by column.
 
     Raises:
-        ArgumentError: no dictionary of texts and Columns by name.
+        ArgumentError: `values` isn't a dictionary of strings and Columns.
     """
     if values is None:
         raise ArgumentError(f"{argument!r} cannot be None.", argument=argument)
@@ -85,7 +85,7 @@ def values_of(spark: Any, values: Any, argument: str) -> dict[str, RowExpression
             f"{argument!r} must be a dict, found to be {type(values).__name__}.",
             argument=argument,
         )
-    found: dict[str, RowExpression] = {}
+    expressions: dict[str, RowExpression] = {}
     for name, value in values.items():
         if not isinstance(name, str):
             raise ArgumentError(
@@ -93,8 +93,8 @@ def values_of(spark: Any, values: Any, argument: str) -> dict[str, RowExpression
                 f"{name!r}.",
                 argument=argument,
             )
-        found[name] = _expression(spark, value, argument)
-    return found
+        expressions[name] = _expression(spark, value, argument)
+    return expressions
 
 
 def _expression(spark: Any, value: Any, argument: str) -> RowExpression:
@@ -102,18 +102,19 @@ def _expression(spark: Any, value: Any, argument: str) -> RowExpression:
         return RowExpression(value)
     if not isinstance(value, Column):
         raise ArgumentError(
-            f"{argument!r} takes Columns of Spark or SQL texts, not {value!r}.", argument=argument
+            f"{argument}: {value!r} isn't an expression. Give an SQL string or a Column.",
+            argument=argument,
         )
     if not is_classic(spark):
-        told = connect_column_text(value)
-        if told is None:
+        sql = connect_column_text(value)
+        if sql is None:
             raise ArgumentError(
-                f"Under Spark Connect {argument!r} takes SQL text, or Columns that have one: "
-                "functions of Python and columns taken from a DataFrame have none. Name columns as "
-                "in F.col('t.id').",
+                f"{argument}: Spark Connect doesn't support Columns with Python functions or "
+                "columns of a DataFrame here. Give an SQL string, or name columns as in "
+                "F.col('t.id').",
                 argument=argument,
             )
-        return RowExpression(told, value)
-    written = column_text(spark, value)
-    parts = conjunct_texts(spark, value) if written is None else ()
-    return RowExpression(written, value, tuple(parts))
+        return RowExpression(sql, value)
+    sql = column_text(spark, value)
+    parts = conjunct_texts(spark, value) if sql is None else ()
+    return RowExpression(sql, value, tuple(parts))

@@ -1,7 +1,4 @@
-"""Conditions and values that the kernel evaluates, told from those that are left to Spark.
-
-Names in a Column that stand for columns of one DataFrame.
-"""
+"""Decides whether the kernel or Spark evaluates a condition or value."""
 
 from __future__ import annotations
 
@@ -34,26 +31,31 @@ ResultT = TypeVar("ResultT")
 
 
 def by_spark(target: TargetTable, error: PredicateError, run: Callable[[], ResultT]) -> ResultT:
-    """What the kernel can't evaluate Spark may; what neither understands is the kernel's error."""
+    """Run an operation in Spark after a kernel error; raise the kernel's error if Spark fails too.
+
+    Raises:
+        PredicateError: the session is a Spark Connect session, or Spark can't analyze the
+            expression either.
+    """
     if not is_classic(target.spark):
         raise error
     try:
         return run()
-    except AnalysisException as theirs:
+    except AnalysisException as spark_error:
         if isinstance(error, OnlySparkError):
             raise
-        raise error from theirs
+        raise error from spark_error
 
 
 class OnlySparkError(PredicateError):
-    """An expression that isn't for the kernel."""
+    """An expression that only Spark can evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """Expressions over a table's columns as the kernel understands them.
+    """Converts expressions over a table's columns to expressions of the kernel.
 
-    Its methods raise PredicateError where it doesn't, or would mean something else.
+    The methods raise PredicateError if the kernel can't evaluate an expression as Spark does.
     """
 
     target: TargetTable
@@ -62,7 +64,7 @@ class Understood:
     def predicate(self, condition: RowExpression | None) -> Predicate | None:
         if condition is None:
             return None
-        predicate = with_paths(parse_predicate(self._text(condition)), self._own)
+        predicate = with_paths(parse_predicate(self._sql(condition)), self._without_alias)
         resolve(predicate, self.schema)
         self._check(predicate, condition)
         return predicate
@@ -70,11 +72,13 @@ class Understood:
     def value(self, name: str, value: RowExpression) -> Expression | str:
         if value.is_default:
             return "DEFAULT"
-        expression = with_paths(parse_expression(self._text(value)), self._own)
+        expression = with_paths(parse_expression(self._sql(value)), self._without_alias)
         resolve_expression(expression, self.schema)
         column = self.schema.get(self.column(name).partition(".")[0])
         if column is not None and has_timestamps(column.data_type) and not self._is_plain:
-            raise OnlySparkError("A cast in the session's time zone.", expression=value.shown)
+            raise OnlySparkError(
+                f"{value.shown}: it is cast in the session's time zone.", expression=value.shown
+            )
         self._check(expression, value)
         return expression
 
@@ -91,34 +95,40 @@ class Understood:
             self.target.spark, [self.schema]
         )
 
-    def _check(self, expression: Expression, given: RowExpression) -> None:
+    def _check(self, expression: Expression, source: RowExpression) -> None:
         spark = self.target.spark
         if not self._is_plain and not means_the_same(spark, expression, [self.schema]):
-            raise OnlySparkError("It depends on the session's settings.", expression=given.shown)
+            raise OnlySparkError(
+                f"{source.shown}: its value depends on the session's settings.",
+                expression=source.shown,
+            )
 
-    def _text(self, given: RowExpression) -> str:
-        if given.text is None:
-            raise OnlySparkError("It has a part that only Spark runs.", expression=given.shown)
-        return given.text
+    def _sql(self, expression: RowExpression) -> str:
+        if expression.text is None:
+            raise OnlySparkError(
+                f"{expression.shown}: only Spark can evaluate a part of it.",
+                expression=expression.shown,
+            )
+        return expression.text
 
-    def _own(self, path: tuple[str, ...]) -> tuple[str, ...]:
+    def _without_alias(self, path: tuple[str, ...]) -> tuple[str, ...]:
         alias = self.target.alias
-        named = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
-        return path[1:] if named and self.schema.get(path[1]) is not None else path
+        qualified = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
+        return path[1:] if qualified and self.schema.get(path[1]) is not None else path
 
 
 def resolved_in(frame: Any, column: Any) -> Any:
-    """A Column that means in whatever is made of a DataFrame what it means in that.
+    """Bind a Column's names to the columns of a DataFrame, so that they stay unambiguous in joins.
 
     Args:
-        frame: of a classic session.
-        column: may name columns by names that others have, too, elsewhere.
+        frame: a DataFrame of a classic session.
+        column: a Column over the DataFrame's columns.
 
     Raises:
-        AnalysisException: it names what the DataFrame hasn't got.
+        AnalysisException: the DataFrame lacks a column.
     """
-    chosen = frame.select(column.alias("resolved"))
-    analyzed = chosen._jdf.queryExecution().analyzed()  # noqa: SLF001  # published nowhere
+    selected = frame.select(column.alias("resolved"))
+    analyzed = selected._jdf.queryExecution().analyzed()  # noqa: SLF001  # no public API
     resolved = analyzed.expressions().apply(0).child()
     jvm = frame.sparkSession._jvm  # noqa: SLF001  # as above
     return Column(java_class(jvm, "org.apache.spark.sql.classic.ExpressionUtils").column(resolved))

@@ -1,12 +1,8 @@
-"""Whether an expression means to the kernel what it means to Spark in a session.
+"""Whether the kernel evaluates an expression as Spark does in a session.
 
-The kernel evaluates as Spark does in ANSI mode and in UTC. In other sessions whatever depends on
-either is Spark's.
-
-Conditions in SQL text whose meaning depends on the session's time zone.
-
-The kernel evaluates in UTC. A condition of an overwrite goes to it as text, so times in it that
-name no zone get the session's.
+The kernel evaluates as Spark does in ANSI mode and in UTC. In other sessions, Spark evaluates
+expressions that depend on either. The condition of an overwrite is passed to the kernel as a
+string, so `with_zone` adds the session's time zone to its timestamps.
 """
 
 from __future__ import annotations
@@ -58,27 +54,27 @@ __all__ = [
 ]
 
 
-_OF_TIMES = frozenset(
+_DATETIME_FUNCTIONS = frozenset(
     name for function in ALL["Dates and timestamps"] for name in (function.name, *function.aliases)
 )
-_COMPARES = (Column, Literal, Comparison, In, IsNull, And, Or, Not)
+_COMPARISONS = (Column, Literal, Comparison, In, IsNull, And, Or, Not)
 _UTC = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "+00:00"})
-_TEXT = re.compile(
+_QUOTED = re.compile(
     r"`[^`]*`|(?P<typed>\b\w+\s*)?(?P<quote>['\"])(?P<value>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
     re.DOTALL,
 )
 
 
 def is_utc(zone: str) -> bool:
-    """Whether a zone's clock is UTC, by any name that Spark takes."""
+    """Whether a time zone is UTC, under any of Spark's names for it."""
     return zone.upper() in _UTC
 
 
 def depends_on_zone(expression: Expression, schemas: Iterable[StructType]) -> bool:
-    """Whether an expression may mean something else in another time zone.
+    """Whether an expression's value may depend on the time zone.
 
     Args:
-        schemas: of the columns; those of a merge's two sides.
+        schemas: schemas of the columns; two for a merge.
     """
     if not _all(expression, _is_timeless):
         return True
@@ -87,7 +83,7 @@ def depends_on_zone(expression: Expression, schemas: Iterable[StructType]) -> bo
 
 
 def has_timestamps(data_type: DataType) -> bool:
-    """Whether values of a type are, or have in them, moments that a time zone shows."""
+    """Whether a type is or contains a timestamp with time zone semantics."""
     match data_type:
         case StructType(fields):
             return any(has_timestamps(field.data_type) for field in fields)
@@ -100,58 +96,58 @@ def has_timestamps(data_type: DataType) -> bool:
 
 
 def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> str:
-    """The condition with the zone behind each time in it that names none.
+    """Add the time zone to each timestamp in a condition that has none.
 
     Args:
-        condition: SQL text.
-        schema: of its columns.
-        zone: the session's, by any name that Spark takes.
-        name: the option, for the error.
+        condition: SQL string.
+        schema: schema of the columns.
+        zone: the session's time zone, under any of Spark's names.
+        name: name of the option, for the error.
 
     Raises:
-        ArgumentError: it takes times apart, or compares texts that look like times with columns of
-            other types, so that nobody can say here what it means in the zone.
+        ArgumentError: the condition uses timestamp functions, or compares a string that looks like
+            a timestamp with a column of another type, so that its value can't be converted.
     """
     try:
         expression = parse_predicate(condition)
     except PredicateError:
-        return condition  # said where the table is known
+        return condition  # the caller reports the error with the table
     if is_utc(zone) or not depends_on_zone(expression, [schema]):
         return condition
-    if not _all(expression, lambda e: isinstance(e, _COMPARES)):
+    if not _all(expression, lambda e: isinstance(e, _COMPARISONS)):
         raise ArgumentError(
-            f"{name} {condition!r} depends on the session's time zone {zone}, and Bayou computes "
-            "such conditions in UTC. Compare the column with times instead, such as "
+            f"{name}: {condition!r} depends on the session's time zone {zone}, but Bayou evaluates "
+            "it in UTC. Compare the column with timestamps, such as "
             "ts >= TIMESTAMP'2024-01-05 00:00:00', or set the session's time zone to UTC.",
             argument=name,
         )
-    of_times = {DATE, TIMESTAMP, TIMESTAMP_NTZ}
+    datetime_types = {DATE, TIMESTAMP, TIMESTAMP_NTZ}
     types = {f.name.lower(): f.data_type for f in schema}
-    only_times = all(types.get(column) in of_times for column in _names(expression))
-    shown = checked_time_zone(zone)
+    only_datetimes = all(types.get(column) in datetime_types for column in _names(expression))
+    zone_name = checked_time_zone(zone)
 
-    def replaced(match: re.Match[str]) -> str:
-        text = match["value"]
-        if text is None or not _names_no_zone(text):
+    def add_zone(match: re.Match[str]) -> str:
+        value = match["value"]
+        if value is None or not _is_timestamp_without_zone(value):
             return match[0]
         typed = (match["typed"] or "").strip().upper()
         if typed in ("DATE", "TIMESTAMP_NTZ"):
             return match[0]
-        if not typed.startswith("TIMESTAMP") and not only_times:
+        if not typed.startswith("TIMESTAMP") and not only_datetimes:
             raise ArgumentError(
-                f"{name} {condition!r}: say of {text!r} whether it is a time of the session's time "
-                f"zone {zone} (TIMESTAMP'{text}') or of UTC ('{text}Z').",
+                f"{name}: the time zone of {value!r} in {condition!r} is ambiguous. Write "
+                f"TIMESTAMP'{value}' for the session's time zone {zone}, or '{value}Z' for UTC.",
                 argument=name,
             )
         quote = match["quote"]
-        return f"{match['typed'] or ''}{quote}{text} {shown}{quote}"
+        return f"{match['typed'] or ''}{quote}{value} {zone_name}{quote}"
 
-    return _TEXT.sub(replaced, condition)
+    return _QUOTED.sub(add_zone, condition)
 
 
-def _names_no_zone(text: str) -> bool:
+def _is_timestamp_without_zone(string: str) -> bool:
     try:
-        return parse_timestamp(text).tzinfo is None
+        return parse_timestamp(string).tzinfo is None
     except ValueError:
         return False
 
@@ -161,7 +157,7 @@ def _is_timeless(expression: Expression) -> bool:
         case Literal(data_type=data_type) | Cast(data_type=data_type):
             return data_type is None or not has_timestamps(data_type)
         case Function(name=name):
-            return name.lower() not in _OF_TIMES
+            return name.lower() not in _DATETIME_FUNCTIONS
         case _:
             return True
 
@@ -170,57 +166,58 @@ def _names(expression: Expression) -> set[str]:
     return {name.lower() for path in referenced_columns(expression) for name in path}
 
 
-def _all(expression: Expression, holds: Callable[[Expression], bool]) -> bool:
-    return holds(expression) and all(_all(o, holds) for o in operands_of(expression))
+def _all(expression: Expression, condition: Callable[[Expression], bool]) -> bool:
+    return condition(expression) and all(_all(o, condition) for o in operands_of(expression))
 
 
-_PLAIN = (Column, Literal, Comparison, In, IsNull, And, Or, Not, StartsWith, Like)
-"""What means the same with and without ANSI mode, of operands of one kind."""
+_ANSI_INDEPENDENT = (Column, Literal, Comparison, In, IsNull, And, Or, Not, StartsWith, Like)
+"""Expressions with the same value in and out of ANSI mode, if their operands have the same type."""
 
-_OWN_RULES = re.compile(
+_SPECIAL_COMPARISON = re.compile(
     r'"__COLLATIONS"|"__CHAR_VARCHAR_TYPE_STRING":"[^"]*\bchar\(', re.IGNORECASE
 )
 _KINDS: dict[type, str] = {bool: "boolean", int: "integer", str: "string", bytes: "binary"}
-_COMPARING = (Comparison, In, StartsWith, Like)
+_TYPED_OPERANDS = (Comparison, In, StartsWith, Like)
 
 
 def is_plain_session(spark: Any, schemas: Iterable[StructType] = ()) -> bool:
-    """Whether the session is one in which every expression over columns means the same."""
-    own_rules = any(_has_own_rules(field) for schema in schemas for field in schema)
-    return not own_rules and _is_ansi(spark) and _is_utc(spark)
+    """Whether the kernel evaluates every expression over these columns as the session does."""
+    special = any(_has_special_comparison(field) for schema in schemas for field in schema)
+    return not special and _is_ansi(spark) and _is_utc(spark)
 
 
 def means_the_same(spark: Any, expression: Expression, schemas: Iterable[StructType]) -> bool:
-    """Whether the kernel may evaluate an expression for a session.
+    """Whether the kernel evaluates an expression as the session does.
 
     Args:
-        schemas: of the columns; those of a merge's two sides.
+        schemas: schemas of the columns; two for a merge.
     """
-    known = tuple(schemas)
-    named = {name.lower() for path in referenced_columns(expression) for name in path}
-    if any(_has_own_rules(f) and f.name.lower() in named for schema in known for f in schema):
+    schemas = tuple(schemas)
+    names = _names(expression)
+    fields = [field for schema in schemas for field in schema]
+    if any(_has_special_comparison(f) and f.name.lower() in names for f in fields):
         return False
-    if not _is_ansi(spark) and not _is_plain(expression, known):
+    if not _is_ansi(spark) and not _is_ansi_independent(expression, schemas):
         return False
     if _is_utc(spark) or isinstance(expression, Column):
         return True
-    return not depends_on_zone(expression, known)
+    return not depends_on_zone(expression, schemas)
 
 
-def _has_own_rules(field: StructField) -> bool:
-    """Whether Spark compares a column's values by a collation, or as padded texts (CHAR)."""
-    return _OWN_RULES.search(StructType((field,)).to_json()) is not None
+def _has_special_comparison(field: StructField) -> bool:
+    """Whether Spark compares a column's values by a collation, or as padded strings (CHAR)."""
+    return _SPECIAL_COMPARISON.search(StructType((field,)).to_json()) is not None
 
 
-def _is_plain(expression: Expression, schemas: Sequence[StructType]) -> bool:
-    if not isinstance(expression, _PLAIN):
+def _is_ansi_independent(expression: Expression, schemas: Sequence[StructType]) -> bool:
+    if not isinstance(expression, _ANSI_INDEPENDENT):
         return False
-    if isinstance(expression, _COMPARING) and not _of_one_kind(expression, schemas):
-        return False  # ANSI mode casts one to the other's type by rules of its own
-    return all(_is_plain(operand, schemas) for operand in operands_of(expression))
+    if isinstance(expression, _TYPED_OPERANDS) and not _have_one_type(expression, schemas):
+        return False  # ANSI mode has other rules to cast one operand to the other's type
+    return all(_is_ansi_independent(operand, schemas) for operand in operands_of(expression))
 
 
-def _of_one_kind(expression: Expression, schemas: Sequence[StructType]) -> bool:
+def _have_one_type(expression: Expression, schemas: Sequence[StructType]) -> bool:
     kinds: set[str | None] = set()
     if isinstance(expression, StartsWith | Like):
         kinds.add("string")
@@ -240,14 +237,14 @@ def _of_one_kind(expression: Expression, schemas: Sequence[StructType]) -> bool:
 
 
 def _kinds_of(path: tuple[str, ...], schemas: Sequence[StructType]) -> set[str | None]:
-    """Kinds of the columns that a path may name, behind an alias perhaps."""
-    found = {
+    """Kinds of the columns that a path may refer to, with or without an alias."""
+    kinds = {
         kind_of(field.data_type)
         for schema in schemas
         for names in (path, path[1:])
         if (field := _field(schema, names)) is not None
     }
-    return found or {None}
+    return kinds or {None}
 
 
 def _field(schema: StructType, names: tuple[str, ...]) -> StructField | None:

@@ -1,10 +1,10 @@
-"""Values put into columns as MERGE and UPDATE do it, as Columns of Spark: structs by name."""
+"""Assignment of values to columns in MERGE and UPDATE: structs by field name, others by cast."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 from bayou.spark.types import to_spark
@@ -13,7 +13,7 @@ __all__ = ["has_structs", "put_into"]
 
 
 def has_structs(data_type: DataType) -> bool:
-    """Whether values of a type have fields that have names."""
+    """Whether a type is or contains a struct."""
     match data_type:
         case StructType():
             return True
@@ -26,58 +26,64 @@ def has_structs(data_type: DataType) -> bool:
 
 
 def put_into(
-    wanted: DataType, value: Any, given: DataType, before: tuple[Any, DataType] | None = None
+    target: DataType, value: Any, source: DataType, before: tuple[Any, DataType] | None = None
 ) -> Any:
-    """A value as a column of the table holds it; `check_assignable` has passed the types.
+    """Convert a value to a column's type. `check_assignable` must have accepted the types.
 
     Args:
-        value: a Column of type `given`.
-        before: what was in the column, whose fields stay that `given` doesn't have; None to make
-            them NULL.
+        target: type of the column.
+        value: a Column.
+        source: type of `value`.
+        before: the column's old value and its type; its fields that `source` lacks are kept. With
+            None they become NULL.
     """
-    return _by_name(wanted, value, given, before).cast(_spark_type(wanted))
+    return _by_name(target, value, source, before).cast(_spark_type(target))
 
 
 def _by_name(
-    wanted: DataType, value: Any, given: DataType, before: tuple[Any, DataType] | None
+    target: DataType, value: Any, source: DataType, before: tuple[Any, DataType] | None
 ) -> Any:
-    match wanted, given:
+    match target, source:
         case StructType(), StructType():
-            return _struct(wanted, value, given, before)
-        case ArrayType(), ArrayType() if has_structs(wanted):
-            one, other = wanted.element_type, given.element_type
-            return F.transform(value, lambda element: put_into(one, element, other))
-        case MapType(), MapType() if has_structs(wanted):
-            keys, values = (wanted.key_type, given.key_type), (wanted.value_type, given.value_type)
-            made = F.transform_values(value, lambda _, v: put_into(values[0], v, values[1]))
-            return F.transform_keys(made, lambda k, _: put_into(keys[0], k, keys[1]))
+            return _struct(target, value, source, before)
+        case ArrayType(), ArrayType() if has_structs(target):
+            to, from_ = target.element_type, source.element_type
+            return F.transform(value, lambda element: put_into(to, element, from_))
+        case MapType(), MapType() if has_structs(target):
+            to_key, to_value = target.key_type, target.value_type
+            from_key, from_value = source.key_type, source.value_type
+            converted = F.transform_values(value, lambda _, v: put_into(to_value, v, from_value))
+            return F.transform_keys(converted, lambda k, _: put_into(to_key, k, from_key))
         case _:
             return value
 
 
 def _struct(
-    wanted: StructType, value: Any, given: StructType, before: tuple[Any, DataType] | None
+    target: StructType, value: Any, source: StructType, before: tuple[Any, DataType] | None
 ) -> Any:
-    kept: Any = None
-    kept_type: DataType | None = None
+    old: Any = None
+    old_type: DataType | None = None
     if before is not None and isinstance(before[1], StructType):
-        kept, kept_type = before
+        old, old_type = before
     children = []
-    for field in wanted:
-        source = given.get(field.name)
-        had = kept_type.get(field.name) if isinstance(kept_type, StructType) else None
-        old = None if had is None else (kept.getField(had.name), had.data_type)
-        if source is not None:
-            child = put_into(field.data_type, value.getField(source.name), source.data_type, old)
-        elif old is not None:
-            child = put_into(field.data_type, *old)
+    for field in target:
+        new_field = source.get(field.name)
+        old_field = old_type.get(field.name) if isinstance(old_type, StructType) else None
+        old_child = None
+        if old_field is not None:
+            old_child = (old.getField(old_field.name), old_field.data_type)
+        if new_field is not None:
+            new_child = value.getField(new_field.name)
+            child = put_into(field.data_type, new_child, new_field.data_type, old_child)
+        elif old_child is not None:
+            child = put_into(field.data_type, *old_child)
         else:
             child = F.lit(None).cast(_spark_type(field.data_type))
         children.append(child.alias(field.name))
-    there = value.isNotNull()
-    if isinstance(kept_type, StructType) and any(given.get(n) is None for n in kept_type.names):
-        there = there | kept.isNotNull()
-    return F.when(there, F.struct(*children))
+    not_null = value.isNotNull()
+    if isinstance(old_type, StructType) and any(source.get(n) is None for n in old_type.names):
+        not_null = not_null | old.isNotNull()
+    return F.when(not_null, F.struct(*children))
 
 
 def _spark_type(data_type: DataType) -> Any:

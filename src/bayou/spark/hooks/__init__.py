@@ -1,4 +1,4 @@
-"""Hooks in PySpark's readers and writers: Bayou answers before Spark does.
+"""Hooks in PySpark's readers and writers, which call Bayou before Spark.
 
-`hooks` installs them, `requests` describes what a reader or writer was asked for.
+`hooks` installs them; `requests` describes the call of a reader or writer.
 """

@@ -1,13 +1,11 @@
-"""Hooks in PySpark's readers and writers, by which Bayou answers before Spark does.
+"""Hooks in PySpark's readers and writers, which call Bayou before Spark.
 
-They sit on PySpark's classes, are installed once, and do nothing unless the session's conf says
-`spark.bayou.enabled`: so they hold in `foreachBatch` and in new sessions of the application, where
-the session is another object, and nowhere else.
+They are installed once on PySpark's classes and do nothing unless the session's conf
+`spark.bayou.enabled` is true. So they also work in `foreachBatch` and in new sessions of the
+application, where the session is another object.
 
 A handler takes a request (`bayou.spark.hooks.requests`) and answers it, or returns
-`NotImplemented`: then the next one is asked, and Spark's own method runs unchanged after the last.
-
-What a session's conf says, handed to data sources, which plan where no conf is seen.
+`NotImplemented`: then the next handler is called, and finally Spark's own method.
 """
 
 from __future__ import annotations
@@ -52,15 +50,15 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 ENABLED = "spark.bayou.enabled"
-"""The conf by which a session has its hooks on."""
+"""The conf that enables the hooks in a session."""
 
 HookName: TypeAlias = Literal[
     "load", "save", "stream_load", "stream_start", "query_start", "sql", "table", "write_to"
 ]
 """`load`: a `ReadRequest` of `DataFrameReader.load`. `save`: a `WriteRequest` of `save`,
 `saveAsTable` or `insertInto`. `stream_load`: a `ReadRequest` of `DataStreamReader.load`.
-`stream_start`: a `StreamWriteRequest` of `start` or `toTable`. `query_start`: the same, before
-that. `sql`: a `SqlRequest` of `SparkSession.sql`. `table`: a `TableReadRequest` of
+`stream_start`: a `StreamWriteRequest` of `start` or `toTable`. `query_start`: the same request,
+before `stream_start`. `sql`: a `SqlRequest` of `SparkSession.sql`. `table`: a `TableReadRequest` of
 `SparkSession.table`, `DataFrameReader.table` or `DataStreamReader.table`. `write_to`: a
 `WriteToRequest` of the last method of `writeTo`."""
 
@@ -80,18 +78,17 @@ _hooked: set[tuple[type, str]] = set()
 
 
 def register(hook: HookName, handler: Handler) -> None:
-    """Ask a handler too, after those that are registered already; once only.
+    """Add a handler after the registered ones. Registering it again has no effect.
 
-    Handlers of `load`, `stream_load` and `stream_start`, and those of `save` for `save` and
-    `saveAsTable`, are asked for the format `delta` only; for `insertInto` and `sql`, which have
-    none, and of `query_start` always.
+    Handlers of `load`, `save`, `stream_load` and `stream_start` are called for the format `delta`
+    only. Other handlers, and those of `save` for `insertInto`, are always called.
     """
     if handler not in _handlers[hook]:
         _handlers[hook].append(handler)
 
 
 def install(spark: Any) -> None:
-    """Put the hooks on the classes that a session's readers and writers have; once only."""
+    """Install the hooks on the classes of a session's readers and writers, once."""
     if isinstance(spark, SparkSession):
         session = "pyspark.sql.session"
         batch, stream = "pyspark.sql.readwriter", "pyspark.sql.streaming.readwriter"
@@ -103,48 +100,48 @@ def install(spark: Any) -> None:
         batch = "pyspark.sql.connect.readwriter"
         stream = "pyspark.sql.connect.streaming.readwriter"
     batch_module, stream_module = importlib.import_module(batch), importlib.import_module(stream)
-    for hooked, wrappers in (
+    for target_class, wrappers in (
         (batch_module.DataFrameReader, {"load": _load}),
         (
             batch_module.DataFrameWriter,
             {"save": _save, "saveAsTable": _save_as_table, "insertInto": _insert_into},
         ),
-        (batch_module.DataFrameWriterV2, write_to_wrappers(_asked_to_write)),
+        (batch_module.DataFrameWriterV2, write_to_wrappers(_answer_write_to)),
         (stream_module.DataStreamReader, {"load": _stream_load}),
         (stream_module.DataStreamWriter, {"start": _start, "toTable": _to_table}),
         (importlib.import_module(session).SparkSession, {"sql": _sql}),
     ):
-        _hook(hooked, wrappers)
+        _hook(target_class, wrappers)
 
 
-def _hook(hooked: type, wrappers: Mapping[str, Callable[[Any], Any]]) -> None:
+def _hook(target_class: type, wrappers: Mapping[str, Callable[[Any], Any]]) -> None:
     for name, wrap in wrappers.items():
-        if (hooked, name) not in _hooked:
-            _hooked.add((hooked, name))
-            original = getattr(hooked, name)
-            setattr(hooked, name, functools.wraps(original)(wrap(original)))
+        if (target_class, name) not in _hooked:
+            _hooked.add((target_class, name))
+            original = getattr(target_class, name)
+            setattr(target_class, name, functools.wraps(original)(wrap(original)))
 
 
 def check_session(spark: Any) -> None:
-    """Refuse what isn't a session, classic or Connect.
+    """Check that an object is a session, classic or Connect.
 
     Raises:
-        ArgumentError: it isn't.
+        ArgumentError: it isn't a session.
     """
     if not (hasattr(spark, "conf") and hasattr(spark, "sql")):
         raise ArgumentError(
-            f"The first argument is a {type(spark).__name__}; it must be a SparkSession.",
+            f"spark: a {type(spark).__name__} isn't a session. Give a SparkSession.",
             argument="spark",
         )
 
 
 def is_enabled(spark: Any) -> bool:
-    """Whether a session has its hooks on."""
+    """Whether the hooks are enabled in a session."""
     return str(spark.conf.get(ENABLED, "false")).lower() == "true"
 
 
 def plain_sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
-    """Spark's own `sql`, also where `spark.sql` is hooked."""
+    """Call Spark's own `sql`, bypassing the hook."""
     method = type(spark).sql
     return getattr(method, "__wrapped__", method)(spark, text, args, **frames)
 
@@ -297,7 +294,7 @@ def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
     return sql
 
 
-def _asked_to_write(request: WriteToRequest) -> Any:
+def _answer_write_to(request: WriteToRequest) -> Any:
     if is_enabled(request.spark):
         for handler in tuple(_handlers["write_to"]):
             answer = handler(request)
@@ -306,14 +303,14 @@ def _asked_to_write(request: WriteToRequest) -> Any:
     return NotImplemented
 
 
-def _answer(hook: HookName, make: Callable[..., Any], proceed: Callable[[], Any]) -> Any:
-    """What the first handler says that doesn't decline, else Spark's own method."""
+def _answer(hook: HookName, create_request: Callable[..., Any], proceed: Callable[[], Any]) -> Any:
+    """Call the handlers until one answers, else Spark's own method."""
     try:
-        request = make(proceed=proceed)
+        request = create_request(proceed=proceed)
     except Py4JError as error:
         _LOG.warning(
-            "This Spark keeps what is set on readers and writers in another way than Bayou knows; "
-            "it reads and writes as without bayou.spark.enable (%s).",
+            "Spark: the state of readers and writers has an unknown layout. This call runs without "
+            "Bayou's hooks; use a supported Spark version (%s).",
             str(error).splitlines()[0],
         )
         return proceed()
@@ -330,11 +327,14 @@ def _answer(hook: HookName, make: Callable[..., Any], proceed: Callable[[], Any]
 
 
 def hand_over_settings(request: ReadRequest) -> Any:
-    """Set what the conf says as options of a read, unless the user has set them; declines."""
-    found = conf_as_options(request.spark, request.options)
+    """Set the settings of the session's conf as options of a read, and return `NotImplemented`.
+
+    The data source plans in a process without access to the conf. The user's options are kept.
+    """
+    options = conf_as_options(request.spark, request.options)
     for path in request.paths:
-        found |= with_session_storage(request.spark, path, request.options)
-    for name, value in found.items():
+        options |= with_session_storage(request.spark, path, request.options)
+    for name, value in options.items():
         if name not in request.options:
             request.reader.option(name, value)
     return NotImplemented

@@ -1,7 +1,7 @@
-"""What a read or a write was asked for: everything set on a reader or writer of Spark.
+"""Requests: the state of a Spark reader or writer at the time of its last call.
 
-A classic reader or writer keeps that in the JVM, in fields that Spark doesn't publish; one of
-Connect keeps it in Python. Both are read here, and nowhere else.
+Classic readers and writers have their state in private fields in the JVM, Connect's in Python. Only
+this module reads that state.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
-    """`DataFrameReader.load` or `DataStreamReader.load`.
+    """A call of `DataFrameReader.load` or `DataStreamReader.load`.
 
     Attributes:
         spark: the session.
-        reader: Spark's own; options set on it count when `proceed` is called.
-        connect: whether it is a session of Spark Connect.
-        streaming: whether it is `readStream`.
-        format: in lower case.
+        reader: Spark's reader; `proceed` uses the options that are set on it.
+        connect: whether the session is a Spark Connect session.
+        streaming: whether the reader is `readStream`.
+        format: the format, in lower case.
         paths: the argument of `load`, else the option `path`; empty without either.
-        options: as they were written, the last one where names differ in case only; without `path`.
-        schema: what the user gave, None for nothing.
+        options: the options in the user's spelling, without `path`; of names that differ only in
+            case, the last one.
+        schema: the user's schema, or None.
         proceed: Spark's own method.
     """
 
@@ -57,13 +58,13 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlRequest:
-    """`SparkSession.sql`.
+    """A call of `SparkSession.sql`.
 
     Attributes:
         spark: the session.
         text: the statement.
-        args: values of its parameters.
-        frames: what stands for `{name}` in it.
+        args: values of the parameters.
+        frames: values of `{name}` placeholders, such as DataFrames.
     """
 
     spark: Any
@@ -74,12 +75,12 @@ class SqlRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReadRequest:
-    """`SparkSession.table`, `DataFrameReader.table` or that of a stream, in a classic session.
+    """A call of `table` of a classic session, of its reader or of its stream reader.
 
     Attributes:
         spark: the session.
-        reader: the reader that was asked, None for the session itself.
-        table: the name.
+        reader: the reader; None for `SparkSession.table`.
+        table: the table name.
     """
 
     spark: Any
@@ -89,23 +90,23 @@ class TableReadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
-    """`DataFrameWriter.save`, `.saveAsTable` or `.insertInto`.
+    """A call of `DataFrameWriter.save`, `.saveAsTable` or `.insertInto`.
 
     Attributes:
         spark: the session.
-        writer: Spark's own.
-        df: what is written.
-        connect: whether it is a session of Spark Connect.
-        method: name of the method that was called.
-        format: in lower case; the session's default where none was given.
-        path: where to, None without one; for a table by its name the option `path`.
-        table: name of the table, None for `save`.
-        options: as they were written; without `path`.
-        mode: `append`, `overwrite`, `error` (also where none was given) or `ignore`.
-        partition_columns: of `partitionBy`, None where it wasn't called.
-        clustering_columns: of `clusterBy`, None where it wasn't called.
-        bucket_columns: of `bucketBy`, None where it wasn't called.
-        sort_columns: of `sortBy`, None where it wasn't called.
+        writer: Spark's writer.
+        df: the DataFrame to write.
+        connect: whether the session is a Spark Connect session.
+        method: name of the called method.
+        format: the format, in lower case; the session's default if none was set.
+        path: the path, or None; for a named table the option `path`.
+        table: the table name; None for `save`.
+        options: the options in the user's spelling, without `path`.
+        mode: `append`, `overwrite`, `error` (the default) or `ignore`.
+        partition_columns: columns of `partitionBy`; None if it wasn't called.
+        clustering_columns: columns of `clusterBy`; None if it wasn't called.
+        bucket_columns: columns of `bucketBy`; None if it wasn't called.
+        sort_columns: columns of `sortBy`; None if it wasn't called.
         proceed: Spark's own method.
     """
 
@@ -128,20 +129,20 @@ class WriteRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteToRequest:
-    """The last method of `DataFrame.writeTo`.
+    """The last call of a `DataFrame.writeTo` chain.
 
     Attributes:
         spark: the session.
-        df: what is written; None under Connect.
-        connect: whether it is a session of Spark Connect.
+        df: the DataFrame to write; None with Connect.
+        connect: whether the session is a Spark Connect session.
         method: `create`, `replace`, `createOrReplace`, `append`, `overwrite` or
             `overwritePartitions`.
-        table: the name.
-        provider: of `using`, in lower case; None without one.
-        options, properties: of `option` and `tableProperty`, as they were written.
+        table: the table name.
+        provider: the argument of `using`, in lower case, or None.
+        options, properties: arguments of `option` and `tableProperty`, in the user's spelling.
         partitioned_by: Columns and names of `partitionedBy`.
         cluster_by: columns of `clusterBy`.
-        condition: the Column, or name of one, of `overwrite`.
+        condition: the argument of `overwrite`, a Column or a column name.
     """
 
     spark: Any
@@ -159,21 +160,21 @@ class WriteToRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWriteRequest:
-    """`DataStreamWriter.start` or `.toTable`; the trigger and the query's name stay on the writer.
+    """A call of `DataStreamWriter.start` or `.toTable`, without trigger and query name.
 
     Attributes:
         spark: the session.
-        writer: Spark's own; options set on it count when `proceed` is called.
-        df: the streaming DataFrame; None under Connect.
-        connect: whether it is a session of Spark Connect.
-        method: name of the method that was called.
-        format: in lower case; `foreachBatch` where that was called.
-        path: where to, None without one (or for a table by its name).
-        table: name of the table, None for `start`.
-        options: as they were written; without `path`.
+        writer: Spark's writer; `proceed` uses the options that are set on it.
+        df: the streaming DataFrame; None with Connect.
+        connect: whether the session is a Spark Connect session.
+        method: name of the called method.
+        format: the format, in lower case; `foreachBatch` if that was called.
+        path: the path; None without one or for a named table.
+        table: the table name; None for `start`.
+        options: the options in the user's spelling, without `path`.
         output_mode: `append`, `complete` or `update`.
-        partition_columns: of `partitionBy`, None where it wasn't called.
-        clustering_columns: of `clusterBy`, None where it wasn't called.
+        partition_columns: columns of `partitionBy`; None if it wasn't called.
+        clustering_columns: columns of `clusterBy`; None if it wasn't called.
         proceed: Spark's own method.
     """
 
@@ -200,18 +201,17 @@ def read_request(
     streaming: bool,
     proceed: Callable[[], Any],
 ) -> ReadRequest:
-    """What a reader was asked for, once the arguments of `load` are set on it.
+    """Create the request of a reader, after the arguments of `load` were set on it.
 
     Raises:
-        Py4JError: the JVM's reader keeps its state in another way than Spark 4.0 to 4.3.
+        Py4JError: the JVM's reader has other fields than in Spark 4.0 to 4.3.
     """
     if hasattr(reader, "_jreader"):
-        java = _JavaState(spark, reader._jreader)  # noqa: SLF001  # held nowhere else
+        java = _JavaState(spark, reader._jreader)  # noqa: SLF001  # no public API
         name, options, schema = java.get("source"), java.options(), java.schema()
     else:
         name, options = reader._format, dict(reader._options)  # noqa: SLF001  # as above
         schema = _connect_schema(reader._schema)  # noqa: SLF001
-    given = _without_path(options)
     return ReadRequest(
         spark=spark,
         reader=reader,
@@ -219,7 +219,7 @@ def read_request(
         streaming=streaming,
         format=_format(spark, name),
         paths=_paths(path, options),
-        options=given,
+        options=_without_path(options),
         schema=schema,
         proceed=proceed,
     )
@@ -232,17 +232,17 @@ def write_request(
     *,
     proceed: Callable[[], Any],
 ) -> WriteRequest:
-    """What a writer was asked for, once the arguments of its method are set on it.
+    """Create the request of a writer, after the arguments of the method were set on it.
 
     Args:
-        target: the path of `save`, the name of the table otherwise.
+        target: the path of `save`; the table name of the other methods.
 
     Raises:
-        Py4JError: the JVM's writer keeps its state in another way than Spark 4.0 to 4.3.
+        Py4JError: the JVM's writer has other fields than in Spark 4.0 to 4.3.
     """
     spark, df, by_path = writer._spark, writer._df, method == "save"  # noqa: SLF001
     if hasattr(writer, "_jwrite"):
-        java = _JavaState(spark, writer._jwrite)  # noqa: SLF001  # held nowhere else
+        java = _JavaState(spark, writer._jwrite)  # noqa: SLF001  # no public API
         name, options = java.get("source"), java.options()
         mode = str(java.get("curmode"))
         partitioning = java.names("partitioningColumns")
@@ -284,17 +284,17 @@ def stream_write_request(
     spark: Any,
     proceed: Callable[[], Any],
 ) -> StreamWriteRequest:
-    """What a stream's writer was asked for, once the arguments of its method are set on it.
+    """Create the request of a stream writer, after the arguments of the method were set on it.
 
     Args:
-        target: the path of `start`, the name of the table of `toTable`.
+        target: the path of `start`; the table name of `toTable`.
 
     Raises:
-        Py4JError: the JVM's writer keeps its state in another way than Spark 4.0 to 4.3.
+        Py4JError: the JVM's writer has other fields than in Spark 4.0 to 4.3.
     """
     by_path = method == "start"
     if hasattr(writer, "_jwrite"):
-        java = _JavaState(spark, writer._jwrite)  # noqa: SLF001  # held nowhere else
+        java = _JavaState(spark, writer._jwrite)  # noqa: SLF001  # no public API
         df, name, options = writer._df, java.get("source"), java.options()  # noqa: SLF001
         mode = str(java.get("outputMode"))
         partitioning = java.names("partitioningColumns")
@@ -328,61 +328,63 @@ _MODES = {"errorifexists": "error", "default": "error"}
 
 
 class _JavaState:
-    """Fields of a reader or writer in the JVM, private ones too."""
+    """Access to the private fields of a reader or writer in the JVM."""
 
     def __init__(self, spark: Any, state: Any) -> None:
-        self._jvm = spark._jvm  # noqa: SLF001  # the way to Scala's collections
+        self._jvm = spark._jvm  # noqa: SLF001  # to access Scala collections
         self._state = state
 
     def get(self, name: str) -> Any:
-        """The value of a field of the object's class or of the one above it."""
+        """The value of a field of the object's class or its superclass."""
         java_class = self._state.getClass()
         for declared in (java_class, java_class.getSuperclass()):
             names = {f.getName(): f for f in declared.getDeclaredFields()}
             if name in names:
                 names[name].setAccessible(True)
                 return names[name].get(self._state)
-        return self._state.getClass().getDeclaredField(name)  # raises what the JVM says
+        return self._state.getClass().getDeclaredField(
+            name
+        )  # raises the JVM's NoSuchFieldException
 
     def options(self) -> dict[str, str]:
-        given = self.get("extraOptions").originalMap()
-        java = java_class(self._jvm, "scala.jdk.javaapi.CollectionConverters").asJava(given)
+        scala = self.get("extraOptions").originalMap()
+        java = java_class(self._jvm, "scala.jdk.javaapi.CollectionConverters").asJava(scala)
         entries = ((entry.getKey(), entry.getValue()) for entry in java_items(java.entrySet()))
-        # PySpark 4.2 hands options that are None over as null, later ones leave them out.
+        # PySpark 4.2 passes options that are None as null, later versions omit them.
         return {str(key): str(value) for key, value in entries if value is not None}
 
     def schema(self) -> StructType | None:
-        given = self.get("userSpecifiedSchema")
-        return StructType.fromJson(json.loads(given.get().json())) if given.isDefined() else None
+        schema = self.get("userSpecifiedSchema")
+        return StructType.fromJson(json.loads(schema.get().json())) if schema.isDefined() else None
 
     def names(self, name: str) -> tuple[str, ...] | None:
-        given = self.get(name)
-        if not given.isDefined():
+        columns = self.get(name)
+        if not columns.isDefined():
             return None
-        return tuple(scala_items(self._jvm, given.get()))
+        return tuple(scala_items(self._jvm, columns.get()))
 
 
 def _format(spark: Any, name: str | None) -> str:
     return (name or spark.conf.get("spark.sql.sources.default", "parquet")).lower()
 
 
-def _paths(given: str | list[str] | None, options: Mapping[str, str]) -> tuple[str, ...]:
-    if given is None:
+def _paths(argument: str | list[str] | None, options: Mapping[str, str]) -> tuple[str, ...]:
+    if argument is None:
         return tuple(v for k, v in options.items() if k.lower() == "path")
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (argument,) if isinstance(argument, str) else tuple(argument)
 
 
 def _without_path(options: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in options.items() if k.lower() != "path"}
 
 
-def _connect_schema(text: str | None) -> StructType | None:
-    if not text:
+def _connect_schema(string: str | None) -> StructType | None:
+    if not string:
         return None
-    if text.lstrip().startswith("{"):
-        return StructType.fromJson(json.loads(text))
-    schema = StructType.fromDDL(text)
-    assert isinstance(schema, StructType)  # a list of columns is no other type
+    if string.lstrip().startswith("{"):
+        return StructType.fromJson(json.loads(string))
+    schema = StructType.fromDDL(string)
+    assert isinstance(schema, StructType)  # the type of every DDL column list
     return schema
 
 

@@ -1,7 +1,4 @@
-"""What `DataFrame.writeTo` was asked for, kept beside Spark's own writer.
-
-Its writer tells nobody what was set on it, so the methods that set something are hooked, too.
-"""
+"""Recording of the calls on `DataFrameWriterV2`, whose state can't be read from Spark."""
 
 from __future__ import annotations
 
@@ -15,13 +12,20 @@ from bayou.spark.hooks.requests import WriteToRequest
 
 __all__ = ["write_to_wrappers"]
 
-_ASKED = "_bayou_asked"
-_LAST = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
+_RECORDED = "_bayou_recorded"
+_FINAL_METHODS = (
+    "create",
+    "replace",
+    "createOrReplace",
+    "append",
+    "overwrite",
+    "overwritePartitions",
+)
 
 
 @dataclass(slots=True)
-class _Asked:
-    """What was set on one writer so far."""
+class _RecordedWriter:
+    """The calls recorded on one writer."""
 
     spark: Any
     df: Any
@@ -37,7 +41,7 @@ class _Asked:
 
     def option(self, key: str, value: Any) -> None:
         if value is not None:
-            self.options[key] = _text(value)
+            self.options[key] = _option_string(value)
 
     def options_(self, **options: Any) -> None:
         for key, value in options.items():
@@ -54,79 +58,80 @@ class _Asked:
 
 
 _SETTERS: Mapping[str, Callable[..., None]] = {
-    "using": _Asked.using,
-    "option": _Asked.option,
-    "options": _Asked.options_,
-    "tableProperty": _Asked.table_property,
-    "partitionedBy": _Asked.partitioned,
-    "clusterBy": _Asked.clustered,
+    "using": _RecordedWriter.using,
+    "option": _RecordedWriter.option,
+    "options": _RecordedWriter.options_,
+    "tableProperty": _RecordedWriter.table_property,
+    "partitionedBy": _RecordedWriter.partitioned,
+    "clusterBy": _RecordedWriter.clustered,
 }
 
 
 def write_to_wrappers(
     answer: Callable[[WriteToRequest], Any],
 ) -> dict[str, Callable[[Any], Any]]:
-    """Hooks for the methods of `DataFrameWriterV2`, by their names.
+    """Hooks of the methods of `DataFrameWriterV2`, by method name.
 
     Args:
-        answer: is asked when the last method is called; `NotImplemented` lets Spark's own run.
+        answer: called at the final method; Spark's own method runs if it returns `NotImplemented`.
     """
     setters = {name: _setter(record) for name, record in _SETTERS.items()}
-    return {"__init__": _begun, **setters, **{name: _last(name, answer) for name in _LAST}}
+    final_methods = {name: _final_method(name, answer) for name in _FINAL_METHODS}
+    return {"__init__": _initializer, **setters, **final_methods}
 
 
-def _begun(original: Callable[..., Any]) -> Callable[..., Any]:
-    def begin(self: Any, *arguments: Any) -> None:
+def _initializer(original: Callable[..., Any]) -> Callable[..., Any]:
+    def init(self: Any, *arguments: Any) -> None:
         original(self, *arguments)
         if len(arguments) == 2:
             df, table = arguments
-            asked = _Asked(df.sparkSession, df, table)
-        else:  # Connect's has the plan, the session, the table, and more
-            asked = _Asked(arguments[1], None, arguments[2])
-        setattr(self, _ASKED, asked)
+            recorded = _RecordedWriter(df.sparkSession, df, table)
+        else:  # Connect passes the plan, the session, the table, and more
+            recorded = _RecordedWriter(arguments[1], None, arguments[2])
+        setattr(self, _RECORDED, recorded)
 
-    return begin
+    return init
 
 
 def _setter(record: Callable[..., None]) -> Callable[[Any], Any]:
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def set_it(self: Any, *arguments: Any, **named: Any) -> Any:
-            result = original(self, *arguments, **named)
-            if hasattr(self, _ASKED):  # the writer was made when hooks were there
-                record(getattr(self, _ASKED), *arguments, **named)
+        def setter(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            result = original(self, *arguments, **keywords)
+            if hasattr(self, _RECORDED):  # the writer was created after the hooks were installed
+                record(getattr(self, _RECORDED), *arguments, **keywords)
             return result
 
-        return set_it
+        return setter
 
     return wrap
 
 
-def _last(method: str, answer: Callable[[WriteToRequest], Any]) -> Callable[[Any], Any]:
+def _final_method(method: str, answer: Callable[[WriteToRequest], Any]) -> Callable[[Any], Any]:
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def write(self: Any, *arguments: Any, **named: Any) -> Any:
-            asked: _Asked | None = getattr(self, _ASKED, None)
-            if asked is not None:
+        def write(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            recorded: _RecordedWriter | None = getattr(self, _RECORDED, None)
+            if recorded is not None:
                 request = WriteToRequest(
-                    spark=asked.spark,
-                    df=asked.df,
-                    connect=not isinstance(asked.spark, SparkSession),
+                    spark=recorded.spark,
+                    df=recorded.df,
+                    connect=not isinstance(recorded.spark, SparkSession),
                     method=method,
-                    table=asked.table,
-                    provider=asked.provider,
-                    options=dict(asked.options),
-                    properties=dict(asked.properties),
-                    partitioned_by=asked.partitioned_by,
-                    cluster_by=asked.cluster_by,
-                    condition=next(iter((*arguments, *named.values())), None),
+                    table=recorded.table,
+                    provider=recorded.provider,
+                    options=dict(recorded.options),
+                    properties=dict(recorded.properties),
+                    partitioned_by=recorded.partitioned_by,
+                    cluster_by=recorded.cluster_by,
+                    condition=next(iter((*arguments, *keywords.values())), None),
                 )
                 if answer(request) is not NotImplemented:
                     return None
-            return original(self, *arguments, **named)
+            return original(self, *arguments, **keywords)
 
         return write
 
     return wrap
 
 
-def _text(value: Any) -> str:
+def _option_string(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

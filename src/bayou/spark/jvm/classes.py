@@ -1,10 +1,10 @@
-"""Classes and collections of Spark's JVM through py4j, without the two slow ways of py4j.
+"""Fast access to classes and collections of Spark's JVM through py4j.
 
 `jvm.java.lang.Class` asks the JVM whether `java`, `java.lang` and `java.lang.Class` are classes,
-and each "no" searches every JAR. `java_class` names the class at once.
+and each miss searches every JAR. `java_class` uses the qualified name directly.
 
-A Python loop over a Java list ends when the JVM raises NoSuchElementException, which PySpark
-converts with its stack trace: about 40 ms. `java_items` and `scala_items` copy the list instead.
+A Python loop over a Java list ends with a NoSuchElementException in the JVM, which PySpark converts
+with its stack trace; that takes about 40 ms. `java_items` and `scala_items` copy the list instead.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def java_class(jvm: Any, name: str) -> Any:
 
     Args:
         jvm: a session's `_jvm`.
-        name: qualified, as `java.lang.Class`.
+        name: qualified name, such as `java.lang.Class`.
     """
-    return JavaClass(name, jvm._gateway_client)  # noqa: SLF001  # py4j publishes no other way
+    return JavaClass(name, jvm._gateway_client)  # noqa: SLF001  # no public API
 
 
 def java_items(collection: Any) -> list[Any]:

@@ -1,4 +1,4 @@
 """Reads of the data source `delta`.
 
-`batch` and `stream` plan reads, `tasks` runs on executors.
+`batch`, `change_data_feed` and `stream` plan reads; `tasks` runs on executors.
 """

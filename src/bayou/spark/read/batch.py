@@ -1,8 +1,8 @@
-"""Batch reads: one version of a table as a Spark data source.
+"""Batch reads of one table version by the Python data source.
 
-Spark plans in a process of its own beside the driver and reads in tasks. Whatever the reader holds
-when it is pickled goes to every task, so `DeltaReader` pickles as a `ReadTask`: the state that all
-tasks share, and nothing of the plan.
+Spark plans in a separate Python process and reads in tasks. The pickled reader is sent to every
+task, so `DeltaReader` pickles as a `ReadTask`, which has the state that all tasks share, without
+the plan.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from bayou.spark.types import from_spark, to_spark_arrow
 __all__ = ["DeltaReader", "FilesPartition", "ReadTask", "SlicePartition"]
 
 MAX_PLANNED_FILES = 50_000
-"""More files than these are found by the tasks themselves, each in its slice of the log."""
+"""If a scan has more files, tasks replay slices of the log instead."""
 
 LARGE_CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""Smaller checkpoints (about 150,000 files) are always replayed by the planning process."""
+"""Smaller checkpoints (up to about 150,000 files) are always replayed by the planning process."""
 
 SLICE_BYTES = 2 * 1024 * 1024
-"""About how much of a checkpoint a task replays, 20,000 files."""
+"""Approximate bytes of a checkpoint that a task replays (20,000 files)."""
 
 
 class FilesPartition(InputPartition):
-    """A task that reads shares of files: (serialized `ScanFile`, share, number of shares)."""
+    """A task that reads parts of files: (serialized `ScanFile`, part, number of parts)."""
 
     def __init__(self, shares: tuple[tuple[bytes, int, int], ...]) -> None:
         super().__init__(None)
@@ -54,7 +54,7 @@ class FilesPartition(InputPartition):
 
 
 class SlicePartition(InputPartition):
-    """A task that replays a serialized `LogSlice` and reads the files it finds."""
+    """A task that replays a serialized `LogSlice` and reads its files."""
 
     def __init__(self, log_slice: bytes) -> None:
         super().__init__(None)
@@ -62,13 +62,13 @@ class SlicePartition(InputPartition):
 
 
 class DeltaReader(DataSourceReader):
-    """Plans a read; lives in Spark's planning process.
+    """Plans a read in Spark's planning process.
 
-    It takes the filters that Spark pushes (where its conf allows that) only with the option
-    `pushFilters`. Spark 4.2 and 4.3 keep one plan for each `load()`, that of the latest filters: a
-    reader that left out files for one query would lose rows of the next one, and of the other side
-    of a self-join. So whoever sets the option promises that a `load()` serves one query. The option
-    `filter` needs no promise: it belongs to the `load()` itself.
+    Pushed filters are only used with the option `pushFilters`, if Spark's conf enables the
+    pushdown. Spark 4.2 and 4.3 keep one plan per `load()`, that of the latest filters, so a reader
+    that skips files for one query would lose rows of the next query or of the other side of a
+    self-join. With `pushFilters`, a `load()` must serve one query only. The option `filter` applies
+    to the `load()` itself and is always safe.
     """
 
     def __init__(
@@ -77,23 +77,23 @@ class DeltaReader(DataSourceReader):
         self._options = options
         self._engine, self._snapshot = open_pinned(options, pinned)
         self._schema = from_spark(schema, table=self._snapshot.path)
-        wanted = self._schema
+        requested = self._schema
         self._metadata: tuple[str, ...] = ()
-        described = wanted.get(METADATA)
-        if described is not None and self._snapshot.schema.get(METADATA) is None:
-            self._metadata = metadata_names(described, self._snapshot.path)
-            wanted = StructType(tuple(f for f in wanted if f.name != METADATA))
-        self._columns = table_columns(wanted, self._snapshot.schema, self._snapshot.path)
-        self._filter = _parsed(options.filter, self._snapshot.schema)
+        metadata_column = requested.get(METADATA)
+        if metadata_column is not None and self._snapshot.schema.get(METADATA) is None:
+            self._metadata = metadata_names(metadata_column, self._snapshot.path)
+            requested = StructType(tuple(f for f in requested if f.name != METADATA))
+        self._columns = table_columns(requested, self._snapshot.schema, self._snapshot.path)
+        self._filter = _parse_filter(options.filter, self._snapshot.schema)
         self._pushed: Predicate | None = None
         self._plan: tuple[ReadTask, list[InputPartition]] | None = None
         if options.push_filters:
-            # Spark refuses a reader that overrides `pushFilters` while its conf has push-down off,
-            # which is the default and can't be seen from here. So the method isn't overridden.
+            # Spark rejects a reader that overrides `pushFilters` while its conf disables pushdown,
+            # which is the default and isn't visible here. So the class doesn't override the method.
             self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def push(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Keep what helps to skip files; Spark evaluates all of them on the rows again."""
+        """Use pushed filters to skip files. Spark evaluates all filters on the rows again."""
         with readable_errors():
             schema = self._snapshot.schema
             candidates = (to_predicate(pushed) for pushed in filters)
@@ -104,16 +104,16 @@ class DeltaReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with readable_errors():
-            return self._planned()[1]
+            return self._cached_plan()[1]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._planned()[0].read(partition)
+        return self._cached_plan()[0].read(partition)
 
     def __reduce__(self) -> tuple[Any, ...]:
         try:
-            task = self._planned()[0]
+            task = self._cached_plan()[0]
         except BayouError:
-            # Pickling would bury the error; Spark asks for the partitions next, which says it.
+            # An error here would be hidden by pickling. `partitions`, called next, raises it.
             return InputPartition, (None,)
         return ReadTask, (
             task.engine,
@@ -124,26 +124,26 @@ class DeltaReader(DataSourceReader):
             task.metadata,
         )
 
-    def _planned(self) -> tuple[ReadTask, list[InputPartition]]:
+    def _cached_plan(self) -> tuple[ReadTask, list[InputPartition]]:
         if self._plan is None:
-            columns = _with_columns_of(self._filter, self._columns, self._snapshot.schema)
+            columns = _with_filter_columns(self._filter, self._columns, self._snapshot.schema)
             builder = self._snapshot.scan_builder().with_read_schema(columns)
             builder = builder.with_metadata_columns(self._metadata)
             builder = builder.with_time_zone(self._options.time_zone)
-            known = [p for p in (self._filter, self._pushed) if p is not None]
-            scan = builder.with_filter(conjunction(known)).build()
+            filters = [p for p in (self._filter, self._pushed) if p is not None]
+            scan = builder.with_filter(conjunction(filters)).build()
             self._plan = (
                 self._plan_files(scan, MAX_PLANNED_FILES)
                 or self._plan_slices(scan)
                 or self._plan_files(scan, None)
             )
-            assert self._plan is not None  # without a limit files can always be planned
+            assert self._plan is not None  # planning files without a limit never fails
         return self._plan
 
     def _plan_files(
         self, scan: Scan, limit: int | None
     ) -> tuple[ReadTask, list[InputPartition]] | None:
-        """Tasks of a list of files; None where a large log has more than `limit` for the scan."""
+        """Plan tasks from a file list; None if a large log has more than `limit` matching files."""
         large = limit is not None and scan.checkpoint_bytes > LARGE_CHECKPOINT_BYTES
         if large and self._filter is None and self._pushed is None:
             return None
@@ -162,18 +162,18 @@ class DeltaReader(DataSourceReader):
             max_bytes=self._options.max_partition_bytes or MAX_TASK_BYTES,
         )
         partitions: list[InputPartition] = [
-            FilesPartition(tuple((files[s.file], s.part, s.parts) for s in shares))
-            for shares in deal(sizes, target)
+            FilesPartition(tuple((files[s.file], s.part, s.parts) for s in parts))
+            for parts in deal(sizes, target)
         ]
-        # Spark makes one partition of its own out of none, which no reader understands.
+        # For an empty list, Spark creates a partition that the reader can't read.
         return self._task(scan, None), partitions or [FilesPartition(())]
 
     def _plan_slices(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]] | None:
-        """Tasks that replay slices of the log; None where it can't be cut into enough of them."""
+        """Plan tasks that replay slices of the log; None if it has too few slices."""
         by_size = max(self._min_tasks(), scan.checkpoint_bytes // SLICE_BYTES)
         slices = scan.slices(self._engine, self._options.replay_partitions or by_size)
         if len(slices) < self._min_tasks():
-            return None  # a checkpoint in one row group, as Spark writes it
+            return None  # a checkpoint with one row group, as Spark writes it
         partitions: list[InputPartition] = [SlicePartition(s.to_bytes()) for s in slices]
         return self._task(scan, scan.to_bytes()), partitions
 
@@ -193,15 +193,15 @@ class DeltaReader(DataSourceReader):
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """Reads a partition; what a task gets besides the partition itself.
+    """Reads a partition in a task.
 
     Attributes:
-        engine: how to reach the store.
-        state: the `ScanState`.
-        scan: the `Scan`, where partitions are slices.
-        schema: JSON of the schema that Spark expects, by position that of the scan.
-        filter: the `filter` option, resolved; columns that only it needs are the scan's last.
-        metadata: the kernel's metadata columns that make up the column `_metadata`.
+        engine: description of the engine.
+        state: the serialized `ScanState`.
+        scan: the serialized `Scan` if partitions are slices, else None.
+        schema: JSON of the schema that Spark expects, in the column order of the scan.
+        filter: the resolved option `filter`; columns that only it needs are last in the scan.
+        metadata: the kernel's metadata columns for the column `_metadata`.
     """
 
     engine: EngineDescription
@@ -212,7 +212,7 @@ class ReadTask:
     metadata: tuple[str, ...] = ()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Batches with exactly the types that Spark expects."""
+        """Batches with the exact types that Spark expects."""
         with readable_errors():
             expected = to_spark_arrow(StructType.from_json(self.schema))
             for batch in self._filtered(partition):
@@ -238,12 +238,12 @@ class ReadTask:
             case FilesPartition():
                 yield from tasks.read_files(self.engine, self.state, partition.shares)
             case SlicePartition():
-                assert self.scan is not None  # slices are planned with the scan beside them
+                assert self.scan is not None  # set for slices
                 yield from tasks.read_slice(self.engine, self.state, self.scan, partition.log_slice)
 
 
 class _PushFilters:
-    """`DeltaReader.push` under a face that Spark takes for the inherited method."""
+    """Wraps `DeltaReader.push` so that Spark takes it for the inherited method."""
 
     def __init__(self, reader: DeltaReader) -> None:
         self.__func__ = DataSourceReader.pushFilters
@@ -261,14 +261,14 @@ def _is_usable(predicate: Predicate, schema: StructType) -> bool:
     return True
 
 
-def _parsed(text: str | None, schema: StructType) -> Predicate | None:
-    return None if text is None else resolve(parse_predicate(text), schema)
+def _parse_filter(sql: str | None, schema: StructType) -> Predicate | None:
+    return None if sql is None else resolve(parse_predicate(sql), schema)
 
 
-def _with_columns_of(
+def _with_filter_columns(
     predicate: Predicate | None, columns: StructType, table_schema: StructType
 ) -> StructType:
-    """The columns to read, and behind them those that only the filter needs."""
+    """The columns to read, followed by columns that only the filter needs."""
     if predicate is None:
         return columns
     extra: dict[str, StructField] = {}
@@ -281,7 +281,7 @@ def _with_columns_of(
 
 
 def _without_statistics(file: ScanFile) -> ScanFile:
-    """The planner has used them; a task needs none."""
+    """Remove statistics and tags, which only the planner needs."""
     if file.add.stats is None:
         return file
     add = msgspec.structs.replace(file.add, stats=None, tags=None)

@@ -1,4 +1,4 @@
-"""Batch reads of the change data feed: what changed from one version to another."""
+"""Batch reads of the change data feed by the Python data source."""
 
 from __future__ import annotations
 
@@ -33,48 +33,53 @@ __all__ = ["ChangesTask", "DeltaChangesReader", "changes_schema", "has_end"]
 
 
 class DeltaChangesReader(DataSourceReader):
-    """Plans a read of changes; lives in Spark's planning process.
+    """Plans a read of changes in Spark's planning process.
 
-    The range is that of `startingVersion` or `startingTimestamp` to `endingVersion` or
-    `endingTimestamp`, the latest version without them, all included. Rows of a range may lie in
-    any partition; `_commit_version` tells their order.
+    The range starts at `startingVersion` or `startingTimestamp` and ends at `endingVersion` or
+    `endingTimestamp` (the latest version by default), both included. Rows have no order over
+    partitions; `_commit_version` has their commit order.
+
+    Args:
+        options: the parsed options.
+        user_options: the user's options, keys in lower case.
+        schema: the schema that Spark expects.
 
     Raises:
         VersionNotFoundError, ChangeDataFeedError: see `bayou.kernel.Table.changes`.
     """
 
     def __init__(
-        self, options: SourceOptions, given: Mapping[str, str], schema: SparkStructType
+        self, options: SourceOptions, user_options: Mapping[str, str], schema: SparkStructType
     ) -> None:
         self._options = options
         self._engine = for_path(options.path, options.storage)
-        self._changes = _changes(self._engine, options, given)
+        self._changes = _changes(self._engine, options, user_options)
         self._schema = from_spark(schema, table=options.path)
-        known = StructType((*self._changes.schema, *CHANGE_COLUMNS))
-        self._wanted = table_columns(self._schema, known, options.path)
+        available = StructType((*self._changes.schema, *CHANGE_COLUMNS))
+        self._columns = table_columns(self._schema, available, options.path)
         self._plan: tuple[ChangesTask, list[InputPartition]] | None = None
 
     def partitions(self) -> list[InputPartition]:
         with readable_errors():
-            return self._planned()[1]
+            return self._cached_plan()[1]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._planned()[0].read(partition)
+        return self._cached_plan()[0].read(partition)
 
     def __reduce__(self) -> tuple[Any, ...]:
         try:
-            task = self._planned()[0]
+            task = self._cached_plan()[0]
         except BayouError:
-            # Pickling would bury the error; Spark asks for the partitions next, which says it.
+            # An error here would be hidden by pickling. `partitions`, called next, raises it.
             return InputPartition, (None,)
         return ChangesTask, (task.engine, task.state, task.schema, task.filter)
 
-    def _planned(self) -> tuple[ChangesTask, list[InputPartition]]:
+    def _cached_plan(self) -> tuple[ChangesTask, list[InputPartition]]:
         if self._plan is None:
-            self._plan = self._make_plan()
+            self._plan = self._create_plan()
         return self._plan
 
-    def _make_plan(self) -> tuple[ChangesTask, list[InputPartition]]:
+    def _create_plan(self) -> tuple[ChangesTask, list[InputPartition]]:
         builder = self._changes.scan_builder().with_time_zone(self._options.time_zone)
         builder = builder.with_filter(self._options.filter)
         predicate = builder.build().remaining_filter
@@ -82,11 +87,11 @@ class DeltaChangesReader(DataSourceReader):
         if predicate is not None:
             needed = {path[0] for path in referenced_columns(predicate)}
         read = tuple(
-            f for f in self._changes.schema if f.name in needed or f.name in self._wanted.names
+            f for f in self._changes.schema if f.name in needed or f.name in self._columns.names
         )
         scan = builder.with_read_schema(StructType(read)).build()
-        with scan.change_files(self._engine) as found:
-            files = [(file.to_bytes(), file.size) for file in found]
+        with scan.change_files(self._engine) as change_files:
+            files = [(file.to_bytes(), file.size) for file in change_files]
         sizes = [size for _, size in files]
         target = task_bytes(
             sum(sizes),
@@ -95,28 +100,28 @@ class DeltaChangesReader(DataSourceReader):
             max_bytes=self._options.max_partition_bytes or MAX_TASK_BYTES,
         )
         partitions: list[InputPartition] = [
-            FilesPartition(tuple((files[s.file][0], s.part, s.parts) for s in shares))
-            for shares in deal(sizes, target)
+            FilesPartition(tuple((files[s.file][0], s.part, s.parts) for s in parts))
+            for parts in deal(sizes, target)
         ]
         task = ChangesTask(
             engine=self._engine.description(),
             state=scan.change_state(self._engine).to_bytes(),
-            schema=StructType(self._wanted.fields).to_json(),
+            schema=StructType(self._columns.fields).to_json(),
             filter=None if predicate is None else to_wire(predicate),
         )
-        # Spark makes one partition of its own out of none, which no reader understands.
+        # For an empty list, Spark creates a partition that the reader can't read.
         return task, partitions or [FilesPartition(())]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesTask:
-    """Reads a partition; what a task gets besides the partition itself.
+    """Reads a partition in a task.
 
     Attributes:
-        engine: how to reach the store.
-        state: the `ChangeState`.
+        engine: description of the engine.
+        state: the serialized `ChangeState`.
         schema: JSON of the schema that Spark expects.
-        filter: the `filter` option, resolved; it may need columns that Spark doesn't expect.
+        filter: the resolved option `filter`; it may need columns that Spark doesn't expect.
     """
 
     engine: EngineDescription
@@ -125,8 +130,8 @@ class ChangesTask:
     filter: list[Any] | None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Batches with exactly the types that Spark expects."""
-        assert isinstance(partition, FilesPartition)  # Spark gives back what was planned
+        """Batches with the exact types that Spark expects."""
+        assert isinstance(partition, FilesPartition)  # Spark passes the planned partitions
         with readable_errors():
             expected = to_spark_arrow(StructType.from_json(self.schema))
             for batch in self._filtered(partition):
@@ -146,55 +151,59 @@ class ChangesTask:
             yield batch.filter(matching.eval(batch))
 
 
-def changes_schema(engine: Engine, options: SourceOptions, given: Mapping[str, str]) -> StructType:
-    """The columns of a range: the table's, as of the version that the range is read by; the feed's.
+def changes_schema(
+    engine: Engine, options: SourceOptions, user_options: Mapping[str, str]
+) -> StructType:
+    """The schema of a range: the table's columns and those of the change data feed.
 
     Args:
-        given: the options as the user gave them, keys in lower case.
+        user_options: the user's options, keys in lower case.
     """
-    schema = _changes(engine, options, given).schema
+    schema = _changes(engine, options, user_options).schema
     return StructType((*schema.fields, *CHANGE_COLUMNS.fields))
 
 
-def has_end(given: Mapping[str, str]) -> bool:
-    """Whether options (keys in lower case) name the end of a range, which only batch reads have."""
-    return "endingversion" in given or "endingtimestamp" in given
+def has_end(user_options: Mapping[str, str]) -> bool:
+    """Whether options (keys in lower case) set the end of a range, as only batch reads do."""
+    return "endingversion" in user_options or "endingtimestamp" in user_options
 
 
-def _changes(engine: Engine, options: SourceOptions, given: Mapping[str, str]) -> TableChanges:
+def _changes(
+    engine: Engine, options: SourceOptions, user_options: Mapping[str, str]
+) -> TableChanges:
     if options.version is not None or options.timestamp is not None:
         raise ArgumentError(
-            "versionAsOf and timestampAsOf don't go with readChangeFeed: name the range by "
+            "versionAsOf: readChangeFeed doesn't support versionAsOf and timestampAsOf. Set "
             "startingVersion and endingVersion.",
             argument="versionAsOf",
         )
-    start = _boundary(given, "starting", options.time_zone)
+    start = _boundary(user_options, "starting", options.time_zone)
     if start is None:
         raise ArgumentError(
-            "[DELTA_NO_START_FOR_CDC_READ] readChangeFeed needs the range's start: set "
+            "[DELTA_NO_START_FOR_CDC_READ] readChangeFeed: the range has no start. Set "
             "startingVersion or startingTimestamp.",
             argument="startingVersion",
         )
-    end = _boundary(given, "ending", options.time_zone)
+    end = _boundary(user_options, "ending", options.time_zone)
     return Table.for_path(engine, options.path).changes(engine, start, end)
 
 
-def _boundary(given: Mapping[str, str], which: str, zone: str) -> CommitBoundary | None:
-    version, timestamp = given.get(f"{which}version"), given.get(f"{which}timestamp")
+def _boundary(options: Mapping[str, str], prefix: str, zone: str) -> CommitBoundary | None:
+    version, timestamp = options.get(f"{prefix}version"), options.get(f"{prefix}timestamp")
     if version is not None and timestamp is not None:
         raise ArgumentError(
-            f"[DELTA_MULTIPLE_CDC_BOUNDARY] {which}Version and {which}Timestamp are both set; a "
-            "range takes one of them.",
-            argument=f"{which}Version",
+            f"[DELTA_MULTIPLE_CDC_BOUNDARY] {prefix}Version: {prefix}Timestamp is set too. Set one "
+            "of them.",
+            argument=f"{prefix}Version",
         )
     if timestamp is not None:
-        moment = parse_timestamp(f"{which}Timestamp", timestamp, zone)
-        return CommitBoundary.at_timestamp(moment)
-    if version is None or (which == "ending" and version.strip().lower() == "latest"):
+        milliseconds = parse_timestamp(f"{prefix}Timestamp", timestamp, zone)
+        return CommitBoundary.at_timestamp(milliseconds)
+    if version is None or (prefix == "ending" and version.strip().lower() == "latest"):
         return None
     if not version.strip().isdecimal():
         raise ArgumentError(
-            f"{which}Version is {version!r}; it must be a version, a number from 0 on.",
-            argument=f"{which}Version",
+            f"{prefix}Version: {version!r} isn't a table version. Set 0 or more.",
+            argument=f"{prefix}Version",
         )
     return CommitBoundary.at_version(int(version))

@@ -1,7 +1,4 @@
-"""Filters that Spark pushes into a Python data source, as predicates of the kernel.
-
-Columns of a read: those that Spark asks for, and batches as it checks them.
-"""
+"""Pushed filters as predicates of the kernel, and the columns and batches that Spark expects."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ __all__ = ["conform", "conjunction", "table_columns", "to_predicate"]
 
 
 def to_predicate(pushed: spark.Filter) -> Predicate | None:
-    """The predicate of a filter; None for a kind that can't skip anything."""
+    """Convert a pushed filter to a predicate; None if it can't be used to skip files."""
     match pushed:
         case spark.EqualTo(path, value) if _is_literal(value):
             return Comparison("=", col(*path), Literal(value))
@@ -63,7 +60,7 @@ def to_predicate(pushed: spark.Filter) -> Predicate | None:
 
 
 def conjunction(predicates: Iterable[Predicate]) -> Predicate | None:
-    """All of them at once; None for none."""
+    """Combine predicates with AND; None for no predicates."""
     operands = tuple(predicates)
     if not operands:
         return None
@@ -71,36 +68,39 @@ def conjunction(predicates: Iterable[Predicate]) -> Predicate | None:
 
 
 def _is_literal(value: Any) -> TypeGuard[LiteralValue]:
-    kinds = (bool, int, float, str, bytes, Decimal, dt.date, dt.datetime)
-    return value is None or isinstance(value, kinds)
+    types = (bool, int, float, str, bytes, Decimal, dt.date, dt.datetime)
+    return value is None or isinstance(value, types)
 
 
-def table_columns(wanted: StructType, table_schema: StructType, table: str) -> StructType:
-    """The table's columns for those that Spark asks for, which the user may have narrowed."""
+def table_columns(requested: StructType, table_schema: StructType, table: str) -> StructType:
+    """The table's columns for a requested schema, which may be the user's.
+
+    Raises:
+        SchemaError: the table lacks a column, or its type differs.
+    """
     columns = []
-    for field in wanted:
-        known = table_schema.get(field.name)
-        if known is None:
+    for field in requested:
+        column = table_schema.get(field.name)
+        if column is None:
             raise SchemaError(
-                f"{table} has no column {field.name!r}; it has {', '.join(table_schema.names)}. "
-                "A schema given to the reader selects columns, it can't add any.",
+                f"{table}: there is no column {field.name!r}. The columns are "
+                f"{', '.join(table_schema.names)}; a reader's schema can't add any.",
                 table=table,
                 column=field.name,
             )
-        if not same_type(known.data_type, field.data_type):
+        if not same_type(column.data_type, field.data_type):
             raise SchemaError(
-                f"Column {known.name!r} of {table} has the type {known.data_type}, not "
-                f"{field.data_type}. A schema given to the reader selects columns as they are; "
-                "cast them after load().",
+                f"{table}: column {column.name!r} has the type {column.data_type}, but the "
+                f"reader's schema has {field.data_type}. Cast the column after load().",
                 table=table,
                 column=field.name,
             )
-        columns.append(known)
+        columns.append(column)
     return StructType(tuple(columns))
 
 
 def conform(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
-    """The first columns, under the names and with the exact types that Spark checks for."""
+    """Select the first columns and convert them to the names and types that Spark expects."""
     if batch.schema.equals(expected):
         return batch
     columns = [

@@ -1,9 +1,7 @@
-"""Options of reads of the `delta` format: what users set with `.option(...)`.
+"""Read options of the format `delta`, and the version that a read uses.
 
-Spark hands them to Python in lower case, and a read or write knows nothing else; `enable` hands
-over as options what it takes from the session's conf, its time zone among it.
-
-Which version of a table a read is about.
+Spark passes option names in lower case. A read has no other input: `enable` passes settings of the
+session's conf, such as the time zone, as options.
 """
 
 from __future__ import annotations
@@ -30,19 +28,19 @@ __all__ = ["PinnedVersion", "SourceOptions", "open_pinned", "storage_options", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """Options of one read, parsed and checked.
+    """Parsed options of a read.
 
     Attributes:
-        path: the table's path as the user gave it.
+        path: the table's path as the user wrote it.
         version: `versionAsOf`.
         timestamp: `timestampAsOf`, in ms since the epoch.
-        filter: `filter`, SQL text; only rows for which it is true are read.
-        push_filters: `pushFilters`, whether filters that Spark pushes skip files.
-        min_partitions: `minPartitions`, the number of tasks to aim at for a small table.
-        max_partition_bytes: `maxPartitionBytes`, about how much a task reads.
-        replay_partitions: `bayou.replay.numPartitions`, in how many slices tasks replay a large
-            log.
-        time_zone: `bayou.timeZone`, of timestamps in options and partition values that say none.
+        filter: `filter`, an SQL condition; only matching rows are read.
+        push_filters: `pushFilters`, whether pushed filters skip files.
+        min_partitions: `minPartitions`, the target number of tasks for a small table.
+        max_partition_bytes: `maxPartitionBytes`, the approximate bytes that a task reads.
+        replay_partitions: `bayou.replay.numPartitions`, the number of slices of a large log.
+        time_zone: `bayou.timeZone`, for timestamps without a time zone in options and partition
+            values.
         storage: storage options in deltalake's names.
     """
 
@@ -59,18 +57,18 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """The options of a reader; those that aren't ours are passed over, as Spark does.
+        """Parse the options of a reader. Unknown options are ignored, as in Spark.
 
         Raises:
-            ArgumentError: no path, or an option whose value makes no sense.
+            ArgumentError: there is no path, or an option's value isn't valid.
         """
-        given = {key.lower(): value for key, value in options.items()}
-        path = path_option(given)
-        zone = TIME_ZONE.text(given) or "UTC"
-        version, timestamp = given.get("versionasof"), given.get("timestampasof")
+        lower_case = {key.lower(): value for key, value in options.items()}
+        path = path_option(lower_case)
+        zone = TIME_ZONE.text(lower_case) or "UTC"
+        version, timestamp = lower_case.get("versionasof"), lower_case.get("timestampasof")
         if version is not None and timestamp is not None:
             raise ArgumentError(
-                "versionAsOf and timestampAsOf are both set; a read takes one of them.",
+                "versionAsOf: versionAsOf and timestampAsOf are both set. Set one of them.",
                 argument="versionAsOf",
             )
         return cls(
@@ -79,31 +77,31 @@ class SourceOptions:
             timestamp=None
             if timestamp is None
             else parse_timestamp("timestampAsOf", timestamp, zone),
-            filter=given.get("filter"),
-            push_filters=boolean_option(given, "pushFilters"),
-            min_partitions=integer_option(given, "minPartitions"),
-            max_partition_bytes=integer_option(given, "maxPartitionBytes"),
-            replay_partitions=REPLAY_NUM_PARTITIONS.integer(given),
+            filter=lower_case.get("filter"),
+            push_filters=boolean_option(lower_case, "pushFilters"),
+            min_partitions=integer_option(lower_case, "minPartitions"),
+            max_partition_bytes=integer_option(lower_case, "maxPartitionBytes"),
+            replay_partitions=REPLAY_NUM_PARTITIONS.integer(lower_case),
             time_zone=zone,
-            storage=storage_options(given),
+            storage=storage_options(lower_case),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedVersion:
-    """A version that `schema()` has decided on; the table's id says that it is still that table."""
+    """The version that `schema()` has chosen. The table id detects a replaced table."""
 
     version: int
     table_id: str
 
 
 def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[Engine, Snapshot]:
-    """The engine for the path, and the version that is pinned or that the options ask for.
+    """Open the pinned version, or the version that the options specify.
 
     Raises:
-        ArgumentError: options and path say two versions.
-        TableNotFoundError, VersionNotFoundError: there is no such table or version.
-        MetadataChangedError: another table stands at the path now.
+        ArgumentError: options and path both specify a version.
+        TableNotFoundError, VersionNotFoundError: the table or version doesn't exist.
+        MetadataChangedError: the table at the path was replaced by another one.
     """
     engine = for_path(options.path, options.storage)
     options = travelled(engine, options)
@@ -112,8 +110,8 @@ def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[E
         snapshot = table.snapshot_as_of_version(engine, pinned.version)
         if snapshot.table_id != pinned.table_id:
             raise MetadataChangedError(
-                f"{table.path} was replaced by another table (id {snapshot.table_id}) since "
-                f"load() opened it (id {pinned.table_id}). Call load() again.",
+                f"{table.path}: the table was replaced by another table (id {snapshot.table_id}) "
+                f"after load() opened it (id {pinned.table_id}). Call load() again.",
                 table=table.path,
                 winning_version=snapshot.version,
             )
@@ -126,18 +124,20 @@ def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[E
 
 
 def travelled(engine: Engine, options: SourceOptions) -> SourceOptions:
-    """Options that say what the end of a path says, unless a table stands at the very path.
+    """Move a version or timestamp at the end of the path (`@v12`) into the options.
+
+    The options stay unchanged if a table exists at the literal path.
 
     Raises:
-        ArgumentError: they say a version or time already.
+        ArgumentError: the options specify a version or timestamp too.
     """
     travel = path_travel(options.path)
     if travel is None or Table.for_path(engine, options.path).exists(engine):
         return options
     if options.version is not None or options.timestamp is not None:
         raise ArgumentError(
-            f"[DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS] The path {options.path} says which "
-            "version, and so does versionAsOf or timestampAsOf; a read takes one of them.",
+            f"[DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS] {options.path}: the path has a "
+            "version, and versionAsOf or timestampAsOf is set too. Use one of them.",
             argument="versionAsOf",
         )
     timestamp = travel.timestamp
@@ -147,5 +147,5 @@ def travelled(engine: Engine, options: SourceOptions) -> SourceOptions:
         version=travel.version,
         timestamp=None
         if timestamp is None
-        else parse_timestamp("The time at the end of the path", timestamp, options.time_zone),
+        else parse_timestamp("timestamp in the path", timestamp, options.time_zone),
     )

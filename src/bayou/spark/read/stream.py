@@ -1,7 +1,7 @@
-"""Streaming reads of a Delta table: Spark's calls, answered by a `TableStream`.
+"""Streaming reads of a Delta table: `DeltaStreamReader`, which wraps a `TableStream`.
 
-The driver's side lives in one Python process for as long as the query runs. Another process makes
-the reader that goes to the tasks, so that a task gets what it needs with its partition.
+The reader runs in one Python process for the lifetime of the query. Spark pickles the reader for
+the tasks in another process, so everything that a task needs is in its partition.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ __all__ = ["DeltaStreamReader", "StreamPartition", "StreamTask", "source_schema"
 pc: Any = pyarrow.compute
 
 MAX_SINGLE_FILES = 50_000
-"""More files of a batch than these aren't dealt out one by one, but in runs."""
+"""Larger batches are split into runs of consecutive files instead of single files."""
 
 
 class StreamPartition(InputPartition):
-    """What a task reads.
+    """The input of a task.
 
     Args:
-        engine: how to reach the store.
-        state: a `ScanState`, or a `ChangeState` of the change data feed.
-        feed: whether the shares are files of changes.
-        shares: (serialized file, share, number of shares).
-        adds: instead of shares a `LogSlice` of files.
+        engine: description of the engine.
+        state: serialized `ScanState`, or `ChangeState` for the change data feed.
+        feed: whether the files are change data files.
+        shares: parts of files: (serialized file, part, number of parts).
+        adds: serialized `LogSlice` of files, instead of `shares`.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class StreamTask:
         self._schema = schema
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Batches with exactly the types that Spark expects."""
-        assert isinstance(partition, StreamPartition)  # Spark gives back what was planned
+        """Batches with the exact types that Spark expects."""
+        assert isinstance(partition, StreamPartition)  # Spark passes the planned partitions
         with readable_errors():
             expected = to_spark_arrow(StructType.from_json(self._schema))
             for batch in _rows(partition):
@@ -105,12 +105,12 @@ class StreamTask:
 
 
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The stream as Spark sees it: offsets are those of delta-spark, as dictionaries.
+    """The streaming source. Offsets are those of delta-spark, as dictionaries.
 
     Args:
-        options: as the user gave them.
-        schema: the columns that are read.
-        pinned: the version from which `load()` took the schema; None where the user gave one.
+        options: the user's options.
+        schema: the schema to read.
+        pinned: the version whose schema `load()` returned; None if the user set a schema.
     """
 
     def __init__(
@@ -126,16 +126,17 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         with readable_errors():
-            self._is_new = True  # Spark asks a stream without a checkpoint only
+            self._is_new = True  # only called for a stream without a checkpoint
             return OffsetText(self._stream.initial_offset().to_json())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         with readable_errors():
             options = StreamOptions.parse(self._options)
             if options.files_limit is None:
-                assert options.max_bytes is not None  # else files are limited
+                assert options.max_bytes is not None  # otherwise files are limited
                 return ReadMaxBytes(options.max_bytes)
-            # Where both are limited: Spark knows no such limit for Python, the stream does.
+            # If both are limited, the stream applies the byte limit: Spark has no combined limit
+            # for Python sources.
             return ReadMaxFiles(options.files_limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -150,13 +151,13 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 files=limit.max_files if isinstance(limit, ReadMaxFiles) else None,
                 unlimited=isinstance(limit, ReadAllAvailable),
             )
-            text = OffsetText(end.to_json())
+            offset = OffsetText(end.to_json())
             if self._may_wait and self._is_new and end == begin:
                 options = StreamOptions.parse(self._options)
                 if options.starting_version == LATEST:
-                    begins_at(options.driver_folder, text.text)
-            self._may_wait = False  # Spark asks for the initial offset again in the first batch
-            return text
+                    begins_at(options.driver_folder, offset.text)
+            self._may_wait = False  # only before the first batch
+            return offset
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         with readable_errors():
@@ -166,7 +167,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with readable_errors():
             stream = self._stream
             batch = stream.batch(stream.offset_from_json(start), stream.offset_from_json(end))
-            return self._planned(batch)
+            return self._plan(batch)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return StreamTask(self._schema.to_json()).read(partition)
@@ -191,24 +192,24 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is None:
             write_as_delta_spark()
             options = StreamOptions.parse(self._options)
-            _refuse_travel(self._source_options)
+            _check_no_time_travel(self._source_options)
             engine, snapshot = open_pinned(self._source_options, None)
             if self._pinned is not None:
-                snapshot = self._as_loaded(engine, snapshot)
+                snapshot = self._snapshot_with_loaded_schema(engine, snapshot)
             tracking = None
             schema = snapshot.schema
             if options.schema_tracking_location is not None:
                 tracking = SchemaTracking(engine, snapshot, options)
                 tracking.check_consent()
                 schema = tracking.read_state.schema
-            wanted = self._schema
+            requested = self._schema
             if options.read_change_feed:
-                wanted = _without_feed_columns(wanted)
+                requested = _without_feed_columns(requested)
             starting = options.starting_timestamp
             stream = TableStream(
                 engine,
                 snapshot,
-                table_columns(wanted, schema, snapshot.path),
+                table_columns(requested, schema, snapshot.path),
                 options,
                 starting_timestamp=None
                 if starting is None
@@ -218,21 +219,21 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened = (engine, stream)
         return self._opened
 
-    def _as_loaded(self, engine: Engine, latest: Snapshot) -> Snapshot:
-        """The latest version, or the one that `load()` saw where the schema has changed since."""
+    def _snapshot_with_loaded_schema(self, engine: Engine, latest: Snapshot) -> Snapshot:
+        """The latest version, or that of `load()` if the schema has changed since."""
         assert self._pinned is not None
         if latest.version == self._pinned.version and latest.table_id == self._pinned.table_id:
             return latest
         if latest.table_id == self._pinned.table_id:
-            found = source_schema(engine, latest, self._options)
-            if to_spark(found) == to_spark(self._schema):
+            schema = source_schema(engine, latest, self._options)
+            if to_spark(schema) == to_spark(self._schema):
                 return latest
         return open_pinned(self._source_options, self._pinned)[1]
 
-    def _planned(self, batch: StreamBatch) -> list[InputPartition]:
+    def _plan(self, batch: StreamBatch) -> list[InputPartition]:
         description = self._open()[0].description()
         if batch.changes:
-            return self._dealt(
+            return self._file_partitions(
                 description,
                 batch.change_state.to_bytes(),
                 [(change.to_bytes(), change.size) for change in batch.changes],
@@ -240,15 +241,15 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         state = batch.state.to_bytes()
         if sum(len(adds) for adds in batch.adds) > MAX_SINGLE_FILES:
-            return self._runs(description, state, batch)
+            return self._run_partitions(description, state, batch)
         files = [
             (file.to_bytes(), file.size)
             for adds in batch.adds
             for file in ScanFileBatch(scan_batch(batch.state.table, adds)).rows()
         ]
-        return self._dealt(description, state, files)
+        return self._file_partitions(description, state, files)
 
-    def _dealt(
+    def _file_partitions(
         self,
         engine: EngineDescription,
         state: bytes,
@@ -262,28 +263,28 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 engine,
                 state,
                 feed=feed,
-                shares=tuple((files[s.file][0], s.part, s.parts) for s in shares),
+                shares=tuple((files[s.file][0], s.part, s.parts) for s in parts),
             )
-            for shares in deal(sizes, self._task_bytes(sum(sizes), len(sizes)))
+            for parts in deal(sizes, self._task_bytes(sum(sizes), len(sizes)))
         ]
 
-    def _runs(
+    def _run_partitions(
         self, engine: EngineDescription, state: bytes, batch: StreamBatch
     ) -> list[InputPartition]:
-        """Tasks of consecutive files; none of them is taken into Python's hands here."""
+        """Plan tasks of consecutive files with Arrow, without a Python object per file."""
         adds: Any = pa.concat_arrays(list(batch.adds))
         sizes = pc.add(pc.struct_field(adds, "size"), FILE_COST_BYTES)
-        behind = pc.cumulative_sum(sizes)
+        cumulative = pc.cumulative_sum(sizes)
         files = len(adds)
         target = self._task_bytes(pc.sum(pc.struct_field(adds, "size")).as_py(), files)
-        numbers = pc.divide(pc.subtract(behind, sizes), target)
-        counts = pc.run_end_encode(numbers).run_ends.to_pylist()
-        starts = [0, *counts[:-1]]
+        numbers = pc.divide(pc.subtract(cumulative, sizes), target)
+        ends = pc.run_end_encode(numbers).run_ends.to_pylist()
+        starts = [0, *ends[:-1]]
         return [
             StreamPartition(
                 engine, state, adds=LogSlice(adds=adds.slice(start, end - start)).to_bytes()
             )
-            for start, end in zip(starts, counts, strict=True)
+            for start, end in zip(starts, ends, strict=True)
         ]
 
     def _task_bytes(self, size: int, files: int) -> int:
@@ -296,30 +297,30 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def source_schema(engine: Engine, snapshot: Snapshot, options: Mapping[str, str]) -> StructType:
-    """The columns of a read that isn't given any.
+    """The schema of a read without a user's schema.
 
-    Those of the table, or of the schema log where the options name one; behind them those of the
-    change data feed where it is asked for.
+    It is the table's schema, or that of the schema tracking log if the options have one, followed
+    by the columns of the change data feed if that is read.
     """
-    given = {key.lower(): value for key, value in options.items()}
+    lower_case = {key.lower(): value for key, value in options.items()}
     schema = snapshot.schema
-    if given.get("schematrackinglocation") or given.get("schemalocation"):
+    if lower_case.get("schematrackinglocation") or lower_case.get("schemalocation"):
         tracking = SchemaTracking(engine, snapshot, StreamOptions.parse(options))
         tracking.merge_consecutive(engine)
         schema = tracking.read_state.schema
-    if reads_change_feed(given):
+    if reads_change_feed(lower_case):
         return StructType((*schema.fields, *CHANGE_COLUMNS.fields))
     return schema
 
 
-def _refuse_travel(options: SourceOptions) -> None:
-    asked = travelled(for_path(options.path, options.storage), options)
-    if asked.version is not None or asked.timestamp is not None:
+def _check_no_time_travel(options: SourceOptions) -> None:
+    options = travelled(for_path(options.path, options.storage), options)
+    if options.version is not None or options.timestamp is not None:
         raise refusal(
             "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
-            f"A stream of {asked.path} can't be of one version (versionAsOf, timestampAsOf, or '@' "
-            "in the path). Set startingVersion or startingTimestamp to say where it begins.",
-            table=asked.path,
+            f"{options.path}: a stream doesn't support time travel (versionAsOf, timestampAsOf, or "
+            "'@' in the path). Set startingVersion or startingTimestamp.",
+            table=options.path,
         )
 
 

@@ -1,9 +1,7 @@
-"""What runs in tasks on executors: reading shares of files and slices of the log.
+"""Tasks of reads: distribution of files over tasks by size, and the functions that read them.
 
-Everything arrives serialized and leaves as Arrow batches, so that a data source and a `mapInArrow`
-can both use it.
-
-Tasks of a read: files dealt out by bytes, big ones by their row groups.
+The inputs are serialized and the results are Arrow batches, so that data sources and `mapInArrow`
+functions can use them.
 """
 
 from __future__ import annotations
@@ -44,22 +42,24 @@ __all__ = [
 
 
 MAX_TASK_BYTES = 128 * 1024 * 1024
-"""About what a task reads at most, as `spark.sql.files.maxPartitionBytes` has it."""
+"""Approximate maximum bytes of a task; the default of `spark.sql.files.maxPartitionBytes`."""
 
 MIN_TASK_BYTES = 4 * 1024 * 1024
-"""Less isn't worth a task of its own."""
+"""Minimum bytes of a task."""
 
 FILE_COST_BYTES = 1024 * 1024
-"""What opening a file costs, in bytes that could be read in that time."""
+"""Cost of opening a file, as the bytes that can be read in the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileShare:
-    """Share `part` of the `parts` into which a file is cut, by row groups.
+    """Part of a file: the row groups of part `part` of `parts`.
 
     Attributes:
         file: index of the file.
-        size: estimated bytes, what opening costs included.
+        part: number of the part, from 0.
+        parts: number of parts of the file.
+        size: estimated bytes, including the cost of opening the file.
     """
 
     file: int
@@ -69,53 +69,53 @@ class FileShare:
 
 
 def task_bytes(total: int, files: int, *, min_tasks: int, max_bytes: int = MAX_TASK_BYTES) -> int:
-    """How much one task should read.
+    """Target bytes of one task.
 
     Args:
         total: bytes of all files.
-        files: how many they are.
-        min_tasks: number of tasks to aim at where there is enough to read.
-        max_bytes: upper limit.
+        files: number of files.
+        min_tasks: target number of tasks, if there is enough to read.
+        max_bytes: maximum of the result.
     """
     cost = total + files * FILE_COST_BYTES
     return max(min(cost // max(1, min_tasks), max_bytes), min(MIN_TASK_BYTES, max_bytes))
 
 
 def deal(sizes: Sequence[int], target: int) -> list[list[FileShare]]:
-    """Deal files out to tasks of about `target` bytes each, the largest first.
+    """Distribute files over tasks of about `target` bytes each, largest first.
 
-    A file of more than `target` is cut into equal shares. Each share goes to the task that has
-    least so far, so the fullest task has less than twice the average, unless one file's row groups
-    are larger than that. Inside a task shares keep the order of the files.
+    Files of more than `target` bytes are split into equal parts. Each part is assigned to the
+    smallest task so far, so the largest task has less than twice the average, unless a row group is
+    larger. Inside a task, parts keep the order of the files.
     """
-    shares = [
+    file_parts = [
         FileShare(file=i, part=part, parts=parts, size=size // parts + FILE_COST_BYTES)
         for i, size in enumerate(sizes)
         for parts in (max(1, -(-size // target)),)
         for part in range(parts)
     ]
-    if not shares:
+    if not file_parts:
         return []
-    total = sum(share.size for share in shares)
-    tasks: list[list[FileShare]] = [[] for _ in range(min(len(shares), -(-total // target)))]
-    fill = [(0, i) for i in range(len(tasks))]
-    for share in sorted(shares, key=lambda s: -s.size):
-        load, i = fill[0]
-        tasks[i].append(share)
-        heapq.heapreplace(fill, (load + share.size, i))
+    total = sum(file_part.size for file_part in file_parts)
+    tasks: list[list[FileShare]] = [[] for _ in range(min(len(file_parts), -(-total // target)))]
+    loads = [(0, i) for i in range(len(tasks))]
+    for file_part in sorted(file_parts, key=lambda s: -s.size):
+        load, i = loads[0]
+        tasks[i].append(file_part)
+        heapq.heapreplace(loads, (load + file_part.size, i))
     for task in tasks:
         task.sort(key=lambda s: (s.file, s.part))
     return tasks
 
 
 def row_groups_of(row_groups: Sequence[RowGroup], part: int, parts: int) -> tuple[int, int]:
-    """First and end row group of a share of a file.
+    """The first row group of a part of a file, and the one after the last.
 
-    A row group belongs to the share in which its middle byte lies, so that tasks that know
-    nothing of each other read every row group once.
+    A row group belongs to the part that contains its middle byte, so independent tasks read every
+    row group exactly once.
     """
     total = sum(group.total_bytes for group in row_groups)
-    if total == 0:  # nothing to weigh them by
+    if total == 0:  # no sizes to split by
         return (0, len(row_groups)) if part == 0 else (0, 0)
     first = end = None
     start = 0
@@ -131,12 +131,12 @@ def row_groups_of(row_groups: Sequence[RowGroup], part: int, parts: int) -> tupl
 def read_files(
     description: EngineDescription, state: bytes, shares: Sequence[tuple[bytes, int, int]]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of shares of files.
+    """Read parts of files.
 
     Args:
-        description: how to reach the store.
-        state: a `ScanState`.
-        shares: `ScanFile`, share, number of shares.
+        description: description of the engine.
+        state: serialized `ScanState`.
+        shares: (serialized `ScanFile`, part, number of parts).
 
     Returns:
         Batches in the scan's logical schema; its remaining filter isn't applied.
@@ -157,13 +157,13 @@ def read_files(
 def read_slice(
     description: EngineDescription, state: bytes, scan: bytes, log_slice: bytes
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the files that a slice of the log names, which is replayed here.
+    """Replay a slice of the log and read its files.
 
     Args:
-        description: how to reach the store.
-        state: a `ScanState`.
-        scan: the `Scan`.
-        log_slice: a `LogSlice` of it.
+        description: description of the engine.
+        state: serialized `ScanState`.
+        scan: serialized `Scan`.
+        log_slice: serialized `LogSlice` of the scan.
     """
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
@@ -177,17 +177,17 @@ def read_slice(
 def read_adds(
     description: EngineDescription, state: bytes, log_slice: bytes
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the files that a slice holds in itself.
+    """Read the files that a slice contains.
 
     Args:
-        description: how to reach the store.
-        state: a `ScanState`.
-        log_slice: a `LogSlice` with files, none of a checkpoint.
+        description: description of the engine.
+        state: serialized `ScanState`.
+        log_slice: serialized `LogSlice` with `adds`.
     """
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
     adds = LogSlice.from_bytes(log_slice).adds
-    assert adds is not None  # that is what the slice was made of
+    assert adds is not None  # the planner sets them
     files = ScanFileBatch(scan_batch(scan_state.table, adds)).rows()
     prepared = with_vectors(engine, scan_state.table, files, lambda f: [f.deletion_vector])
     for file, vectors in prepared:
@@ -197,15 +197,15 @@ def read_adds(
 def read_change_files(
     description: EngineDescription, state: bytes, shares: Sequence[tuple[bytes, int, int]]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of shares of files of changes.
+    """Read parts of change data files.
 
     Args:
-        description: how to reach the store.
-        state: a `ChangeState`.
-        shares: `ChangeFile`, share, number of shares.
+        description: description of the engine.
+        state: serialized `ChangeState`.
+        shares: (serialized `ChangeFile`, part, number of parts).
 
     Returns:
-        Batches of the table's columns that are read and those of the change data feed.
+        Batches with the read columns of the table and the columns of the change data feed.
     """
     engine = from_description(description)
     change_state = ChangeState.from_bytes(state)

@@ -1,8 +1,7 @@
-"""Versions and times in paths, as delta-spark takes them: `/table@v12`, `/table@20240105100000000`.
+"""Time travel: versions and timestamps in paths and options, as in delta-spark.
 
-A folder that is really called so is that folder; who opens a table has to look first.
-
-Timestamps in option values.
+Paths end in `@v12` or `@20240105100000000`. A table whose folder has such a name takes precedence;
+callers must check that first.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ _TRAVEL = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<time>\d{17}))", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathTravel:
-    """What a path says, one of version and time.
+    """A parsed path with a version or a timestamp.
 
     Attributes:
-        path: the table's.
-        version: behind `@v`; None for a time.
-        timestamp: behind `@`, as `2024-01-05 10:00:00.000`, in the session's time zone; None for a
-            version.
+        path: the table's path.
+        version: the version after `@v`, or None.
+        timestamp: the timestamp after `@`, as `2024-01-05 10:00:00.000` in the session's time zone,
+            or None.
     """
 
     path: str
@@ -38,79 +37,78 @@ class PathTravel:
 
 
 def path_travel(path: str) -> PathTravel | None:
-    """The version or the time at the end of a path; None where there is none."""
-    found = _TRAVEL.fullmatch(path)
-    if found is None:
+    """Parse the version or timestamp at the end of a path; None if there is none."""
+    match = _TRAVEL.fullmatch(path)
+    if match is None:
         return None
-    version, time = found["version"], found["time"]
+    version, time = match["version"], match["time"]
     return PathTravel(
-        path=found["path"],
+        path=match["path"],
         version=None if version is None else int(version),
         timestamp=None if time is None else _timestamp(time),
     )
 
 
 def _timestamp(digits: str) -> str:
-    """`20240105103000123` in a shape that Spark and we read."""
+    """Convert `20240105103000123` to `2024-01-05 10:30:00.123`."""
     year, month, day, hour, minute, second, fraction = (
         digits[a:b] for a, b in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14), (14, 17))
     )
     return f"{year}-{month}-{day} {hour}:{minute}:{second}.{fraction}"
 
 
-_SHAPE = re.compile(
+_TIMESTAMP = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})"
     r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?"
     r"\s*(Z|UTC|[+-]\d{2}:?\d{2})?"
 )
 
 
-def parse_timestamp(name: str, text: str, time_zone: str = "UTC") -> int:
-    """Milliseconds since the epoch of what delta-spark takes for `timestampAsOf`.
+def parse_timestamp(name: str, string: str, time_zone: str = "UTC") -> int:
+    """Parse a timestamp as delta-spark's `timestampAsOf` does, to milliseconds since the epoch.
 
-    A date, a date and a time (`2024-01-05 10:00:00.123`, or with `T`), each with or without an
-    offset (`Z`, `+02:00`). Without one it is in `time_zone`, of times that a clock shows twice the
-    earlier one.
+    The string is a date, or a date and time (`2024-01-05 10:00:00.123`, or with `T`), with an
+    optional offset (`Z`, `+02:00`). Without an offset it is in `time_zone`; a time that is
+    ambiguous because clocks were set back is the earlier one.
 
     Args:
         name: the option, for the error.
-        text: its value.
-        time_zone: the session's, by any name that Spark takes; one that isn't known here counts as
-            UTC.
+        string: the option's value.
+        time_zone: the session's time zone, under any of Spark's names; UTC if it is unknown.
 
     Raises:
-        ArgumentError: another shape, or no such day or time.
+        ArgumentError: the string isn't a timestamp.
     """
-    match = _SHAPE.fullmatch(text.strip())
+    match = _TIMESTAMP.fullmatch(string.strip())
     try:
         if match is None:
             raise ValueError("not a timestamp")
         year, month, day, hour, minute, second = (int(match[i] or 0) for i in range(1, 7))
         micros = int((match[7] or "0").ljust(6, "0")[:6])
-        moment = dt.datetime(
+        timestamp = dt.datetime(
             year, month, day, hour, minute, second, micros, tzinfo=_zone(match[8], time_zone)
         )
     except ValueError as error:
         raise ArgumentError(
-            f"{name} is {text!r}; it must be a date or a timestamp such as '2024-01-05', "
-            f"'2024-01-05 10:00:00.123' or '2024-01-05T10:00:00Z' "
+            f"{name}: {string!r} isn't a timestamp. Set a date or a timestamp such as "
+            f"'2024-01-05', '2024-01-05 10:00:00.123' or '2024-01-05T10:00:00Z' "
             f"(in {time_zone} without an offset).",
             argument=name,
         ) from error
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    return (moment - epoch) // dt.timedelta(milliseconds=1)
+    return (timestamp - epoch) // dt.timedelta(milliseconds=1)
 
 
-def _zone(text: str | None, time_zone: str) -> dt.tzinfo:
-    if text is None:
+def _zone(offset: str | None, time_zone: str) -> dt.tzinfo:
+    if offset is None:
         try:
-            text = checked_time_zone(time_zone)
+            offset = checked_time_zone(time_zone)
         except ArgumentError:
             return dt.UTC
-    if text in ("Z", "UTC"):
+    if offset in ("Z", "UTC"):
         return dt.UTC
-    if text[0] not in "+-":
-        return ZoneInfo(text)
-    digits = text[1:].replace(":", "")
-    offset = dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return dt.timezone(-offset if text[0] == "-" else offset)
+    if offset[0] not in "+-":
+        return ZoneInfo(offset)
+    digits = offset[1:].replace(":", "")
+    delta = dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return dt.timezone(-delta if offset[0] == "-" else delta)

@@ -1,4 +1,4 @@
 """Settings and environment of a Spark session: configuration, storage options, versions.
 
-Start at `settings`, which has every setting.
+Start with `settings`, which defines every setting.
 """

@@ -1,15 +1,15 @@
-"""The option by which a relation in Spark's plan says what it reads: a table's path and version."""
+"""The option that records a relation's table path and version in Spark's plan."""
 
 from __future__ import annotations
 
 __all__ = ["LOADED_VERSION", "loaded_version", "read_loaded_version"]
 
 LOADED_VERSION = "bayou.loadedversion"
-"""Empty for a version or a time that the user asked for."""
+"""Name of the option. Its value is empty if the user requested a version or timestamp."""
 
 
 def loaded_version(path: str, version: int) -> str:
-    """The option's text.
+    """The option's value.
 
     Example:
         >>> read_loaded_version(loaded_version("/lake/my events", 3))
@@ -18,7 +18,7 @@ def loaded_version(path: str, version: int) -> str:
     return f"{path} {version}"
 
 
-def read_loaded_version(text: str | None) -> tuple[str, int] | None:
-    """Path and version of the option's text; None where it says nothing."""
-    path, _, version = (text or "").rpartition(" ")
+def read_loaded_version(value: str | None) -> tuple[str, int] | None:
+    """Parse path and version from the option's value; None if it is empty."""
+    path, _, version = (value or "").rpartition(" ")
     return (path, int(version)) if path and version.isdecimal() else None

@@ -1,13 +1,13 @@
-"""Every setting by which Spark users tune Bayou: its names, where it may stand, what it does.
+"""All settings of Bayou in Spark: names, precedence and meaning.
 
-A setting is looked for in this order: option of the read or write, session conf, environment,
-default. Its names are `bayou.*`, and for those that delta-spark or the Delta Kernel connector have
-the name that they have there; `spark.bayou.*` means the same in the session conf, where
-`spark-submit --conf` passes on names that begin with `spark.` only. In the environment dots are
-underscores and small letters capital ones: `BAYOU_REPLAY_NUMPARTITIONS`.
+A setting is taken from the options of the read or write, the session conf, the environment or its
+default, in this order. Names are `bayou.*`, and the names that delta-spark or the Delta Kernel
+connector have for the same setting. `spark.bayou.*` is an alias in the session conf, because
+`spark-submit --conf` only passes names that start with `spark.`. Environment variables are in upper
+case with underscores: `BAYOU_REPLAY_NUMPARTITIONS`.
 
-Only the driver's own process sees the session conf. A data source plans in processes beside it, so
-`enable` hands them the settings that are set as options (`conf_as_options`).
+Only the driver process has access to the session conf. Data sources plan in other processes, so
+`enable` passes the session's settings to them as options (`conf_as_options`).
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Setting:
     """One setting.
 
     Attributes:
-        name: of ours, `bayou.*`.
+        name: the name `bayou.*`.
         aliases: further names.
-        meaning: one sentence.
-        default: what holds where it isn't set, in words.
-        minimum: of a whole number; None for a text.
+        meaning: description in one sentence.
+        default: description of the default.
+        minimum: minimum of an integer setting; None for a string.
     """
 
     name: str
@@ -63,25 +63,25 @@ class Setting:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, ours first."""
+        """All names, `bayou.*` first."""
         return (self.name, *self.aliases)
 
     @property
     def environment(self) -> str:
-        """The name of the environment variable."""
+        """Name of the environment variable."""
         return self.name.upper().replace(".", "_")
 
     def text(self, options: Mapping[str, str] | None = None, spark: Any = None) -> str | None:
-        """What it is set to, None where it isn't; in the conf the names of others come first.
+        """The setting's value as a string, or None. In the conf, aliases take precedence.
 
         Args:
-            options: of a read or write, in any case; None for none.
-            spark: the session whose conf counts; None where there is none in this process.
+            options: options of a read or write, names in any case; None for none.
+            spark: the session; None if this process has none.
         """
-        given = {key.lower(): value for key, value in (options or {}).items()}
+        lower_case = {key.lower(): value for key, value in (options or {}).items()}
         for name in self.names:
-            if name.lower() in given:
-                return given[name.lower()]
+            if name.lower() in lower_case:
+                return lower_case[name.lower()]
         if spark is not None:
             for name in (*self.aliases, self.name, f"spark.{self.name}"):
                 value = spark.conf.get(name, None)
@@ -90,59 +90,58 @@ class Setting:
         return os.environ.get(self.environment)
 
     def integer(self, options: Mapping[str, str] | None = None, spark: Any = None) -> int | None:
-        """The whole number it is set to, None where it isn't; see `text`.
+        """The setting's value as an integer, or None; see `text`.
 
         Raises:
-            ArgumentError: it isn't a whole number, or too small; names the setting.
+            ArgumentError: the value isn't an integer, or is too small.
         """
-        text = self.text(options, spark)
-        if text is None:
+        string = self.text(options, spark)
+        if string is None:
             return None
         try:
-            value = int(text.strip())
+            value = int(string.strip())
         except ValueError:
             value = None
         if value is None or (self.minimum is not None and value < self.minimum):
             raise ArgumentError(
-                f"The setting {' or '.join(self.names)} is {text!r}; it must be a whole number, at "
-                f"least {self.minimum or 0}.",
+                f"{' or '.join(self.names)}: {string!r} isn't valid. Set an integer of at least "
+                f"{self.minimum or 0}.",
                 argument=self.name,
             )
         return value
 
     def boolean(self, spark: Any, default: bool) -> bool:
-        """Whether it is set to true or false in a session; see `text`.
+        """The setting's value in a session as a boolean; see `text`.
 
         Raises:
-            ArgumentError: it is neither; names the setting.
+            ArgumentError: the value is neither true nor false.
         """
-        text = self.text(spark=spark)
-        if text is None:
+        string = self.text(spark=spark)
+        if string is None:
             return default
-        if text.strip().lower() not in ("true", "false"):
+        if string.strip().lower() not in ("true", "false"):
             raise ArgumentError(
-                f"The setting {' or '.join(self.names)} is {text!r}; it must be true or false.",
+                f"{' or '.join(self.names)}: {string!r} isn't valid. Set true or false.",
                 argument=self.name,
             )
-        return text.strip().lower() == "true"
+        return string.strip().lower() == "true"
 
     def share(self, spark: Any, default: float) -> float:
-        """The number from 0 to 1 it is set to in a session; see `text`.
+        """The setting's value in a session as a fraction from 0 to 1; see `text`.
 
         Raises:
-            ArgumentError: it isn't such a number; names the setting.
+            ArgumentError: the value isn't such a number.
         """
-        text = self.text(spark=spark)
-        if text is None:
+        string = self.text(spark=spark)
+        if string is None:
             return default
         try:
-            value = float(text)
+            value = float(string)
         except ValueError:
             value = -1.0
         if not 0 <= value <= 1:
             raise ArgumentError(
-                f"The setting {' or '.join(self.names)} is {text!r}; it must be a number from 0 to "
-                "1.",
+                f"{' or '.join(self.names)}: {string!r} isn't valid. Set a number from 0 to 1.",
                 argument=self.name,
             )
         return value
@@ -151,119 +150,120 @@ class Setting:
 REPLAY_NUM_PARTITIONS = Setting(
     name="bayou.replay.numPartitions",
     aliases=("spark.databricks.delta.v2.distributedLogReplay.numPartitions",),
-    meaning="Number of tasks of a log replay on executors; where it is set, executors replay "
-    "tables of any size.",
-    default="by the size of the checkpoint, a task for about 4 MB",
+    meaning="Number of tasks of a log replay on executors. If it is set, executors replay the logs "
+    "of tables of any size.",
+    default="one task for about 4 MB of the checkpoint",
     minimum=1,
 )
 INITIAL_SNAPSHOT_NUM_PARTITIONS = Setting(
     name="bayou.streaming.initialSnapshot.numPartitions",
     aliases=("spark.databricks.delta.v2.streaming.initialSnapshot.numPartitions",),
-    meaning="The same for the initial snapshot of a stream.",
+    meaning="Number of tasks of the log replay for the initial snapshot of a stream.",
     default="by the size of the checkpoint",
     minimum=1,
 )
 MAX_INITIAL_SNAPSHOT_FILE_COUNT = Setting(
     name="bayou.streaming.maxInitialSnapshotFileCount",
     aliases=("spark.databricks.delta.streaming.maxFilesPerTrigger.maxInitialSnapshotFileCount",),
-    meaning="A stream over a table of more files than this is refused when it begins.",
+    meaning="Maximum number of files of a stream's initial snapshot. A stream over a larger table "
+    "fails at its start.",
     default="no limit",
     minimum=0,
 )
 REPLAY_LOCAL_BYTES = Setting(
     name="bayou.replay.localBytes",
-    meaning="Logs (checkpoint and commits behind it) of up to so many bytes are replayed in the "
-    "driver's process, larger ones on executors.",
+    meaning="Logs (the checkpoint and later commits) of up to this size are replayed in the "
+    "driver; larger logs are replayed on executors.",
     default="1 GB, about 10,000,000 files",
     minimum=0,
 )
 REPLAY_WINDOW_BYTES = Setting(
     name="bayou.replay.windowBytes",
-    meaning="Commits behind the checkpoint of more bytes than this are reconciled by a shuffle "
-    "and a window, fewer by keys that each task gets.",
+    meaning="Commits after the checkpoint of more than this size are reconciled by a shuffle and a "
+    "window function; smaller ones by keys that are broadcast to the tasks.",
     default="256 MB, about 500,000 files",
     minimum=0,
 )
 SNAPSHOT_CACHE_BYTES = Setting(
     name="bayou.snapshotCache.maxBytes",
-    meaning="Memory for snapshots that the driver's process keeps, up to half of it for statistics "
-    "that filters parsed; 0 for none.",
+    meaning="Memory of the driver for cached snapshots, up to half of it for parsed statistics. 0 "
+    "disables the cache.",
     default="256 MB",
     minimum=0,
 )
 CHECKPOINT_LOCAL_BYTES = Setting(
     name="bayou.checkpoint.localBytes",
-    meaning="A checkpoint that builds on one of up to so many bytes is written by the driver's "
-    "process, a larger one by executors, in parts.",
+    meaning="If the previous checkpoint is no larger than this, the driver writes the checkpoint; "
+    "otherwise executors write it in parts.",
     default="256 MB, about 2,500,000 files",
     minimum=0,
 )
 OPTIMIZE_MAX_FILE_SIZE = Setting(
     name="bayou.optimize.maxFileSize",
     aliases=("spark.databricks.delta.optimize.maxFileSize",),
-    meaning="OPTIMIZE packs files until they would be larger than so many bytes.",
+    meaning="Maximum size of the files that OPTIMIZE writes.",
     default="the table's `delta.targetFileSize`, else 128 MB",
     minimum=1,
 )
 OPTIMIZE_MIN_FILE_SIZE = Setting(
     name="bayou.optimize.minFileSize",
     aliases=("spark.databricks.delta.optimize.minFileSize",),
-    meaning="OPTIMIZE leaves files of at least so many bytes as they are.",
-    default="as `bayou.optimize.maxFileSize`",
+    meaning="OPTIMIZE doesn't rewrite files of at least this size.",
+    default="the value of `bayou.optimize.maxFileSize`",
     minimum=1,
 )
 OPTIMIZE_DELETED_ROWS_RATIO = Setting(
     name="bayou.optimize.maxDeletedRowsRatio",
     aliases=("spark.databricks.delta.optimize.maxDeletedRowsRatio",),
-    meaning="OPTIMIZE rewrites files of any size of whose rows more than this share is deleted by "
-    "vectors.",
+    meaning="OPTIMIZE rewrites files of any size if their deletion vectors mark more than this "
+    "fraction of the rows.",
     default="0.05",
 )
 OPTIMIZE_BATCH_BYTES = Setting(
     name="bayou.optimize.batchSize",
     aliases=("spark.databricks.delta.optimize.batchSize",),
-    meaning="OPTIMIZE commits whenever it has rewritten files of about so many bytes.",
+    meaning="OPTIMIZE commits each time it has rewritten files of about this size.",
     default="16 GB",
     minimum=1,
 )
 OPTIMIZE_LOCAL_BYTES = Setting(
     name="bayou.optimize.localBytes",
-    meaning="OPTIMIZE and REORG that rewrite files of up to so many bytes are done in the driver's "
-    "process, larger ones on executors.",
+    meaning="OPTIMIZE and REORG that rewrite files of up to this size run in the driver; larger "
+    "ones run on executors.",
     default="256 MB",
     minimum=0,
 )
 VACUUM_LOCAL_FILES = Setting(
     name="bayou.vacuum.localFiles",
-    meaning="VACUUM deletes up to so many files from the driver's process, more on executors; "
-    "tables of more files on object stores are listed by executors, too.",
+    meaning="VACUUM deletes up to this number of files in the driver, more on executors. Executors "
+    "also list tables of more files on object stores.",
     default="10,000",
     minimum=0,
 )
 ROW_OPERATIONS_LOCAL_BYTES = Setting(
     name="bayou.rowOperations.localBytes",
-    meaning="DELETE, UPDATE and MERGE that look into files of up to so many bytes are done in the "
-    "driver's process, larger ones on executors.",
+    meaning="DELETE, UPDATE and MERGE that read files of up to this size run in the driver; larger "
+    "ones run on executors.",
     default="256 MB",
     minimum=0,
 )
 ROW_OPERATIONS_SOURCE_BYTES = Setting(
     name="bayou.rowOperations.sourceBytes",
-    meaning="A MERGE whose source takes no more than this sends the source to whoever looks into "
-    "the table's files; a larger one is joined by Spark.",
+    meaning="A MERGE source of up to this size is broadcast to the tasks that read the table's "
+    "files; Spark joins a larger source.",
     default="256 MB",
     minimum=0,
 )
 CLONE_TRANSACTION_IDENTIFIERS = Setting(
     name="bayou.clone.transactionIdentifiers",
-    meaning="CREATE TABLE ... SHALLOW CLONE copies the source's transaction identifiers, by which "
-    "pipelines and streaming queries know what the rows cover; false omits them.",
+    meaning="Whether CREATE TABLE ... SHALLOW CLONE copies the source's transaction identifiers, "
+    "which record the progress of pipelines and streaming queries.",
     default="true",
 )
 TIME_ZONE = Setting(
     name="bayou.timeZone",
     aliases=("spark.sql.session.timeZone",),
-    meaning="Time zone of timestamps that say none: in options such as timestampAsOf, and in "
+    meaning="Time zone of timestamps without a time zone, in options such as timestampAsOf and in "
     "partition values.",
     default="UTC; after `enable` the session's",
 )
@@ -290,11 +290,11 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def conf_as_options(spark: Any, options: Mapping[str, str]) -> dict[str, str]:
-    """The settings that a session's conf has and the options don't, for a source's processes."""
-    found = {}
+    """The settings of a session's conf that the options lack, to be passed to a data source."""
+    missing = {}
     for setting in SETTINGS:
         if setting.text(options) is None:
             value = setting.text(options, spark)
             if value is not None:
-                found[setting.name] = value
-    return found
+                missing[setting.name] = value
+    return missing

@@ -1,7 +1,4 @@
-"""Options about the store, in any of the names that users have for them.
-
-Values of options, which Spark hands over as texts.
-"""
+"""Parsing of option values, and storage options under Hadoop's and deltalake's names."""
 
 from __future__ import annotations
 
@@ -13,74 +10,73 @@ __all__ = ["boolean_option", "integer_option", "path_option", "storage_options",
 
 
 _NO_PATH = (
-    "The format 'delta' got no path. Read with spark.read.format('delta').load(path) and write "
-    "with df.write.format('delta').save(path): Spark passes no options, and so no path, to a "
-    "Python data source for tables of its catalog (saveAsTable, insertInto, CREATE TABLE ... USING "
-    "delta, spark.table). After bayou.spark.enable(spark) saveAsTable and insertInto write to the "
-    "table's location (not under Spark Connect, where it can't be seen); a temporary view over a "
-    "DataFrame gives a table a name anywhere."
+    "path: the format 'delta' got no path. Read with spark.read.format('delta').load(path) and "
+    "write with df.write.format('delta').save(path): Spark passes no path to a Python data source "
+    "for catalog tables (saveAsTable, insertInto, CREATE TABLE ... USING delta, spark.table). Call "
+    "bayou.spark.enable(spark) to write catalog tables with saveAsTable and insertInto (except "
+    "with Spark Connect), or create a temporary view over a DataFrame."
 )
 
 
-def path_option(given: Mapping[str, str]) -> str:
-    """The option `path`. Arguments as of `integer_option`.
+def path_option(options: Mapping[str, str]) -> str:
+    """The option `path`; see `integer_option` for the argument.
 
     Raises:
-        ArgumentError: there is none, or several.
+        ArgumentError: there is no path, or more than one.
     """
-    if "paths" in given:
+    if "paths" in options:
         raise ArgumentError(
-            f"load() got several paths, {given['paths']}; the format 'delta' reads one table at a "
-            "time. Load each and unite them with unionByName.",
+            f"path: load() got several paths, {options['paths']}. Load each table and combine them "
+            "with unionByName.",
             argument="path",
         )
-    path = given.get("path", "").strip()
+    path = options.get("path", "").strip()
     if not path:
         raise ArgumentError(_NO_PATH, argument="path")
     return path
 
 
-def integer_option(given: Mapping[str, str], name: str) -> int | None:
-    """A whole number from 1 on; None where the option isn't there.
+def integer_option(options: Mapping[str, str], name: str) -> int | None:
+    """An integer option of at least 1; None if it isn't set.
 
     Args:
-        given: options by their names in lower case.
-        name: as users write it.
+        options: options by lower-case name.
+        name: the option's name in its documented spelling.
 
     Raises:
-        ArgumentError: another text.
+        ArgumentError: the value isn't such an integer.
     """
-    value = given.get(name.lower())
+    value = options.get(name.lower())
     return None if value is None else whole_number(name, value, 1)
 
 
-def whole_number(name: str, text: str, least: int) -> int:
-    """The number that an option's text is.
+def whole_number(name: str, string: str, minimum: int) -> int:
+    """Parse an option's value as an integer.
 
     Raises:
-        ArgumentError: another text, or less than `least`.
+        ArgumentError: the value isn't an integer, or is less than `minimum`.
     """
     try:
-        value = int(text.strip())
+        value = int(string.strip())
     except ValueError:
-        value = least - 1
-    if value < least:
+        value = minimum - 1
+    if value < minimum:
         raise ArgumentError(
-            f"{name} is {text!r}; it must be a whole number, at least {least}.", argument=name
+            f"{name}: {string!r} isn't valid. Set an integer of at least {minimum}.", argument=name
         )
     return value
 
 
-def boolean_option(given: Mapping[str, str], name: str) -> bool:
-    """Whether an option is true; false where it isn't there. Arguments as of `integer_option`.
+def boolean_option(options: Mapping[str, str], name: str) -> bool:
+    """A boolean option, false by default; see `integer_option` for the arguments.
 
     Raises:
-        ArgumentError: a text that is neither.
+        ArgumentError: the value is neither true nor false.
     """
-    text = given.get(name.lower(), "false").strip().lower()
-    if text not in ("true", "false"):
-        raise ArgumentError(f"{name} is {text!r}; it must be true or false.", argument=name)
-    return text == "true"
+    value = options.get(name.lower(), "false").strip().lower()
+    if value not in ("true", "false"):
+        raise ArgumentError(f"{name}: {value!r} isn't valid. Set true or false.", argument=name)
+    return value == "true"
 
 
 _STORAGE_PREFIXES = ("aws_", "azure_", "google_", "fs.s3a.")
@@ -105,14 +101,14 @@ _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 
 
 def storage_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those options that are about the store, in deltalake's names (keys in lower case).
+    """The storage options among the options, in deltalake's names (keys in lower case).
 
-    Hadoop's names for S3 (`fs.s3a.access.key`, `fs.s3a.endpoint`, ...) are translated; deltalake's
-    own win over them.
+    Hadoop's names for S3 (`fs.s3a.access.key`, `fs.s3a.endpoint`, ...) are translated. Options
+    under deltalake's names take precedence.
     """
-    given = {key.lower(): value for key, value in options.items()}
-    result = dict(_from_hadoop(given))
-    for key, value in given.items():
+    lower_case = {key.lower(): value for key, value in options.items()}
+    result = dict(_from_hadoop(lower_case))
+    for key, value in lower_case.items():
         if key.startswith("fs."):
             continue
         if key.startswith(_STORAGE_PREFIXES) or key in _STORAGE_NAMES:
@@ -120,17 +116,17 @@ def storage_options(options: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def _from_hadoop(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for key, value in given.items():
+def _from_hadoop(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for key, value in options.items():
         if key in _S3A:
             yield _S3A[key], value
-    if _ANONYMOUS in given.get("fs.s3a.aws.credentials.provider", ""):
+    if _ANONYMOUS in options.get("fs.s3a.aws.credentials.provider", ""):
         yield "aws_skip_signature", "true"
-    if "fs.s3a.path.style.access" in given:
-        path_style = boolean_option(given, "fs.s3a.path.style.access")
+    if "fs.s3a.path.style.access" in options:
+        path_style = boolean_option(options, "fs.s3a.path.style.access")
         yield "aws_virtual_hosted_style_request", str(not path_style).lower()
-    endpoint = given.get("fs.s3a.endpoint", "")
-    ssl = given.get("fs.s3a.connection.ssl.enabled")
+    endpoint = options.get("fs.s3a.endpoint", "")
+    ssl = options.get("fs.s3a.connection.ssl.enabled")
     if endpoint and "://" not in endpoint:
         scheme = "http" if ssl is not None and ssl.lower() == "false" else "https"
         yield "aws_endpoint_url", f"{scheme}://{endpoint}"

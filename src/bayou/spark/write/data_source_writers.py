@@ -1,10 +1,9 @@
-"""Batch writes through Spark's data source API: append and overwrite.
+"""The batch writer and the streaming sink of the Python data source.
 
-The streaming sink: every micro-batch committed exactly once.
-
-Each commit carries a transaction identifier: the query's id, which stands in its checkpoint, with
-the number of the micro-batch. A batch that Spark runs again, after a crash between the commit and
-the checkpoint's own entry, finds its number in the table and writes nothing.
+The sink commits every micro-batch exactly once. Each commit has a transaction identifier: the
+query's id from its checkpoint, and the number of the micro-batch. If Spark repeats a batch after a
+crash between the commit and the checkpoint's entry, the table already has its number and nothing is
+written.
 """
 
 from __future__ import annotations
@@ -36,40 +35,41 @@ __all__ = ["BatchFiles", "DeltaStreamWriter", "DeltaWriter", "TaskFiles", "query
 
 @dataclass(frozen=True, slots=True)
 class TaskFiles(WriterCommitMessage):
-    """What a task wrote: the actions of its files, encoded."""
+    """The result of a task: the encoded actions of its files."""
 
     actions: bytes = field(repr=False)
 
 
 class DeltaWriter(DataSourceArrowWriter):
-    """One write: planned beside the driver, run in tasks, committed beside the driver.
+    """A batch write.
 
-    Spark pickles it for the tasks and for the commit, each in processes of their own.
+    It is planned next to the driver. Spark pickles it for the tasks and for the commit, which run
+    in other processes.
     """
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:
         mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
         rows = as_nullable(from_spark(schema, table=options.path))
-        self._begun = begin(options, options.table_write(rows, mode))
+        self._started = begin(options, options.table_write(rows, mode))
 
     def write(  # type: ignore[override]  # pyspark's Arrow writers do the same
         self, iterator: Iterator[pa.RecordBatch]
     ) -> TaskFiles:
         with readable_errors():
-            if self._begun.done:
+            if self._started.done:
                 return TaskFiles(b"")
-            return TaskFiles(self._begun.write_task(iterator, task_number()))
+            return TaskFiles(self._started.write_task(iterator, task_number()))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         with readable_errors():
-            self._begun.commit(_actions(messages))
+            self._started.commit(_actions(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        # Without a gap all tasks succeeded, and it is the commit that failed: it has deleted what
-        # it may. Where its outcome isn't known the files must stay.
+        # If no message is None, all tasks succeeded and the commit failed. The commit deletes the
+        # files itself, or leaves them if its result is unknown.
         if None in messages:
             with readable_errors():
-                self._begun.delete(_actions(messages))
+                self._started.delete(_actions(messages))
 
 
 def _actions(messages: list[WriterCommitMessage | None]) -> list[bytes]:
@@ -78,25 +78,25 @@ def _actions(messages: list[WriterCommitMessage | None]) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class BatchFiles(WriterCommitMessage):
-    """What a task wrote of a micro-batch, and the write that it was a part of."""
+    """The result of a task of a micro-batch, and the write that it belongs to."""
 
     begun: BegunWrite
     actions: bytes = field(repr=False)
 
 
 class DeltaStreamWriter(DataSourceStreamArrowWriter):
-    """One micro-batch.
+    """The write of a micro-batch.
 
-    Spark makes a writer for the tasks of each micro-batch and another one, in another process,
-    for its commit. The plan by which the tasks wrote reaches the commit with their messages.
+    For each micro-batch, Spark creates a writer for the tasks and another one, in another process,
+    for the commit. The plan of the tasks reaches the commit in their messages.
     """
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:
         if options.checkpoint_location is None:
             raise ArgumentError(
-                "writeStream.format('delta') needs .option('checkpointLocation', ...): the query's "
-                "id in it makes each micro-batch land exactly once. The session's "
-                "spark.sql.streaming.checkpointLocation can't be seen by a data source.",
+                "checkpointLocation: writeStream.format('delta') needs this option, because a data "
+                "source has no access to the session's spark.sql.streaming.checkpointLocation. Set "
+                ".option('checkpointLocation', ...).",
                 argument="checkpointLocation",
             )
         self._options = options
@@ -105,23 +105,23 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         write = options.table_write(
             rows, mode, operation=Operation.STREAMING_UPDATE, partition_by=options.partition_by
         )
-        self._begun = begin(options, write)
+        self._started = begin(options, write)
 
     def write(  # type: ignore[override]  # pyspark's Arrow writers do the same
         self, iterator: Iterator[pa.RecordBatch]
     ) -> BatchFiles:
         with readable_errors():
-            actions = self._begun.write_task(iterator, task_number())
-            return BatchFiles(self._begun.without_state(), actions)
+            actions = self._started.write_task(iterator, task_number())
+            return BatchFiles(self._started.without_state(), actions)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         with readable_errors():
             location = self._options.checkpoint_location
             assert location is not None  # checked on construction
             files = _batch_files(messages)
-            begun = files[0].begun if files else self._begun
+            started = files[0].begun if files else self._started
             query = query_id(location, self._options.storage)
-            begun.of_application(query, batchId).commit([f.actions for f in files])
+            started.of_application(query, batchId).commit([f.actions for f in files])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         if None not in messages:  # see `DeltaWriter.abort`
@@ -136,14 +136,14 @@ class _CheckpointMetadata(msgspec.Struct, frozen=True):
 
 
 def query_id(checkpoint_location: str, storage: Mapping[str, str]) -> str:
-    """The id of a streaming query, which stays the same as long as its checkpoint does.
+    """The id of a streaming query, from its checkpoint.
 
     Args:
         checkpoint_location: the query's checkpoint.
-        storage: the sink's storage options, which hold for the checkpoint too.
+        storage: the sink's storage options, also used for the checkpoint.
 
     Raises:
-        ArgumentError: the checkpoint can't be read, or holds no id.
+        ArgumentError: the checkpoint can't be read, or has no id.
     """
     path = f"{checkpoint_location.rstrip('/')}/metadata"
     try:
@@ -153,8 +153,8 @@ def query_id(checkpoint_location: str, storage: Mapping[str, str]) -> str:
         return msgspec.json.decode(data, type=_CheckpointMetadata).id
     except (FileMissingError, StorageError, msgspec.DecodeError) as error:
         raise ArgumentError(
-            f"{path} can't be read: {error} It holds the streaming query's id; the checkpoint must "
-            "be in a place that Bayou reaches: a local folder or an object store.",
+            f"{path}: the streaming query's id can't be read from its checkpoint: {error} Use a "
+            "checkpoint in a local folder or an object store.",
             argument="checkpointLocation",
         ) from error
 

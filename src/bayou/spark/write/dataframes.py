@@ -1,4 +1,4 @@
-"""A DataFrame into a table: planned here, written on executors, committed here."""
+"""Writes of a DataFrame to a table: planned and committed in the driver, written on executors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bayou.spark.write.started_write import BegunWrite, begin
 __all__ = ["write_rows"]
 
 
-def write_rows(  # noqa: PLR0917  # what a writer was asked for
+def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     frame: Any,
     options: WriteOptions,
     mode: WriteMode,
@@ -37,17 +37,17 @@ def write_rows(  # noqa: PLR0917  # what a writer was asked for
 
     Args:
         frame: a classic `DataFrame`.
-        mode: what happens to the rows that are there.
-        match: how columns go to those of a table that is there: by name or by position, cast to its
-            types as `INSERT` casts. None: by name, and types must be equal, as for a path.
-        operation: what the history says.
+        mode: effect on existing rows.
+        match: how columns are matched with those of an existing table: by name or by position, with
+            the casts of `INSERT`. None matches by name and requires equal types.
+        operation: the operation in the table history.
         is_managed: see `TableWrite`.
 
     Returns:
-        The table's version afterwards, None where there still is no table.
+        The table's version after the write; None if the table still doesn't exist.
 
     Raises:
-        BayouError: the write can't be, its rows break a rule of the table, or the commit failed.
+        BayouError: the write isn't possible, a row violates a constraint, or the commit failed.
     """
     if match is not None and not (options.overwrite_schema and mode is WriteMode.OVERWRITE):
         frame = _cast_to_table(frame, options, match)
@@ -63,47 +63,47 @@ def write_rows(  # noqa: PLR0917  # what a writer was asked for
     builds_on = None
     if write.overwrites:
         builds_on = version_read(frame, Table.for_path(_engine(options), options.path).path)
-    begun = begin(options, write, builds_on=builds_on)
-    if begun.done:
-        return begun.plan.read_version
+    started = begin(options, write, builds_on=builds_on)
+    if started.done:
+        return started.plan.read_version
     try:
-        messages = _write(_laid_out(frame, options, begun), begun)
+        messages = _write(_rebalanced(frame, options, started), started)
     except Exception as error:
-        ours = as_bayou_error(error, table=begun.plan.table)
-        if ours is None:
+        task_error = as_bayou_error(error, table=started.plan.table)
+        if task_error is None:
             raise
-        raise ours from None
-    engine = SessionEngine(frame.sparkSession, from_description(begun.engine))
-    return begun.commit(messages, engine)
+        raise task_error from None
+    engine = SessionEngine(frame.sparkSession, from_description(started.engine))
+    return started.commit(messages, engine)
 
 
 def _engine(options: WriteOptions) -> Engine:
     return for_path(options.path, options.storage)
 
 
-def _write(frame: Any, begun: BegunWrite) -> list[bytes]:
-    if not begun.plan.generates_identity:
-        return write_frame(frame, begun)
-    # Each task gives out every n-th value, so that there mustn't be more than n.
+def _write(frame: Any, started: BegunWrite) -> list[bytes]:
+    if not started.plan.generates_identity:
+        return write_frame(frame, started)
+    # Each of n tasks generates every n-th identity value, so there must be at most n tasks.
     tasks = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
-    return write_frame(frame.coalesce(tasks), begun, tasks)
+    return write_frame(frame.coalesce(tasks), started, tasks)
 
 
-def _laid_out(frame: Any, options: WriteOptions, begun: BegunWrite) -> Any:
-    """The rows as tasks get them: brought together by partition where that is asked for."""
-    wanted = options.optimize_write
-    if wanted is None:
-        wanted = TableProperties(begun.plan.properties).optimize_write
-    if not wanted:
+def _rebalanced(frame: Any, options: WriteOptions, started: BegunWrite) -> Any:
+    """The rows, rebalanced by partition if optimized writes are enabled."""
+    enabled = options.optimize_write
+    if enabled is None:
+        enabled = TableProperties(started.plan.properties).optimize_write
+    if not enabled:
         return frame
     names = {name.lower(): name for name in frame.columns}
-    columns = [names[c.lower()] for c in begun.plan.partition_columns if c.lower() in names]
+    columns = [names[c.lower()] for c in started.plan.partition_columns if c.lower() in names]
     quoted = ["`" + name.replace("`", "``") + "`" for name in columns]
     return frame.hint("rebalance", *quoted)
 
 
 def _cast_to_table(frame: Any, options: WriteOptions, match: str) -> Any:
-    """The rows with the table's names and types, where there is a table."""
+    """The rows with the column names and types of the table, if it exists."""
     engine = _engine(options)
     table = Table.for_path(engine, options.path)
     if not table.exists(engine):
@@ -113,20 +113,21 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str) -> Any:
     if match == "position":
         if len(rows) != len(schema):
             raise SchemaError(
-                f"{options.path} has {len(schema)} columns ({', '.join(schema.names)}), the rows "
-                f"have {len(rows)} ({', '.join(rows.names)}): insertInto takes columns by their "
-                "position, all of them.",
+                f"{options.path}: the table has {len(schema)} columns ({', '.join(schema.names)}), "
+                f"but the rows have {len(rows)} ({', '.join(rows.names)}). insertInto matches "
+                "columns by position: provide all of them.",
                 table=options.path,
             )
         frame = frame.toDF(*schema.names)
         rows = from_spark(frame.schema, table=options.path)
-    wanted = {field.name.lower(): field for field in schema}
+    table_fields = {field.name.lower(): field for field in schema}
     spark_types = {f.name.lower(): f.dataType for f in to_spark(schema).fields}
     columns = []
     for field in rows:
         key = field.name.lower()
         column = functions.col("`" + field.name.replace("`", "``") + "`")
-        if key in wanted and not same_type(wanted[key].data_type, field.data_type):
-            column = column.cast(spark_types[key]).alias(wanted[key].name)
+        table_field = table_fields.get(key)
+        if table_field is not None and not same_type(table_field.data_type, field.data_type):
+            column = column.cast(spark_types[key]).alias(table_field.name)
         columns.append(column)
     return frame.select(*columns)

@@ -1,9 +1,9 @@
-"""Rows of a DataFrame to data files on executors, by `mapInArrow`.
+"""Writes of a DataFrame's rows to data files on executors, with `mapInArrow`.
 
-One job: each task writes its rows where they will stay and sends back the actions of its files, or
-the error that it failed with, so that the others come to their end and what they wrote is deleted
-(`bayou.spark.executors.executor_tasks`). Of attempts that are killed, or that a faster copy
-overtakes, nothing is sent back; what those leave behind is no part of the table.
+Each task of one job writes its rows and returns the actions of its files or its error, so that the
+other tasks run to their end and their files can be deleted
+(`bayou.spark.executors.executor_tasks`). Killed attempts and speculative tasks that lose return
+nothing; their files aren't part of the table.
 """
 
 from __future__ import annotations
@@ -34,28 +34,27 @@ _LOG = logging.getLogger(__name__)
 _COLUMN = "actions"
 
 
-def write_frame(frame: Any, begun: BegunWrite, tasks: int | None = None) -> list[bytes]:
-    """Write a DataFrame's rows.
+def write_frame(frame: Any, started: BegunWrite, tasks: int | None = None) -> list[bytes]:
+    """Write a DataFrame's rows, without committing.
 
     Args:
         frame: a classic `DataFrame`.
-        begun: the write that they are for.
-        tasks: how many tasks there are at most, None where nobody knows.
+        started: the planned write.
+        tasks: maximum number of tasks; None if it is unknown.
 
     Returns:
-        What the tasks sent back, to be committed.
+        The task results, for the commit.
 
     Raises:
-        BayouError: one of ours that a task raised.
-        Exception: another that a task raised, or as Spark throws it. What tasks that succeeded
-            wrote has been deleted.
+        BayouError: a task raised it.
+        Exception: a task or Spark raised it. The files of successful tasks have been deleted.
     """
     spark = frame.sparkSession
-    jobs = ReplayJobs(spark, f"Write to {begun.plan.table}")
-    # Of a job that fails Spark gives no results; what tasks add here it brings all the same.
+    jobs = ReplayJobs(spark, f"Write to {started.plan.table}")
+    # The accumulator has the results of successful tasks even if the job fails.
     finished = spark.sparkContext.accumulator([], Outcomes())
     failures = failure_reports(spark, jobs)
-    writer = _TaskWriter(begun, tasks, finished, failures, attempts_of_tasks(spark))
+    writer = _TaskWriter(started, tasks, finished, failures, attempts_of_tasks(spark))
     try:
         with jobs.named():
             rows = frame.mapInArrow(writer, f"{_COLUMN} binary").collect()
@@ -65,27 +64,31 @@ def write_frame(frame: Any, begun: BegunWrite, tasks: int | None = None) -> list
     except BaseException as error:
         written, failure = done_by(finished.value)
         try:
-            begun.delete(written)
-        except BayouError as left:
-            _LOG.warning("Files of a failed write to %s stay: %s", begun.plan.table, left)
+            started.delete(written)
+        except BayouError as delete_error:
+            _LOG.warning(
+                "%s: files of a failed write couldn't be deleted: %s. Run VACUUM to delete them.",
+                started.plan.table,
+                delete_error,
+            )
         if failure is None or failure is error:
             raise
-        raise failure from None  # what the job was cancelled for
+        raise failure from None  # the error for which the job was canceled
     return written
 
 
 class _TaskWriter:
-    """The part of one task; pickles."""
+    """The function of a task; can be pickled."""
 
     def __init__(
         self,
-        begun: BegunWrite,
+        started: BegunWrite,
         tasks: int | None,
         finished: Accumulator[list[bytes]],
         failures: Accumulator[list[int]],
         attempts: int,
     ) -> None:
-        self._begun = begun
+        self._started = started
         self._tasks = tasks
         self._finished = finished
         self._failures = failures
@@ -93,14 +96,14 @@ class _TaskWriter:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         def run() -> bytes:
-            return self._begun.write_task(batches, task_number(), self._tasks)
+            return self._started.write_task(batches, task_number(), self._tasks)
 
         with readable_errors():
-            outcome = reported(run, self._attempts)
-            if is_failure(outcome):
+            result = reported(run, self._attempts)
+            if is_failure(result):
                 report_failure(self._failures)
-                for _ in batches:  # Spark wants its rows to be taken
+                for _ in batches:  # Spark requires that all input is consumed
                     pass
-            self._finished.add([outcome])
-            column: Any = pa.array([outcome], pa.binary())
+            self._finished.add([result])
+            column: Any = pa.array([result], pa.binary())
             yield pa.RecordBatch.from_arrays([column], [_COLUMN])

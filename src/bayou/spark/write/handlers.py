@@ -1,4 +1,4 @@
-"""`df.write` and `df.writeStream` for Delta, after `bayou.spark.enable`."""
+"""Handlers of `df.write` and `df.writeStream` for the format `delta`."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _MODES = {
 
 
 def save(request: WriteRequest) -> Any:
-    """`DataFrameWriter.save`, `saveAsTable` and `insertInto`.
+    """Handle `DataFrameWriter.save`, `saveAsTable` and `insertInto`.
 
     Raises:
-        BayouError: the write can't be, or its rows break a rule of the table.
+        BayouError: the write isn't possible, or a row violates a constraint.
     """
     if request.connect:
-        return _by_data_source(request)
+        return _save_under_connect(request)
     if request.bucket_columns is not None or request.sort_columns is not None:
         raise ArgumentError(
-            "Delta tables have no buckets: use clusterBy or partitionBy in place of bucketBy and "
-            "sortBy.",
+            "bucketBy: Delta tables have no buckets. Use clusterBy or partitionBy instead of "
+            "bucketBy and sortBy.",
             argument="bucketBy",
         )
     table = None
@@ -43,26 +43,28 @@ def save(request: WriteRequest) -> Any:
         if table is None or (request.method == "insertInto" and not table.exists):
             return NotImplemented
         path = table.path if table.exists else path or table.path
-    given = with_session_defaults(request.spark, path, {**request.options, "path": path or ""})
-    options = WriteOptions.parse(given)
+    options = WriteOptions.parse(
+        with_session_defaults(request.spark, path, {**request.options, "path": path or ""})
+    )
     if table is None:
-        write_rows(request.df, options, _MODES[request.mode], _by(request), _clustering(request))
+        mode, partitioning = _MODES[request.mode], _partitioning(request)
+        write_rows(request.df, options, mode, partitioning, _clustering(request))
         return None
-    _into_named_table(request, table, options)
+    _save_to_named_table(request, table, options)
     return None
 
 
 def start(request: StreamWriteRequest) -> Any:
-    """`DataStreamWriter.start` and `toTable`: what the sink can't be told otherwise.
+    """Handle `DataStreamWriter.start` and `toTable`: pass settings to the sink as options.
 
     Raises:
-        ArgumentError: a name that stands for no Delta table, or output mode `update`.
+        ArgumentError: the name isn't that of a Delta table, or the output mode is `update`.
     """
     writer = request.writer
     if request.output_mode == "update":
         raise ArgumentError(
-            "A Delta table takes no stream in output mode 'update': use 'append' or 'complete', or "
-            "foreachBatch with a merge.",
+            "outputMode: Delta tables don't support the output mode 'update'. Use 'append' or "
+            "'complete', or foreachBatch with a merge.",
             argument="outputMode",
         )
     _hand_over_defaults(request)
@@ -71,24 +73,26 @@ def start(request: StreamWriteRequest) -> Any:
     if request.table is None:
         return NotImplemented
     if request.connect:
-        raise _named_under_connect("toTable")
+        raise _connect_name_error("toTable")
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
         raise ArgumentError(
-            f"There is no Delta table {request.table} in the session's catalog to stream into. "
-            f"Make it first (df.limit(0).write.format('delta').saveAsTable('{request.table}')), or "
-            "give a path: start(path).",
+            f"{request.table}: there is no Delta table of this name in the session's catalog. "
+            "Create it first "
+            f"(df.limit(0).write.format('delta').saveAsTable('{request.table}')), or give a path: "
+            "start(path).",
             argument="tableName",
         )
     return writer.start(table.path)
 
 
-def _into_named_table(request: WriteRequest, table: NamedTable, options: WriteOptions) -> None:
-    """A table of the session's catalog; one that isn't there is made, and registered last."""
+def _save_to_named_table(request: WriteRequest, table: NamedTable, options: WriteOptions) -> None:
+    """Write to a table of the session's catalog; a new table is registered last."""
     if request.method == "insertInto":
         if request.partition_columns:
             raise ArgumentError(
-                "insertInto takes no partitionBy: the table has its partition columns already.",
+                "partitionBy: insertInto uses the table's partition columns. Leave partitionBy "
+                "out.",
                 argument="partitionBy",
             )
         mode = WriteMode.OVERWRITE if request.mode == "overwrite" else WriteMode.APPEND
@@ -97,13 +101,13 @@ def _into_named_table(request: WriteRequest, table: NamedTable, options: WriteOp
     mode = _MODES[request.mode]
     if table.exists and mode is WriteMode.ERROR:
         raise TableAlreadyExistsError(
-            f"There is a table {request.table} already, at {table.path}. Use mode 'append' or "
+            f"{request.table}: the table exists already, at {table.path}. Use mode 'append' or "
             "'overwrite', or another name.",
             table=table.path,
         )
     if table.exists and mode is WriteMode.IGNORE:
         return
-    partitioning, clustering = _by(request), _clustering(request)
+    partitioning, clustering = _partitioning(request), _clustering(request)
     managed = request.path is None
     operation = Operation.WRITE
     if not table.exists:
@@ -124,47 +128,49 @@ def _into_named_table(request: WriteRequest, table: NamedTable, options: WriteOp
         table.register(request.spark, options.path)
 
 
-def _by_data_source(request: WriteRequest) -> Any:
-    """Spark Connect: the data source, and a clear word on what it can't be asked."""
+def _save_under_connect(request: WriteRequest) -> Any:
+    """Check that the data source supports the arguments, and let it write."""
     if request.method == "insertInto":
-        return NotImplemented  # of any format: what it is the server knows
+        return NotImplemented  # only the server knows the table's format
     if request.method == "saveAsTable":
-        raise _named_under_connect("saveAsTable")
-    asked = None
+        raise _connect_name_error("saveAsTable")
+    unsupported = None
     if request.mode in ("error", "ignore"):
-        asked = f"mode {request.mode!r}" + (", the default" if request.mode == "error" else "")
+        default = ", the default" if request.mode == "error" else ""
+        unsupported = f"mode {request.mode!r}{default}"
     elif request.partition_columns:
-        asked = "partitionBy"
+        unsupported = "partitionBy"
     elif request.clustering_columns:
-        asked = "clusterBy"
-    if asked is None:
+        unsupported = "clusterBy"
+    if unsupported is None:
         _hand_over_defaults(request)
         return NotImplemented
+    argument = "mode" if unsupported.startswith("mode") else unsupported
     raise ArgumentError(
-        f"Under Spark Connect a Delta table is written by a data source, which can't be asked for "
-        f"{asked}. Use mode 'append' or 'overwrite'; a partitioned table is made by bayou.write, "
-        "or by a classic session after bayou.spark.enable, and can be appended to then.",
-        argument="mode" if asked.startswith("mode") else asked,
+        f"{argument}: the data source, which writes Delta tables with Spark Connect, doesn't "
+        f"support {unsupported}. Use mode 'append' or 'overwrite'; create a partitioned table with "
+        "bayou.write, or in a classic session after bayou.spark.enable, and append to it.",
+        argument=argument,
     )
 
 
-def _named_under_connect(method: str) -> ArgumentError:
+def _connect_name_error(method: str) -> ArgumentError:
     return ArgumentError(
-        "Under Spark Connect the place of a table of the session's catalog can't be seen, and "
-        f"Spark gives a data source no path for {method}. Write to the table's path: "
+        f"{method}: Spark Connect doesn't tell the location of a catalog table, and Spark passes "
+        "no path to the data source. Write to the table's path: "
         + ("start(path)." if method == "toTable" else "save(path)."),
         argument=method,
     )
 
 
 def _hand_over_defaults(request: WriteRequest | StreamWriteRequest) -> None:
-    """Set on Spark's writer what its conf says and a data source can't see."""
+    """Set the session's defaults, which the data source can't access, as options of the writer."""
     for name, value in with_session_defaults(request.spark, request.path, request.options).items():
         if name not in request.options:
             request.writer.option(name, value)
 
 
-def _by(request: WriteRequest) -> tuple[str, ...] | None:
+def _partitioning(request: WriteRequest) -> tuple[str, ...] | None:
     return request.partition_columns or None
 
 

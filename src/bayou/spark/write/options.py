@@ -1,8 +1,6 @@
-"""Options of writes of the `delta` format: what users set with `.option(...)`.
+"""Write options of the format `delta`, and their defaults in the session's conf.
 
-Spark hands them to a data source in lower case; the hooks see them as they were written.
-
-What a session's conf says of writes, where the write's own options don't.
+Spark passes option names to data sources in lower case; the hooks have them in the user's spelling.
 """
 
 from __future__ import annotations
@@ -37,37 +35,36 @@ _NOT_SUPPORTED = {
     "replaceusing": "replaceUsing",
     "targetalias": "targetAlias",
 }
-"""Options of delta-spark by which a write replaces other rows; to pass over one of them would
-overwrite rows that the user means to keep."""
+"""Options of delta-spark that change which rows a write replaces. Ignoring one of them would
+overwrite other rows than the user intends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """Options of one write, parsed and checked.
+    """Parsed options of a write.
 
     Attributes:
-        path: the table's path as the user gave it.
+        path: the table's path as the user wrote it.
         merge_schema: `mergeSchema`, whether new columns are added to the table.
-        overwrite_schema: `overwriteSchema`, whether an overwrite gives the table another schema.
-        replace_where: `replaceWhere`, SQL text; which rows an overwrite replaces.
-        dynamic_partitions: `partitionOverwriteMode`, None where it isn't set.
-        data_change: `dataChange`, false where rows are only laid out anew.
+        overwrite_schema: `overwriteSchema`, whether an overwrite replaces the table's schema.
+        replace_where: `replaceWhere`, an SQL condition; an overwrite replaces matching rows.
+        dynamic_partitions: whether `partitionOverwriteMode` is `dynamic`.
+        data_change: `dataChange`, false for writes that only rearrange existing rows.
         max_records_per_file: `maxRecordsPerFile`.
         compression: `compression`, a Parquet codec.
-        optimize_write: `optimizeWrite`, whether rows are brought together by partition before they
-            are written; None where it isn't set.
+        optimize_write: `optimizeWrite`, whether rows are rebalanced by partition before the write;
+            None if it isn't set.
         application: `txnAppId` and `txnVersion` of an idempotent write.
-        user_metadata: `userMetadata`, free text of the commit.
+        user_metadata: `userMetadata`, user-defined string of the commit.
         checkpoint_location: `checkpointLocation` of a streaming query.
-        partition_by: `bayou.partitionBy`, partition columns of a streaming query, one a line; the
-            hooks set it from `partitionBy`, which Spark doesn't pass on.
-        properties: table properties for a table that the write creates; of options those that begin
-            with `delta.`.
+        partition_by: `bayou.partitionBy`, partition columns of a streaming query, one per line. The
+            hooks set it from `partitionBy`, which Spark doesn't pass to the sink.
+        properties: table properties for a new table, from the options that start with `delta.`.
         defines: whether the write is a `CREATE` or `REPLACE TABLE ... AS`.
-        description: of the table that it defines.
+        description: description of the defined table.
         storage: storage options in deltalake's names.
-        time_zone: `bayou.timeZone`, of times in `replaceWhere` and in partition values that say
-            none.
+        time_zone: `bayou.timeZone`, for timestamps without a time zone in `replaceWhere` and
+            partition values.
     """
 
     path: str
@@ -91,45 +88,45 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """The options of a writer; those that aren't ours are passed over, as Spark does.
+        """Parse the options of a writer. Unknown options are ignored, as in Spark.
 
         Raises:
-            ArgumentError: no path, or an option whose value makes no sense.
+            ArgumentError: there is no path, or an option's value isn't valid.
         """
-        given = {key.lower(): value for key, value in options.items()}
-        path = path_option(given)
-        for name in given.keys() & _NOT_SUPPORTED.keys():
+        lower_case = {key.lower(): value for key, value in options.items()}
+        path = path_option(lower_case)
+        for name in lower_case.keys() & _NOT_SUPPORTED.keys():
             raise ArgumentError(
-                f"The option {_NOT_SUPPORTED[name]} isn't supported by this version of Bayou. Use "
-                "replaceWhere, or bayou's merge.",
+                f"{_NOT_SUPPORTED[name]}: this option isn't supported. Use replaceWhere or MERGE.",
                 argument=_NOT_SUPPORTED[name],
             )
         return cls(
             path=path,
-            merge_schema=boolean_option(given, "mergeSchema"),
-            overwrite_schema=boolean_option(given, "overwriteSchema"),
-            replace_where=given.get("replacewhere"),
-            dynamic_partitions=_overwrite_mode(given) == "dynamic",
-            data_change=boolean_option({"datachange": "true", **given}, "dataChange"),
-            max_records_per_file=_records_per_file(given),
-            compression=given.get("compression"),
-            optimize_write=boolean_option(given, "optimizeWrite")
-            if "optimizewrite" in given
+            merge_schema=boolean_option(lower_case, "mergeSchema"),
+            overwrite_schema=boolean_option(lower_case, "overwriteSchema"),
+            replace_where=lower_case.get("replacewhere"),
+            dynamic_partitions=_overwrite_mode(lower_case) == "dynamic",
+            data_change=boolean_option({"datachange": "true", **lower_case}, "dataChange"),
+            max_records_per_file=_records_per_file(lower_case),
+            compression=lower_case.get("compression"),
+            optimize_write=boolean_option(lower_case, "optimizeWrite")
+            if "optimizewrite" in lower_case
             else None,
-            application=_application(given),
-            user_metadata=given.get("usermetadata"),
-            checkpoint_location=given.get("checkpointlocation"),
-            partition_by=tuple(given.get("bayou.partitionby", "").splitlines()) or None,
+            application=_application(lower_case),
+            user_metadata=lower_case.get("usermetadata"),
+            checkpoint_location=lower_case.get("checkpointlocation"),
+            partition_by=tuple(lower_case.get("bayou.partitionby", "").splitlines()) or None,
             properties={k: v for k, v in options.items() if k.lower().startswith(_PROPERTY_PREFIX)},
-            storage=storage_options(given),
-            time_zone=TIME_ZONE.text(given) or "UTC",
+            storage=storage_options(lower_case),
+            time_zone=TIME_ZONE.text(lower_case) or "UTC",
         )
 
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
-        """The same for `CREATE` or `REPLACE TABLE ... AS`.
+        """Return a copy for `CREATE` or `REPLACE TABLE ... AS`.
 
         Args:
-            properties: of the table, on top of the session's defaults.
+            properties: table properties that override the session's defaults.
+            description: the table's description.
         """
         return replace(
             self,
@@ -148,14 +145,13 @@ class WriteOptions:
         partition_by: tuple[str, ...] | None = None,
         cluster_by: tuple[str, ...] | None = None,
     ) -> TableWrite:
-        """What the kernel is asked for.
+        """The write as a request to the kernel.
 
         Args:
-            schema: of the rows.
+            schema: schema of the rows.
 
         Raises:
-            ArgumentError: options that exclude each other, or a `replaceWhere` that can't be said
-                in UTC.
+            ArgumentError: options exclude each other, or `replaceWhere` can't be converted to UTC.
         """
         where = self.replace_where if mode is WriteMode.OVERWRITE else None
         if where is not None:
@@ -185,31 +181,32 @@ class WriteOptions:
         )
 
 
-def _overwrite_mode(given: Mapping[str, str]) -> str:
-    mode = given.get("partitionoverwritemode", "static").strip().lower()
+def _overwrite_mode(lower_case: Mapping[str, str]) -> str:
+    mode = lower_case.get("partitionoverwritemode", "static").strip().lower()
     if mode not in ("static", "dynamic"):
         raise ArgumentError(
-            f"partitionOverwriteMode is {mode!r}; it must be static or dynamic.",
+            f"partitionOverwriteMode: {mode!r} isn't valid. Set static or dynamic.",
             argument="partitionOverwriteMode",
         )
     return mode
 
 
-def _records_per_file(given: Mapping[str, str]) -> int | None:
-    """As Spark has it, 0 and less mean any number."""
-    text = given.get("maxrecordsperfile", "").strip()
-    if not text or text == "0" or text.startswith("-"):
+def _records_per_file(lower_case: Mapping[str, str]) -> int | None:
+    """`maxRecordsPerFile`; as in Spark, 0 and negative values mean no limit."""
+    value = lower_case.get("maxrecordsperfile", "").strip()
+    if not value or value == "0" or value.startswith("-"):
         return None
-    return integer_option(given, "maxRecordsPerFile")
+    return integer_option(lower_case, "maxRecordsPerFile")
 
 
-def _application(given: Mapping[str, str]) -> tuple[str, int] | None:
-    app_id, version = given.get("txnappid"), given.get("txnversion")
+def _application(lower_case: Mapping[str, str]) -> tuple[str, int] | None:
+    app_id, version = lower_case.get("txnappid"), lower_case.get("txnversion")
     if app_id is None and version is None:
         return None
     if app_id is None or version is None:
         raise ArgumentError(
-            "txnAppId and txnVersion belong together: set both to make a write idempotent.",
+            "txnAppId: only one of txnAppId and txnVersion is set. Set both to make a write "
+            "idempotent.",
             argument="txnAppId",
         )
     return app_id, whole_number("txnVersion", version, 0)
@@ -223,7 +220,7 @@ _OPTIONS = {
     "userMetadata": "spark.databricks.delta.commitInfo.userMetadata",
     "bayou.timeZone": "spark.sql.session.timeZone",
 }
-"""Options by their names, with delta-spark's settings for the same."""
+"""Option names and the session settings of Spark and delta-spark for the same purpose."""
 
 _TRANSACTION = {
     "txnAppId": "spark.databricks.delta.write.txnAppId",
@@ -235,28 +232,28 @@ _PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."
 def with_session_defaults(
     spark: Any, path: str | None, options: Mapping[str, str]
 ) -> dict[str, str]:
-    """A write's options, completed by the session's conf; options win.
+    """A write's options, completed by the session's conf. Options take precedence.
 
-    What the session says of S3 (`fs.s3a.*`), credentials included, comes as options, too.
+    The session's S3 settings (`fs.s3a.*`), including credentials, are added too.
 
     Args:
         spark: a session, classic or Connect.
-        path: where the table is.
+        path: the table's path.
     """
     result = dict(options)
-    given = {key.lower() for key in options}
+    lower_case = {key.lower() for key in options}
     conf: Mapping[str, str] = spark.conf.getAll
     for name, setting in _OPTIONS.items():
-        if setting in conf and name.lower() not in given:
+        if setting in conf and name.lower() not in lower_case:
             result[name] = conf[setting]
-    if "replacewhere" in given and "partitionoverwritemode" not in given:
-        # An option says what is replaced, which goes over a setting of the session.
+    if "replacewhere" in lower_case and "partitionoverwritemode" not in lower_case:
+        # The option replaceWhere takes precedence over the session's overwrite mode.
         result["partitionOverwriteMode"] = "static"
-    if not given & {name.lower() for name in _TRANSACTION}:
+    if not lower_case & {name.lower() for name in _TRANSACTION}:
         result |= {n: conf[setting] for n, setting in _TRANSACTION.items() if setting in conf}
     for key, value in conf.items():
         if key.startswith(_PROPERTY_DEFAULTS):
             name = f"delta.{key.removeprefix(_PROPERTY_DEFAULTS)}"
-            if name.lower() not in given:
+            if name.lower() not in lower_case:
                 result[name] = value
     return with_session_storage(spark, path, result)

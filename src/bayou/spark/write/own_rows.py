@@ -1,7 +1,7 @@
-"""Which version of a table a DataFrame reads that the same table is overwritten with.
+"""The table version that a DataFrame reads, for overwrites of a table with its own rows.
 
-A lazy DataFrame stays at the version that `load` saw. An overwrite with its rows must build on that
-version: on the latest one it would remove rows that were committed since, and that nobody has read.
+A lazy DataFrame stays at the version of its `load`. An overwrite with its rows must be based on
+that version: based on the latest version, it would remove rows that were committed since then.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ __all__ = ["version_read"]
 
 
 def version_read(frame: Any, table: str) -> int | None:
-    """The oldest version of a table that a DataFrame reads; None where it doesn't read it.
+    """The oldest version of a table that a DataFrame reads; None if it doesn't read the table.
 
-    Reads of a version or time that the user asked for don't count: going back is what they mean.
+    Time travel reads don't count, because their rows are older on purpose.
 
     Args:
         frame: a classic `DataFrame`.
         table: the table's resolved path.
     """
-    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  # Catalyst is published nowhere
-    jvm = frame.sparkSession._jvm  # noqa: SLF001  # likewise
-    found = [version for path, version in _reads(jvm, plan) if path == table]
-    return min(found, default=None)
+    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  # no public API
+    jvm = frame.sparkSession._jvm  # noqa: SLF001  # no public API
+    versions = [version for path, version in _reads(jvm, plan) if path == table]
+    return min(versions, default=None)
 
 
 def _reads(jvm: Any, plan: Any) -> Iterator[tuple[str, int]]:
@@ -35,17 +35,17 @@ def _reads(jvm: Any, plan: Any) -> Iterator[tuple[str, int]]:
         for leaf in scala_items(jvm, part.collectLeaves()):
             match str(leaf.getClass().getSimpleName()):
                 case "LogicalRelation":
-                    found = read_loaded_version(_option(leaf.relation()))
+                    path_and_version = read_loaded_version(_option(leaf.relation()))
                 case "DataSourceV2Relation":
-                    found = read_loaded_version(leaf.options().get(LOADED_VERSION))
+                    path_and_version = read_loaded_version(leaf.options().get(LOADED_VERSION))
                 case _:
-                    found = None
-            if found is not None:
-                yield found
+                    path_and_version = None
+            if path_and_version is not None:
+                yield path_and_version
 
 
 def _option(relation: Any) -> str:
     if str(relation.getClass().getSimpleName()) != "HadoopFsRelation":
         return ""
-    found = relation.options().get(LOADED_VERSION)
-    return str(found.get()) if found.isDefined() else ""
+    value = relation.options().get(LOADED_VERSION)
+    return str(value.get()) if value.isDefined() else ""

@@ -1,4 +1,4 @@
-"""A write under way: planned beside the driver, carried to tasks, committed beside the driver."""
+"""A planned write: created next to the driver, sent to the tasks, committed next to the driver."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from bayou.spark.write.tasks import decode_files, delete_task_files, write_task
 
 __all__ = ["BegunWrite", "begin"]
 
-_MOST_TASKS = 1 << 16
-"""Tasks of a write where nobody says how many there are: that many values of identity columns lie
-between two of a task's."""
+_MAX_TASKS = 1 << 16
+"""Assumed number of tasks if it is unknown; the step between a task's identity values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunWrite:
-    """A write that has begun; pickles.
+    """A planned write; can be pickled.
 
     Attributes:
-        write: what was asked for.
-        plan: the version that it builds on, and the state for tasks.
-        engine: how to reach the store.
+        write: the requested write.
+        plan: the version that the write is based on, and the state for tasks.
+        engine: description of the engine.
     """
 
     write: TableWrite
@@ -38,37 +37,37 @@ class BegunWrite:
 
     @property
     def done(self) -> bool:
-        """There is nothing to do: see `WritePlan.done`."""
+        """Whether there is nothing to write; see `WritePlan.done`."""
         return self.plan.done
 
     def write_task(
         self, batches: Iterable[pa.RecordBatch], task: int, tasks: int | None = None
     ) -> bytes:
-        """A task's part, on an executor.
+        """Write the rows of a task on an executor.
 
         Args:
-            batches: its rows.
-            task: its number, from 0, the same for every attempt.
-            tasks: how many there are at most, None where nobody knows.
+            batches: the rows.
+            task: number of the task, from 0; the same for every attempt.
+            tasks: maximum number of tasks; None if it is unknown.
 
         Returns:
-            The encoded actions of its files, to be sent to the driver.
+            The encoded actions of the task's files.
         """
-        writer = (task, tasks or _MOST_TASKS) if self.plan.generates_identity else None
+        writer = (task, tasks or _MAX_TASKS) if self.plan.generates_identity else None
         return write_task(self.engine, self.plan.state, batches, writer=writer)
 
     def commit(self, messages: Sequence[bytes], engine: Engine | None = None) -> int | None:
-        """Commit what the tasks that succeeded sent back.
+        """Commit the results of the successful tasks.
 
-        Files that the table doesn't take are deleted: it holds the write already, or the commit
-        can't be. Where nobody knows whether the commit is there they stay.
+        The files are deleted if the table already contains the write or the commit fails. They stay
+        if it is unknown whether the commit succeeded.
 
         Args:
-            messages: of all tasks.
-            engine: reaches the store; None: one of its own does.
+            messages: results of all tasks.
+            engine: engine for the commit; None creates one.
 
         Returns:
-            The table's version afterwards, None where there still is no table.
+            The table's version after the write; None if the table still doesn't exist.
 
         Raises:
             CommitConflictError, CommitFailedError, TableAlreadyExistsError: see `commit_write`.
@@ -76,32 +75,32 @@ class BegunWrite:
         written = decode_files(messages)
         engine = engine or from_description(self.engine)
         with discard_unless_committed(lambda: self.delete(messages)):
-            outcome = commit_write(engine, self.write, self.plan, written)
-        if not outcome.takes_files:
+            result = commit_write(engine, self.write, self.plan, written)
+        if not result.takes_files:
             self.delete(messages)
-        return outcome.version
+        return result.version
 
     def delete(self, messages: Sequence[bytes]) -> None:
-        """Delete what tasks wrote, for a commit that won't come."""
+        """Delete the files of tasks that won't be committed."""
         delete_task_files(self.engine, self.plan.table, messages)
 
     def of_application(self, app_id: str, version: int) -> BegunWrite:
-        """The same write, done once for this version of an application."""
+        """Return a copy with a transaction identifier, which makes the write idempotent."""
         return replace(self, write=replace(self.write, application=(app_id, version)))
 
     def without_state(self) -> BegunWrite:
-        """What the commit needs of it."""
+        """Return a copy without the state for tasks, which the commit doesn't need."""
         return replace(self, plan=replace(self.plan, state=b""))
 
 
 def begin(options: WriteOptions, write: TableWrite, *, builds_on: int | None = None) -> BegunWrite:
-    """Begin a write.
+    """Plan a write.
 
     Args:
         builds_on: see `plan_write`.
 
     Raises:
-        BayouError: the write can't be; see `plan_write`.
+        BayouError: the write isn't possible; see `plan_write`.
     """
     engine = for_path(options.path, options.storage)
     plan = plan_write(engine, write, builds_on=builds_on)

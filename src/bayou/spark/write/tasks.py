@@ -1,7 +1,7 @@
-"""What runs in tasks on executors: rows to data files, and what is sent back of them.
+"""Tasks of writes: write rows to data files and return their actions.
 
-Everything arrives serialized and leaves as serialized actions, so that a data source, a streaming
-sink and a `mapInArrow` can all use it.
+Inputs and results are serialized, so that data sources, streaming sinks and `mapInArrow` functions
+can use them.
 """
 
 from __future__ import annotations
@@ -32,48 +32,48 @@ def write_task(
     *,
     writer: tuple[int, int] | None = None,
 ) -> bytes:
-    """Write a task's rows to data files, where they will stay.
+    """Write a task's rows to data files in their final location.
 
-    Files of an attempt that fails are deleted; those of one that succeeds are no part of the
-    table until the driver commits their actions. Their names are the attempt's own, so that a
-    retry or a speculative copy of the task never meets them.
+    The files of a failed attempt are deleted. The files of a successful attempt aren't part of the
+    table until the driver commits their actions. File names are unique, so that retries and
+    speculative tasks don't conflict.
 
     Args:
-        description: how to reach the store.
-        state: the `TransactionState`.
+        description: description of the engine.
+        state: serialized `TransactionState`.
         batches: rows, with the table's columns in any order.
-        writer: which task this is, and how many there are at most; for identity columns.
+        writer: number of the task and maximum number of tasks, for identity columns.
 
     Returns:
-        The actions, encoded; empty for no rows.
+        The encoded actions; empty for no rows.
     """
     transaction = TransactionState.from_bytes(state)
     if writer is not None:
         transaction = transaction.for_writer(*writer)
     engine = from_description(description)
-    return encode_actions(write_task_data(engine, transaction, _put_together(batches)))
+    return encode_actions(write_task_data(engine, transaction, _joined(batches)))
 
 
-def _put_together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Spark's batches have 10,000 rows, each of which would have its rules and partitions alone."""
-    held: list[pa.RecordBatch] = []
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Concatenate Spark's batches of 10,000 rows, to check and partition more rows at once."""
+    pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if held and not held[0].schema.equals(batch.schema):
-            yield _concat(held)
-            held, rows, size = [], 0, 0
-        held.append(batch)
+        if pending and not pending[0].schema.equals(batch.schema):
+            yield _concat(pending)
+            pending, rows, size = [], 0, 0
+        pending.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
         if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
-            yield _concat(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield _concat(held)
+            yield _concat(pending)
+            pending, rows, size = [], 0, 0
+    if pending:
+        yield _concat(pending)
 
 
 def decode_files(messages: Iterable[bytes]) -> list[AddFile | AddCDCFile]:
-    """The actions that tasks sent back."""
+    """Decode the actions in task results."""
     return [
         action
         for message in messages
@@ -83,17 +83,17 @@ def decode_files(messages: Iterable[bytes]) -> list[AddFile | AddCDCFile]:
 
 
 def decode_adds(messages: Iterable[bytes]) -> list[AddFile]:
-    """Those of the actions that tasks sent back that add data files."""
+    """Decode the `add` actions in task results."""
     return [action for action in decode_files(messages) if isinstance(action, AddFile)]
 
 
 def delete_task_files(description: EngineDescription, path: str, messages: Iterable[bytes]) -> None:
-    """Delete the files that tasks wrote for a commit that won't come.
+    """Delete the files of tasks that won't be committed.
 
     Args:
-        description: how to reach the store.
+        description: description of the engine.
         path: the table's path.
-        messages: what `write_task` gave.
+        messages: results of `write_task`.
     """
     files = decode_files(messages)
     if files:
@@ -101,6 +101,6 @@ def delete_task_files(description: EngineDescription, path: str, messages: Itera
 
 
 def task_number() -> int:
-    """The number of the task that runs here, the same for each of its attempts."""
+    """Number of the current task; the same for each of its attempts."""
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()

@@ -1,4 +1,4 @@
-"""`df.writeTo(name)` for Delta tables, after `bayou.spark.enable`."""
+"""Handler of `df.writeTo(name)` for Delta tables."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from bayou.spark.write.options import with_session_defaults
 
 __all__ = ["write_to"]
 
-_MAKING = ("create", "replace", "createOrReplace")
+_DEFINING_METHODS = ("create", "replace", "createOrReplace")
 
 
 def write_to(request: WriteToRequest) -> Any:
-    """Write a DataFrame to a table by its name, or to ``delta.`/path` ``.
+    """Write a DataFrame to a named table, or to ``delta.`/path` ``.
 
-    Columns go by their names, cast as `INSERT` casts them, to a table that is there; `replace`
-    gives it the schema and partitioning of the rows and keeps its properties.
+    Columns are matched by name with those of an existing table, with the casts of `INSERT`.
+    `replace` replaces schema and partitioning and keeps the table's properties.
 
     Raises:
-        BayouError: the write can't be, or its rows break a rule of the table.
+        BayouError: the write isn't possible, or a row violates a constraint.
     """
     if request.connect:
-        return _refused_under_connect(request)
+        return _write_under_connect(request)
     if request.provider not in (None, "delta"):
         return NotImplemented
     table = named_table(request.spark, request.table)
@@ -41,33 +41,31 @@ def write_to(request: WriteToRequest) -> Any:
     if table.is_path:
         engine = session_engine(request.spark, table.path, request.options)
         exists = Table.for_path(engine, table.path).exists(engine)
-    elif not exists and (request.method not in _MAKING or not _is_ours(request)):
-        return (
-            NotImplemented  # Spark says that there is no such table, or makes one of another kind
-        )
-    if request.method in _MAKING:
-        _make(request, table, exists=exists)
+    elif not exists and (request.method not in _DEFINING_METHODS or not _is_delta(request)):
+        return NotImplemented  # Spark raises an error, or creates a table of another format
+    if request.method in _DEFINING_METHODS:
+        _define(request, table, exists=exists)
     else:
-        _change(request, table)
+        _write_existing(request, table)
     return None
 
 
-def _make(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None:
+def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None:
     if exists and request.method == "create":
         raise TableAlreadyExistsError(
-            f"There is a table {request.table} already, at {table.path}. Use append, overwrite or "
+            f"{request.table}: the table exists already, at {table.path}. Use append, overwrite or "
             "createOrReplace.",
             table=table.path,
         )
     if not exists and request.method == "replace":
         raise TableNotFoundError(
-            f"There is no table {request.table} to replace. Use create or createOrReplace.",
+            f"{request.table}: there is no table to replace. Use create or createOrReplace.",
             table=table.path,
         )
     if exists and request.properties:
         raise ArgumentError(
-            f"{request.method} keeps the properties of {request.table}: leave tableProperty out "
-            "and change them by ALTER TABLE or DeltaTable.",
+            f"{request.table}: {request.method} keeps the table's properties. Leave tableProperty "
+            "out, and change properties with ALTER TABLE.",
             argument="tableProperty",
         )
     options = _options(request, table)
@@ -85,7 +83,7 @@ def _make(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None:
         request.df,
         options,
         WriteMode.OVERWRITE if exists else WriteMode.ERROR,
-        tuple(_name(column) for column in request.partitioned_by),
+        tuple(_column_name(column) for column in request.partitioned_by),
         request.cluster_by or None,
         None,
         operation,
@@ -95,7 +93,7 @@ def _make(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None:
         table.register(request.spark, options.path)
 
 
-def _change(request: WriteToRequest, table: NamedTable) -> None:
+def _write_existing(request: WriteToRequest, table: NamedTable) -> None:
     options = _options(request, table)
     mode = WriteMode.APPEND if request.method == "append" else WriteMode.OVERWRITE
     if request.method == "overwritePartitions":
@@ -106,44 +104,45 @@ def _change(request: WriteToRequest, table: NamedTable) -> None:
 
 
 def _options(request: WriteToRequest, table: NamedTable) -> WriteOptions:
-    given = {key.lower(): value for key, value in request.options.items()}
-    path = table.path if table.exists else given.get("path") or table.path
+    lower_case = {key.lower(): value for key, value in request.options.items()}
+    path = table.path if table.exists else lower_case.get("path") or table.path
     defaults = with_session_defaults(request.spark, path, {**request.options, "path": path})
     return WriteOptions.parse(defaults)
 
 
 def _condition(request: WriteToRequest) -> str | None:
     condition = request.condition
-    text = condition if isinstance(condition, str) else column_text(request.spark, condition)
-    if text is None:
+    sql = condition if isinstance(condition, str) else column_text(request.spark, condition)
+    if sql is None:
         raise ArgumentError(
-            "overwrite takes a condition on columns that has a SQL text, such as "
-            "col('day') == '2024-01-05'; a function of Python hasn't.",
+            "condition: overwrite doesn't support Python functions. Give a condition on columns, "
+            "such as col('day') == '2024-01-05'.",
             argument="condition",
         )
-    return None if text.strip("() ").lower() == "true" else text
+    return None if sql.strip("() ").lower() == "true" else sql
 
 
-def _name(column: Any) -> str:
-    text = column if isinstance(column, str) else str(column).removeprefix("Column<'")[:-2]
-    if "(" in text:
+def _column_name(column: Any) -> str:
+    name = column if isinstance(column, str) else str(column).removeprefix("Column<'")[:-2]
+    if "(" in name:
         raise ArgumentError(
-            f"Delta tables are partitioned by columns, not by {text}: add a generated column.",
+            f"partitionedBy: {name} is an expression, but Delta tables are partitioned by columns. "
+            "Add a generated column.",
             argument="partitionedBy",
         )
-    return text.strip("`")
+    return name.strip("`")
 
 
-def _is_ours(request: WriteToRequest) -> bool:
+def _is_delta(request: WriteToRequest) -> bool:
     default = request.spark.conf.get("spark.sql.sources.default", "parquet")
     return (request.provider or str(default).lower()) == "delta"
 
 
-def _refused_under_connect(request: WriteToRequest) -> Any:
+def _write_under_connect(request: WriteToRequest) -> Any:
     if request.provider != "delta" and not request.table.lower().startswith("delta."):
         return NotImplemented
     raise ArgumentError(
-        "Under Spark Connect the place of a table can't be seen, and a data source gets no path "
-        "from writeTo: use df.write.format('delta').mode('append').save(path).",
+        "writeTo: Spark Connect doesn't tell the location of a table, and Spark passes no path to "
+        "the data source. Use df.write.format('delta').mode('append').save(path).",
         argument="writeTo",
     )
