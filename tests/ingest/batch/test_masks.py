@@ -200,7 +200,7 @@ def test_keys_may_be_hashed_and_nothing_else(tmp_path):
     ):
         with pytest.raises(ConfigurationError, match=said):
             table(tmp_path, masks, keys, upsert="true")
-    with pytest.raises(ConfigurationError, match=r"\[key\] would keep in clear as _kafka_key"):
+    with pytest.raises(ConfigurationError, match=r"\[key\] would store unmasked as _kafka_key"):
         table(tmp_path, "{Id: hash}", keys, upsert="true")
     found = table(tmp_path, "{id: hash}", keys, upsert="true", kafka="headers")
     found.write([{"id": "a", "at": 1}, {"id": "b", "at": 1}])

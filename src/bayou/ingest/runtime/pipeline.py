@@ -1,9 +1,9 @@
-"""The runner: all topics of a configuration in one Spark application.
+"""Runs all topics of a configuration in one Spark application.
 
-Each topic is a streaming query over the Kafka source. It begins where its table stands and its
-checkpoint lives no longer than the run, so that there is one truth about what was read: the table.
-Where there are many topics they take turns instead, see `bayou.ingest.runtime.scheduler`. One that
-stops while others go on may be begun again, see `bayou.ingest.runtime.topic_restarts`.
+Each topic is a streaming query over the Kafka source. It resumes from the offsets in its table; its
+checkpoint is deleted after the run, so that the table is the only record of what was read. With
+more topics than `max-queries`, `bayou.ingest.runtime.scheduler` schedules their batches instead.
+`bayou.ingest.runtime.topic_restarts` restarts topics that stop while others run.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from bayou.spark.kafka import KafkaDataSource
 
 __all__ = ["run_pipeline"]
 
-_POLL = 0.2
-_MAINTAINED_AT_ONCE = 4
-"""Tables; one whose store hangs may take its place for long."""
+_POLL_INTERVAL = 0.2
+_MAX_MAINTENANCE_TASKS = 4
+"""Maximum number of concurrent maintenance tasks; one may take long if its object store hangs."""
 
 
 def run_pipeline(
@@ -42,26 +42,27 @@ def run_pipeline(
     stop: threading.Event | None = None,
     spark: SparkSession | None = None,
 ) -> tuple[TopicSummary, ...]:
-    """Run every topic.
+    """Run every topic of a configuration.
 
     Args:
-        configuration: what to run.
-        once: end when what is there now is in the tables; else go on until `stop`.
-        reporter: listens.
-        stop: when set, running batches are finished and the run ends.
-        spark: a session to use; without it one is started, and stopped in the end.
+        configuration: the configuration.
+        once: end when all currently available records are in the tables; otherwise run until
+            `stop` is set.
+        reporter: receives the events of the run.
+        stop: when set, running batches finish and the run ends.
+        spark: the session to use; None to start a session and stop it at the end.
 
     Returns:
-        What became of each topic; the error of one doesn't stop the others.
+        The summary of each topic; the error of one topic doesn't stop the others.
 
     Raises:
-        ConfigurationError: a schema file isn't usable, or the file asks for what isn't supported.
-        PrerequisiteError: no Java.
-        PipelineError: Spark doesn't start, or ends before any topic has begun.
+        ConfigurationError: a schema file is invalid, or a setting isn't supported.
+        PrerequisiteError: Java is missing.
+        PipelineError: Spark doesn't start, or ends before any topic has started.
     """
     configuration.check_runnable()
     schemas = topic_schemas(configuration)
-    slots = threading.BoundedSemaphore(_MAINTAINED_AT_ONCE)
+    slots = threading.BoundedSemaphore(_MAX_MAINTENANCE_TASKS)
 
     def run_of(topic: Topic) -> TopicRun:
         return TopicRun(configuration, topic, schemas[topic.key], reporter, upkeep_slots=slots)
@@ -81,7 +82,7 @@ def run_pipeline(
                 if own is not None:
                     start_workers(own)
                 session.dataSource.register(KafkaDataSource)
-            # Topics that can't begin now may do so later.
+            # Topics without work now may be restarted later, so they count too.
             if len(working if once else runs) > configuration.connector.max_queries:
                 ends = EndsOfTopics(configuration.connector.kafka.client_properties())
                 turns = Turns(session, ends, once=once)
@@ -110,7 +111,7 @@ def _begin(run: TopicRun, *, turns: Turns | None, spark: SparkSession | None, on
 
 
 def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:
-    """All at once: a broker or a store that doesn't answer is waited for once, not once a topic."""
+    """Prepare all topics in parallel, so that timeouts of a broker or a store don't add up."""
     all_at_once(lambda run: run.prepare(once=once), runs)
     for run in runs:
         run.tell_if_idle()
@@ -125,33 +126,33 @@ def _wait(
     *,
     once: bool,
 ) -> None:
-    """Until all have ended or `stop` is set; those that end are told at once.
+    """Wait until all topics have ended or `stop` is set; report each topic when it ends.
 
     Args:
-        runs: by topic; one that is begun again takes the place of the one that stopped.
+        runs: the runs by topic; a restarted run replaces the stopped one.
     """
-    going = dict(runs)
-    while going:
+    running = dict(runs)
+    while running:
         ended = [
-            going.pop(key)
+            running.pop(key)
             for key, run in runs.items()
-            if key in going
+            if key in running
             and not run.active
             and (spark is None or not run.recover(spark, once=once))
         ]
         for run in ended:
             if once:
                 run.complete()
-            restarts.stopped(run, others=bool(going) and not once)
-        if going:
+            restarts.stopped(run, others=bool(running) and not once)
+        if running:
             for run in restarts.ready():
-                runs[run.topic.key] = going[run.topic.key] = run
+                runs[run.topic.key] = running[run.topic.key] = run
                 begin(run)
-        for run in going.values():
+        for run in running.values():
             run.maintain()
-        if not going or (stop is not None and stop.is_set()):
+        if not running or (stop is not None and stop.is_set()):
             return
-        time.sleep(_POLL)
+        time.sleep(_POLL_INTERVAL)
 
 
 def _session(configuration: Configuration) -> SparkSession:

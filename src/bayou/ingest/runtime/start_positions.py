@@ -1,4 +1,4 @@
-"""Where a run begins: behind what the table covers, and what is said where that isn't so simple."""
+"""The start offsets of a run: after the offsets that the table covers."""
 
 from __future__ import annotations
 
@@ -29,19 +29,25 @@ def start_positions(
     storage_options: dict[str, str],
     reporter: Reporter,
 ) -> dict[int, int]:
-    """Open a topic's tables; for each partition the offset that is read first.
+    """Open a topic's tables and return the first offset to read for each partition.
 
-    Kafka goes on behind what was migrated from files, and with `on-missing-offsets: from-rows`
-    behind rows that no transaction identifier covers. With `starting-offsets: latest` partitions
-    that no commit covers begin at the end that was there at the first start.
+    The stream starts after the records migrated from files and, with
+    `on-missing-offsets: from-rows`, after existing rows without a transaction identifier. With
+    `starting-offsets: latest`, partitions that no commit covers start at the end offset of the
+    first start.
 
     Args:
-        kafka: the topic as the broker tells it now.
-        writer: of these tables; it is opened.
-        reporter: is told of records that are gone, where the topic goes on without them.
+        topic: the topic's configuration.
+        kafka: the current description of the Kafka topic.
+        writer: the writer of the tables; it is opened.
+        target: the target table.
+        dead_letters: the dead letter table.
+        storage_options: the options of the object store.
+        reporter: receives lost records if the topic continues without them.
 
     Raises:
-        PipelineError: the tables can't take this topic's records, or stand where it has nothing.
+        PipelineError: the tables don't accept this topic's records, or their offsets don't exist
+            in the topic.
     """
     covered = writer.open()
     if cover_existing_rows(topic, kafka, target, storage_options):
@@ -55,8 +61,8 @@ def start_positions(
     if lost and topic.config.on_data_loss == "continue":
         reporter.records_lost(RecordsLost(topic=topic.key, spans=lost))
         if target.version is not None:
-            told = ", ".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(lost.items()))
-            target.cover({p: s.end - 1 for p, s in lost.items()}, {"lostOffsets": told})
+            ranges = ", ".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(lost.items()))
+            target.cover({p: s.end - 1 for p, s in lost.items()}, {"lostOffsets": ranges})
             writer.open()
         covered = behind_lost(kafka, covered)
     return starting_offsets(kafka, covered, key=topic.key)

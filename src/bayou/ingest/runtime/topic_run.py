@@ -1,7 +1,6 @@
-"""One topic of a run, from where its table stands to its summary.
+"""The run of one topic, from opening its table to its summary.
 
-Its batches come from a streaming query of its own (`begin`), or from whoever deals out turns to
-many topics (`begin_turns`).
+Its batches come from its own streaming query (`begin`), or from the scheduler (`begin_turns`).
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ from bayou.ingest.topic_errors import SparkFailedError, as_error, errors_of_topi
 
 __all__ = ["TopicRun"]
 
-_WORTH_A_RETRY = (KafkaError, StorageError, SparkFailedError)
-"""Errors of a query, or of opening its topic, that another attempt may not meet."""
+_TRANSIENT_ERRORS = (KafkaError, StorageError, SparkFailedError)
+"""Errors of a query, or of opening its topic, that may be transient."""
 
-_SOUND = 120.0
-"""Seconds that a query runs before it counts as sound, so that its retries begin anew."""
+_STABLE_AFTER = 120.0
+"""Seconds after which a running query counts as stable and its retry count is reset."""
 
 
 class TopicRun:
-    """One topic's query, from its start to its summary.
+    """The run of one topic.
 
-    No method raises an exception of its topic: every exception ends the topic, and `finish` puts
-    it into the summary.
+    No method raises an exception of the topic: an exception ends the topic, and `finish` returns it
+    in the summary.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class TopicRun:
         self._queries = 0
         self._failures = 0
         self._recovery: Errand | None = None
-        self._over = threading.Event()
+        self._closing = threading.Event()
         self.has_work = False
         self._in_batch = threading.Lock()
         self._upkeep_slots = upkeep_slots
@@ -86,7 +85,7 @@ class TopicRun:
 
     @property
     def active(self) -> bool:
-        """Whether the query goes on by itself, or is about to be started again."""
+        """Whether the query runs or is about to be restarted."""
         if self._recovery is not None and self._recovery.under_way:
             return True
         if self._failed:
@@ -100,18 +99,18 @@ class TopicRun:
 
     @property
     def topic(self) -> Topic:
-        """What the configuration says."""
+        """The topic's configuration."""
         return self._topic
 
     @property
     def position(self) -> dict[int, int]:
-        """For each partition the offset that is read next."""
+        """For each partition the next offset to read."""
         return dict(self._position)
 
     def prepare(self, *, once: bool) -> None:
-        """Ask broker and tables where things stand; an error is kept for the summary.
+        """Read the positions from broker and tables; an error ends up in the summary.
 
-        With `once` a topic whose records are all in the table has no work.
+        With `once`, a topic whose records are all in the table has no work.
         """
         with self._errors():
             self._upkeep = self._new_upkeep()
@@ -125,13 +124,13 @@ class TopicRun:
             self.has_work = not once or self._started.waiting > 0
 
     def tell_if_idle(self) -> None:
-        """Report the start of a topic that was prepared and has no work."""
+        """Report the start of a prepared topic without work."""
         with self._errors():
             if self._error is None and not self.has_work:
                 self._reporter.topic_started(self._started)
 
     def begin(self, spark: SparkSession, *, once: bool) -> None:
-        """Begin to read where there is work; an error is kept for the summary."""
+        """Start the query if there is work; an error ends up in the summary."""
         if not self.has_work:
             return
         with self._errors():
@@ -145,21 +144,22 @@ class TopicRun:
                 self._recovery = Errand(lambda: self._recover(spark, None, once=once))
 
     def begin_turns(self) -> None:
-        """As `begin`: `turn` will be called where there are records."""
+        """Start the topic without a query: the scheduler calls `turn` when there are records."""
         self._in_turns = True
         with self._errors():
             self._reporter.topic_started(self._started)
             self._began = self._last = time.monotonic()
 
     def turn(self, spark: SparkSession, end: Mapping[int, int] | None) -> float | None:
-        """Take the records up to some offsets; an error is kept for the summary.
+        """Process the records up to the end offsets; an error ends up in the summary.
 
         Args:
-            end: for each partition; None to ask broker and table again where things stand.
+            end: the end offset of each partition; None to read the positions from broker and table
+                again.
 
         Returns:
-            Seconds to wait before the next turn where brokers, store or Spark failed and
-            `max-retries` allows for one; else None.
+            Seconds to wait before the next turn if brokers, store or Spark failed and `max-retries`
+            isn't exhausted, otherwise None.
         """
         with self._in_batch, self._errors():
             if self._ended:
@@ -168,7 +168,7 @@ class TopicRun:
                 if end is None or self._failures:
                     self._open()
                 if end is not None:
-                    self._take(spark, end)
+                    self._process(spark, end)
             except Exception as fault:
                 error = as_error(fault, self._topic.key, self._configuration.state_path)
                 if not self._may_retry(error):
@@ -177,19 +177,19 @@ class TopicRun:
         return None
 
     def end_turns(self, error: BayouError | None = None) -> None:
-        """No turn will come any more: the topic is drained, or it can't go on."""
+        """End the topic's turns: all records are processed, or an error prevents further turns."""
         with self._in_batch:
             self._ended = True
             self._error = self._error or error
 
     def recover(self, spark: SparkSession, *, once: bool) -> bool:
-        """Start a query again that brokers, store or Spark failed, `max-retries` times at most.
+        """Restart a query after an error of brokers, store or Spark, at most `max-retries` times.
 
-        A query that ran for a while, or brought a batch, begins to count anew.
+        The count is reset when a query runs for a while or completes a batch.
 
         Returns:
-            Whether that is under way: after a pause, in a thread of its own, from where the table
-            stands then. Otherwise the topic has ended.
+            True if a background thread restarts the query after a pause, from the table's position
+            at that time. False if the topic has ended.
         """
         recovers = False
         with self._errors():
@@ -203,7 +203,7 @@ class TopicRun:
         error = query.failure()
         if error is None:
             return False
-        if time.monotonic() - self._query_began > _SOUND:
+        if time.monotonic() - self._query_began > _STABLE_AFTER:
             self._failures = 0
         if not self._may_retry(error):
             return False
@@ -212,22 +212,22 @@ class TopicRun:
         return True
 
     def maintain(self) -> None:
-        """Begin what the table is due for, beside the batches."""
+        """Start due maintenance of the table in the background."""
         if self._upkeep is not None and (self._query is not None or self._in_turns):
             with self._errors():
                 self._upkeep.poll()
 
     def complete(self) -> None:
-        """The topic is drained: what the table is due for, before the run ends."""
+        """Run due maintenance of the table after the last batch, before the run ends."""
         if self._error is None and self.has_work and self._upkeep is not None:
             with self._errors():
                 self._upkeep.complete()
 
     def finish(self, *, restart: bool = False) -> TopicSummary:
-        """End the query after its running batch, and tell; a second call changes nothing.
+        """End the query after its running batch and report the summary; idempotent.
 
         Args:
-            restart: another run of the topic follows where what stopped it may pass.
+            restart: whether the topic may be restarted after a transient error.
         """
         if self._summary is not None:
             return self._summary
@@ -240,7 +240,7 @@ class TopicRun:
             self._end_query()
         with self._errors():
             self._resources.close()
-        self._summary = self._summarized(restart=restart)
+        self._summary = self._new_summary(restart=restart)
         with self._errors():
             self._reporter.topic_finished(self._summary)
         return self._summary
@@ -257,7 +257,7 @@ class TopicRun:
             if failure is not None and not self._is_retried(failure, self._failures + 1):
                 self._error = self._error or failure
 
-    def _summarized(self, *, restart: bool) -> TopicSummary:
+    def _new_summary(self, *, restart: bool) -> TopicSummary:
         return TopicSummary(
             topic=self._topic.key,
             table_path=self._topic.table_path,
@@ -271,9 +271,9 @@ class TopicRun:
         )
 
     def abandon(self) -> None:
-        """Let go of everything, in the middle of a batch if need be; after `finish` nothing."""
+        """Release all resources, even during a batch. Does nothing after `finish`."""
         self._ended = True
-        self._over.set()
+        self._closing.set()
         query, self._query = self._query, None
         with self._errors():
             if query is not None:
@@ -282,7 +282,7 @@ class TopicRun:
             self._resources.close()
 
     def _errors(self) -> AbstractContextManager[None]:
-        """The boundary of the topic: an exception inside ends it, and nothing else."""
+        """Context in which an exception ends this topic and no other."""
         return errors_of_topic(self._topic.key, self._fail)
 
     def _fail(self, error: BayouError) -> None:
@@ -364,7 +364,7 @@ class TopicRun:
         self._checkpoint = self._state / str(self._queries)
         self._query_began = time.monotonic()
         with translated(self._topic.key, self._configuration.state_path):
-            # The query only finds out what there is: tasks read the records of a batch themselves.
+            # The query only plans offsets: tasks read the records of a batch themselves.
             records = spark.readStream.format("bayou-kafka").options(**options).load()
             writer = (
                 records.writeStream.foreachBatch(self._on_batch)
@@ -376,66 +376,66 @@ class TopicRun:
             self._query = BatchQuery(writer.start(), topic=self._topic.key, state_path=state_path)
 
     def _may_retry(self, error: BayouError) -> bool:
-        """Count a failure; whether another attempt is due, which is told."""
+        """Count a failure; return whether it is retried, and report the retry."""
         self._failures += 1
         if not self._is_retried(error, self._failures):
             return False
-        told = failed_attempt(self._topic, "query", self._failures, error)
-        self._reporter.attempt_failed(replace(told, of=self._retries(error)))
+        event = failed_attempt(self._topic, "query", self._failures, error)
+        self._reporter.attempt_failed(replace(event, of=self._retries(error)))
         return True
 
     def _is_retried(self, error: BayouError, failures: int) -> bool:
-        """Whether another attempt follows so many failures, of which an error is the last."""
-        return isinstance(error, _WORTH_A_RETRY) and failures <= self._retries(error)
+        """Whether a retry follows this number of failures, the last of which is `error`."""
+        return isinstance(error, _TRANSIENT_ERRORS) and failures <= self._retries(error)
 
     def _retries(self, error: BayouError) -> int:
         retries = self._topic.config.processing.max_retries
-        # Whoever opens the topic again knows what to do.
+        # One retry opens the topic again, which applies on-data-loss.
         return max(1, retries) if isinstance(error, RecordsLostError) else retries
 
     def _recover(self, spark: SparkSession, failed: BatchQuery | None, *, once: bool) -> None:
-        """Start again where the table stands; while brokers or store stay away, after a pause."""
+        """Restart the query at the table's position; wait between failed attempts."""
         with self._errors():
             if failed is not None:
-                failed.stop()  # has Spark forget its name
-            while not self._over.wait(pause_before(self._failures)):
+                failed.stop()  # releases its name in Spark
+            while not self._closing.wait(pause_before(self._failures)):
                 try:
                     self._open()
-                    if not self._over.is_set():
+                    if not self._closing.is_set():
                         self._start_query(spark, once=once)
                     return
                 except Exception as fault:
                     error = as_error(fault, self._topic.key, self._configuration.state_path)
-                    if not self._over.is_set() and not self._may_retry(error):
+                    if not self._closing.is_set() and not self._may_retry(error):
                         raise error from fault
 
     def _end_recovery(self) -> None:
-        """No further query will be started."""
-        self._over.set()
+        """Prevent the start of another query."""
+        self._closing.set()
         if self._recovery is not None:
             self._recovery.finish()
 
     def _on_batch(self, records: DataFrame, batch_id: int) -> None:
         with self._in_batch:
             if self._ended:
-                return  # the checkpoint ends with the run; the table hasn't moved
+                return  # the checkpoint is deleted after the run; the table is unchanged
             try:
                 end = batch_end(self._checkpoint, batch_id, self._kafka.name, key=self._topic.key)
-                self._take(records.sparkSession, end)
+                self._process(records.sparkSession, end)
             except RecordsLostError:
-                raise  # the query is begun again, and on-data-loss decides
+                raise  # the query is restarted, and on-data-loss decides
             except Exception as fault:
                 error = as_error(fault, self._topic.key, self._configuration.state_path)
-                if isinstance(fault, BayouError) or not isinstance(error, _WORTH_A_RETRY):
+                if isinstance(fault, BayouError) or not isinstance(error, _TRANSIENT_ERRORS):
                     self._error = error
                     self._ended = True
                 raise
 
-    def _take(self, spark: SparkSession, end: Mapping[int, int]) -> None:
-        """A batch, while `_in_batch` is held."""
+    def _process(self, spark: SparkSession, end: Mapping[int, int]) -> None:
+        """Process a batch; the caller holds `_in_batch`."""
         report = self._writer.process(spark, ranges_between(self._position, end))
         self._failures = 0
-        # A topic that was opened again may be beyond an end that was found before.
+        # A reopened topic may already be beyond an end that was read before.
         self._position |= {p: max(o, self._position.get(p, 0)) for p, o in end.items()}
         self._rows += report.rows
         self._dead_letters += report.dead_letters
