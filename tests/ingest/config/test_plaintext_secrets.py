@@ -78,9 +78,7 @@ def test_the_mask_of_a_password_is_no_password(tmp_path):
 def test_the_url_of_a_registry_which_messages_name_holds_no_password(tmp_path):
     config = CONFIG.format(**dict.fromkeys(NAMES, "${PASSWORD}"))
     config += '  schema-registry: {url: "http://bob:s3cr3t@registry:8081/v1"}\n'
-    with pytest.raises(
-        ConfigurationError, match=r"p\.yaml:10: .*url: .* credentials"
-    ) as caught:
+    with pytest.raises(ConfigurationError, match=r"p\.yaml:10: .*url: .* credentials") as caught:
         notices(tmp_path, config=config)
     assert "s3cr3t" not in caught.value.message
 
