@@ -160,7 +160,10 @@ def test_a_mask_that_would_leave_a_field_in_clear_is_refused(tmp_path):
     with pytest.raises(PipelineError, match="'place.street' is inside a string"):
         table(tmp_path, "{place.street: hash}").write([{"place": "x"}])
     (tmp_path / "s.json").write_text('{"properties": {"mail": {"type": "string"}, "p": {}}}')
-    for masks, said in (("{mial: hash}", "'mial' isn't a field in"), ("{p.q: drop}", "is inside a")):
+    for masks, said in (
+        ("{mial: hash}", "'mial' isn't a field in"),
+        ("{p.q: drop}", "is inside a"),
+    ):
         with pytest.raises(ConfigurationError, match=said):
             table(tmp_path, masks, schema="s.json").write([{"mail": "a@b.c"}])
 

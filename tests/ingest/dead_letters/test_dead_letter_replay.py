@@ -137,5 +137,5 @@ def test_letters_are_dropped_by_a_condition(pipeline):
 
 
 def test_without_a_table_there_is_nothing_to_replay_into(small_pipeline):
-    with pytest.raises(PipelineError, match="run the pipeline first"):
+    with pytest.raises(PipelineError, match="Run the pipeline first"):
         replay(small_pipeline)
