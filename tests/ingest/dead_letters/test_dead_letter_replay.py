@@ -77,7 +77,7 @@ def test_a_replay_that_ended_between_its_commits_is_finished_by_the_next(pipelin
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(dead_letter_replay._Replay, "_take_out", killed)
+        patch.setattr(dead_letter_replay._Replay, "_delete_done", killed)
         with pytest.raises(KeyboardInterrupt):
             replay(pipeline)
     assert len(letters(pipeline)) == 3
