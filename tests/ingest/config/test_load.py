@@ -373,7 +373,7 @@ UPSERT = """\
     [
         ("sesion.timeout.ms: 6000", 'No such configuration property: "sesion.timeout.ms"'),
         ("fetch.min.bytes: abc", 'Invalid value for configuration property "fetch.min.bytes"'),
-        ("auto.offset.reset: earliest", "Write starting-offsets at the topic"),
+        ("auto.offset.reset: earliest", "Set starting-offsets of the topic"),
     ],
 )
 def test_what_the_kafka_client_does_not_take_is_a_wrong_configuration(tmp_path, line, said):

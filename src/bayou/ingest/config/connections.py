@@ -228,10 +228,17 @@ def client_refusal(properties: Mapping[str, str]) -> str | None:
 
 def _with_yaml_names(message: str) -> str:
     """Replace the connector's option names in a message by the names of the YAML."""
-    return (
-        message.replace("What stands behind kafka. in an option", "What stands here")
-        .replace("Option kafka.", "")
-        .replace("kafka.", "")
-        .replace("Write startingOffsets", "Write starting-offsets at the topic")
-        .rstrip(".")
-    )
+    for option_name, yaml_name in _YAML_NAMES:
+        message = message.replace(option_name, yaml_name)
+    return message.rstrip(".")
+
+
+_YAML_NAMES = (
+    ("Options kafka.*: the Kafka client rejects them", "the Kafka client rejects the properties"),
+    (", with the prefix kafka.", "."),
+    ("What stands behind kafka. in an option", "Each property"),
+    ("Option kafka.", ""),
+    ("kafka.", ""),
+    ("Write startingOffsets", "Set starting-offsets of the topic"),
+    ("Set startingOffsets", "Set starting-offsets of the topic"),
+)
