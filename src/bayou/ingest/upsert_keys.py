@@ -126,7 +126,7 @@ def last_of_each_key(
     # Among equal records that of the batch comes last, so that a retried batch deletes again.
     sort_keys = [(c, "ascending", "at_start") for c in keys.order]
     if keys.ordering and ordering is not None and pa.types.is_floating(ordering.type):
-        # Arrow sorts NaN with the nulls, SQL above all numbers.
+        # With nulls first, Arrow sorts NaN before all numbers, but SQL sorts it after them.
         above = pc.is_nan(candidates.column(keys.ordering))
         candidates = candidates.append_column(_NAN, above)
         sort_keys = [(_NAN, "ascending", "at_start"), *sort_keys]

@@ -23,7 +23,7 @@ class SmallFiles:
     """A partition with small files.
 
     Attributes:
-        where: the partition; None for a table without partitions.
+        where: the predicate of the partition; None for a table without partitions.
         files: number of small files.
         newest: modification time of its newest file, ms since the epoch.
     """
