@@ -73,7 +73,7 @@ def test_what_makes_no_configuration_leaves_no_file(invoke, tmp_path):
     for _ in range(2):
         result = invoke("init", "no topic!", "--samples", 0, "--folder", tmp_path)
         assert result.exit_code == 2
-        assert "'no topic!' can't be a Kafka topic" in result.stderr
+        assert "'no topic!' isn't a valid Kafka topic name" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -116,7 +116,7 @@ def test_records_that_are_no_json_are_said(small_pipeline, invoke, tmp_path):
         tmp_path / "new",
     )
     assert result.exit_code == 1
-    assert "None of the 2 records" in result.stderr
+    assert "none of the 2 sampled records" in result.stderr
     assert not (tmp_path / "new").exists()
 
 

@@ -203,7 +203,7 @@ def test_dead_letters_are_listed_shown_replayed_and_dropped(taken_in, events, in
 def test_a_topic_that_the_file_does_not_have_is_named(small_pipeline, invoke):
     result = invoke("dlq", "show", small_pipeline.file, "nope")
     assert result.exit_code == 2
-    assert "its topics are 'events'" in result.stderr
+    assert "Its topics are 'events'" in result.stderr
 
 
 def test_names_of_events_are_json_for_machines(taken_in, invoke):

@@ -204,5 +204,5 @@ def test_a_table_of_somebody_else_is_not_written_to(pipeline):
     pipeline.broker.produce("events", records(1))
     (summary,) = pipeline.run().finished
     assert isinstance(summary.error, PipelineError)
-    assert "wasn't made by this pipeline" in summary.error.message
+    assert "wasn't created by this pipeline" in summary.error.message
     assert pipeline.version() == 0

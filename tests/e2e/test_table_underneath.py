@@ -130,7 +130,7 @@ def test_two_copies_double_nothing_and_one_gives_way(pipeline):
         copy.wait(lambda seen: first.recorder.finished or second.recorder.finished)
     errors = [s.error for c in (first.stop(), second.stop()) for s in c.finished if s.error]
     assert errors
-    assert ["run one copy only" in error.message for error in errors] == [True] * len(errors)
+    assert ["Run only one pipeline" in error.message for error in errors] == [True] * len(errors)
     pipeline.run()
     assert ids(pipeline) == list(range(count))
     letters = Counter((row["partition"], row["offset"]) for row in pipeline.dead_letters())

@@ -98,8 +98,8 @@ class Forgetful(Cluster):
 @pytest.mark.parametrize(
     ("told", "bounds", "reason"),
     [
-        ([0, 1], [0], "don't tell the offsets of its partition 1"),
-        ([], [], "don't tell its partitions"),
+        ([0, 1], [0], "but report no offsets of its partition 1"),
+        ([], [], "but report no partitions"),
     ],
 )
 def test_a_partition_that_a_starting_broker_does_not_know_is_no_recreated_topic(

@@ -57,7 +57,7 @@ def test_a_record_with_more_new_fields_is_a_dead_letter_and_adds_no_column(evolv
     assert (report.rows, report.dead_letters) == (2, 1)
     assert names(table) == {"id", "known", "one"}
     count = 3000 if len(json.dumps(wide)) > 1000 else 4
-    assert reasons(table) == [f"{count} new fields, and max-new-columns is 3"]
+    assert reasons(table) == [f"{count} new fields, but max-new-columns is 3"]
 
 
 def test_records_with_fields_beyond_the_limit_of_a_batch_are_dead_letters(evolving):

@@ -91,7 +91,7 @@ def test_a_partition_that_is_gone_is_an_error():
 
 def test_a_partition_that_a_topic_of_the_same_id_lacks_is_a_fault_of_the_brokers():
     known = replace(TOPIC, topic_id="id")
-    with pytest.raises(KafkaError, match="tell no partition 2"):
+    with pytest.raises(KafkaError, match="report no partition 2"):
         starting_offsets(known, {0: 8, 2: 1}, key="k")
 
 

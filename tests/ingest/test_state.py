@@ -31,7 +31,7 @@ def test_those_who_migrate_keep_a_run_out_and_not_each_other(tmp_path):
     with (
         topic_lock(tmp_path, "t", shared=True),
         topic_lock(tmp_path, "t", shared=True),
-        pytest.raises(PipelineError, match="runs it, or migrates files into its table"),
+        pytest.raises(PipelineError, match="runs it or migrates files into its table"),
         topic_lock(tmp_path, "t"),
     ):
         pass

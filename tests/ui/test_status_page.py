@@ -100,7 +100,7 @@ def an_hour(store, clock):
     error = PipelineError(
         "topic 'custom-topic': the table is at offset 812 of partition 0 of 'custom.topic.v1', but "
         "the topic begins at 2000: offsets 812 to 1999 were removed by retention before they were "
-        "read. Restore them, or begin again with a table of its own (table-path) for what is left.",
+        "read. Restore them, or set another table-path to start again with the remaining records.",
         topic="custom-topic",
     )
     store.topic_finished(TopicSummary(topic="custom-topic", table_path="t", error=error))

@@ -1,4 +1,4 @@
-"""Work in a thread of its own whose fault isn't lost."""
+"""Background threads whose exceptions are re-raised by `finish()`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Answer = TypeVar("Answer")
 
 
 class Errand:
-    """Work that has been begun in a thread that no exit waits for.
+    """A task that runs in a daemon thread, started on construction.
 
     Args:
-        work: what to do.
+        work: the function to run.
     """
 
     def __init__(self, work: Callable[[], object]) -> None:
@@ -28,16 +28,16 @@ class Errand:
 
     @property
     def under_way(self) -> bool:
-        """Whether it goes on."""
+        """Whether the task is still running."""
         return self._thread.is_alive()
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long at most; whether it has come to its end."""
+        """Wait at most this long; return whether the task has ended."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def finish(self) -> None:
-        """Wait for its end; what the work raised is raised here."""
+        """Wait until the task ends, and raise its exception."""
         self._thread.join()
         if self._fault is not None:
             raise self._fault
@@ -45,18 +45,18 @@ class Errand:
     def _run(self) -> None:
         try:
             self._work()
-        except BaseException as fault:  # noqa: BLE001  # `finish` raises it, a panic of Rust too
+        except BaseException as fault:  # noqa: BLE001  # `finish` raises it; also a panic in Rust
             self._fault = fault
 
 
 def all_at_once(ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-    """Ask about each in a thread of its own, so that what doesn't answer is waited for once."""
+    """Call a function for every item in parallel threads, so that timeouts don't add up."""
     answers: dict[int, Answer] = {}
 
-    def keep(number: int) -> None:
+    def store(number: int) -> None:
         answers[number] = ask(items[number])
 
-    errands = [Errand(partial(keep, number)) for number in range(len(items))]
-    for errand in errands:
-        errand.finish()
+    tasks = [Errand(partial(store, number)) for number in range(len(items))]
+    for task in tasks:
+        task.finish()
     return [answers[number] for number in range(len(items))]

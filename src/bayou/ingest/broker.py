@@ -1,4 +1,4 @@
-"""What the pipeline asks the broker: partitions, their bounds, identities."""
+"""Kafka metadata that the pipeline reads: partitions, their offsets, cluster and topic ids."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ __all__ = ["EndsOfTopics", "TopicWatch", "describe_topic", "topic_ends", "topic_
 
 
 def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
-    """Describe a topic.
+    """Describe a Kafka topic.
 
     Args:
         name: the topic.
-        properties: librdkafka's properties, `bootstrap.servers` among them.
+        properties: librdkafka's properties, including `bootstrap.servers`.
 
     Raises:
-        KafkaError: no broker answers, there is no such topic, it isn't told whole, or a property
-            isn't usable.
+        KafkaError: no broker answers, the topic doesn't exist, its metadata is incomplete, or a
+            property is invalid.
     """
     try:
         cluster = KafkaCluster(parse_properties(properties))
         cluster_id, topic_id = cluster.identity(name)
     except ArgumentError as error:
-        raise KafkaError(f"connector.kafka isn't usable: {error.message}", topic=name) from error
+        raise KafkaError(f"connector.kafka is invalid: {error.message}", topic=name) from error
     if cluster_id is None:
         raise KafkaError(
-            f"The brokers {properties['bootstrap.servers']} don't tell a cluster id, by which a "
-            "table knows which cluster its offsets belong to; use Kafka 0.10.1 or newer.",
+            f"The brokers {properties['bootstrap.servers']} report no cluster id, which a table "
+            "needs to identify the cluster of its offsets. Use Kafka 0.10.1 or newer.",
             topic=name,
         )
     partitions = cluster.partitions(TopicSelection(topics=(name,)))
     earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
-    untold = [p.partition for p in partitions if p not in earliest or p not in latest]
-    if untold or not partitions:  # a broker that starts doesn't know each partition yet
-        what = f"the offsets of its partition {untold[0]}" if untold else "its partitions"
+    missing = [p.partition for p in partitions if p not in earliest or p not in latest]
+    if missing or not partitions:  # a starting broker doesn't know every partition yet
+        what = f"no offsets of its partition {missing[0]}" if missing else "no partitions"
         raise KafkaError(
-            f"Topic {name!r}: the brokers {properties['bootstrap.servers']} know the topic and "
-            f"don't tell {what}. Check that all brokers run.",
+            f"Topic {name!r}: the brokers {properties['bootstrap.servers']} know the topic but "
+            f"report {what}. Check that all brokers are running.",
             topic=name,
         )
     bounds = {p.partition: OffsetSpan(start=earliest[p], end=latest[p]) for p in partitions}
@@ -53,38 +53,38 @@ def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
 
 
 def topic_ends(names: Collection[str], properties: Mapping[str, str]) -> dict[str, dict[int, int]]:
-    """For each topic, and each of its partitions, the offset behind the last record.
+    """Return the end offsets of topics, by topic and partition.
 
-    A topic that isn't there, or that the brokers don't tell about, is left out.
+    Topics that don't exist, or that the brokers don't report, are omitted.
 
     Raises:
-        KafkaError: no broker answers, or a property isn't usable.
+        KafkaError: no broker answers, or a property is invalid.
     """
     try:
         ends = EndsOfTopics(properties)
     except ArgumentError as error:
-        raise KafkaError(f"connector.kafka isn't usable: {error.message}", topic=None) from error
+        raise KafkaError(f"connector.kafka is invalid: {error.message}", topic=None) from error
     return ends.latest(names)
 
 
 def topic_names(properties: Mapping[str, str]) -> set[str]:
-    """Names of all topics that the brokers let this client see.
+    """Return the names of all topics that are visible to this client.
 
     Raises:
-        KafkaError: no broker answers, or a property isn't usable.
+        KafkaError: no broker answers, or a property is invalid.
     """
     try:
         cluster = KafkaCluster(parse_properties(properties))
     except ArgumentError as error:
-        raise KafkaError(f"connector.kafka isn't usable: {error.message}", topic=None) from error
+        raise KafkaError(f"connector.kafka is invalid: {error.message}", topic=None) from error
     return {p.topic for p in cluster.partitions(TopicSelection(pattern=".*"))}
 
 
 class EndsOfTopics:
-    """Where topics end, asked again and again over one connection.
+    """Reads the end offsets of topics repeatedly over one connection.
 
     Args:
-        properties: librdkafka's properties, `bootstrap.servers` among them.
+        properties: librdkafka's properties, including `bootstrap.servers`.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -94,17 +94,17 @@ class EndsOfTopics:
         self._known_until = 0.0
 
     def latest(self, names: Collection[str]) -> dict[str, dict[int, int]]:
-        """As `topic_ends`; new partitions are found out now and then.
+        """Return the end offsets as `topic_ends` does; partitions are cached for ten seconds.
 
         Raises:
             KafkaError: no broker answers.
         """
         if time.monotonic() >= self._known_until or not self._names.issuperset(names):
             self._names = frozenset(names)
-            self._partitions = _of_told(names, self._partitions_of)
-            self._known_until = time.monotonic() + _PARTITIONS_EVERY
+            self._partitions = _query_visible(names, self._partitions_of)
+            self._known_until = time.monotonic() + _PARTITIONS_TTL
         ends: dict[str, dict[int, int]] = {}
-        for partition, end in _of_told(names, self._ends_of).items():
+        for partition, end in _query_visible(names, self._ends_of).items():
             ends.setdefault(partition.topic, {})[partition.partition] = end
         return ends
 
@@ -119,30 +119,29 @@ class EndsOfTopics:
 Answer = TypeVar("Answer")
 
 
-def _of_told(names: Collection[str], ask: Callable[[Collection[str]], Answer]) -> Answer:
-    """An answer about those topics that the brokers tell about: one that this client may not see
-    hides no other.
-    """
-    left = set(names)
+def _query_visible(names: Collection[str], ask: Callable[[Collection[str]], Answer]) -> Answer:
+    """Query the topics that the brokers report; a topic that the client may not see is skipped."""
+    visible = set(names)
     while True:
         try:
-            return ask(left)
-        except KafkaError as refused:
-            if refused.topic not in left:
+            return ask(visible)
+        except KafkaError as error:
+            if error.topic not in visible:
                 raise
-            left.discard(refused.topic)
+            visible.discard(error.topic)
 
 
-_PARTITIONS_EVERY = 10.0
+_PARTITIONS_TTL = 10.0
+"""Seconds."""
 
 
 class TopicWatch:
-    """Whether a topic is still the one that a run began with. Connects when first asked.
+    """Detects a topic that was deleted and recreated during a run. Connects on first use.
 
     Args:
-        topic: as the run found it.
-        properties: librdkafka's properties, `bootstrap.servers` among them.
-        key: the topic's name in the configuration, for messages.
+        topic: the topic as described at the start of the run.
+        properties: librdkafka's properties, including `bootstrap.servers`.
+        key: the topic's key in the configuration, for messages.
     """
 
     def __init__(self, topic: KafkaTopic, properties: Mapping[str, str], *, key: str) -> None:
@@ -152,14 +151,14 @@ class TopicWatch:
         self._cluster: KafkaCluster | None = None
 
     def check_still_there(self) -> None:
-        """One request. What was read before it is of that topic, if it doesn't raise.
+        """Check the topic's id with one request; records read before it are from this topic.
 
         Raises:
-            PipelineError: the topic was deleted and made again.
-            KafkaError: no broker answers, or there is no such topic.
+            PipelineError: the topic was deleted and recreated.
+            KafkaError: no broker answers, or the topic doesn't exist.
         """
         if self._topic.topic_id is None:
-            return  # the broker doesn't tell
+            return  # the broker reports no topic id
         if self._cluster is None:
             self._cluster = KafkaCluster(parse_properties(self._properties))
         now = self._cluster.topic_id(self._topic.name)

@@ -1,4 +1,4 @@
-"""What a run tells while it works; the command line and tests listen."""
+"""Events of a run, and the `Reporter` protocol that receives them."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ MaintenanceTask: TypeAlias = Literal["compaction", "optimize", "vacuum", "forget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStarted:
-    """A topic is about to be read.
+    """A topic starts to be read.
 
     Attributes:
-        topic: its name in the configuration.
-        kafka_topic: its name at the broker.
-        table_path: the target.
+        topic: the topic's key in the configuration.
+        kafka_topic: the name of the Kafka topic.
+        table_path: the target table.
         partitions: number of Kafka partitions.
-        waiting: offsets that are there and that the table doesn't cover.
-        positions: for each partition the offset that is read first.
-        unseen_masks: paths of masks that no column is of: misspelt, or not met yet.
+        waiting: number of offsets in Kafka that the table doesn't cover yet.
+        positions: for each partition the first offset to read.
+        unseen_masks: paths of masks that match no column: misspelled, or not seen yet.
     """
 
     topic: str
@@ -49,25 +49,25 @@ class TopicStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
-    """A micro-batch is in the table.
+    """A micro-batch was committed to the table.
 
     Attributes:
-        topic: its name in the configuration.
-        spans: the covered offsets of each Kafka partition.
-        rows: rows added to the target; of an upsert those that are new or have new values.
-        dead_letters: records added to the dead letters.
-        left_out: records that were there already.
-        deleted: rows that an upsert took out.
-        superseded: records of an upsert that changed no row: a newer one of their key is there, or
-            the key that they delete isn't.
-        version: the target's version, None where nothing was committed to it.
-        ignored: paths of fields that the table doesn't have and that were left out.
-        new_columns: columns that this commit added to the table, or made it with.
-        seconds: from the batch's arrival to its commit.
-        commit_seconds: those of them that the commits took, of an upsert the merge included.
-        bytes: of the data files that were committed to the target.
-        retries: attempts beyond the first.
-        conflicts: those of them that another writer's commit made necessary.
+        topic: the topic's key in the configuration.
+        spans: the offsets of the batch in each Kafka partition.
+        rows: rows added to the target; for an upsert, rows that are new or have new values.
+        dead_letters: records added to the dead letter table.
+        left_out: records that the table already had.
+        deleted: rows that an upsert deleted.
+        superseded: records of an upsert that changed no row, because the table has a newer record
+            of their key, or doesn't have the key that they delete.
+        version: the target's version, None if nothing was committed to it.
+        ignored: paths of fields that the table has no column for and that were dropped.
+        new_columns: columns that this commit added to the table or created it with.
+        seconds: time from the batch's arrival to its commit.
+        commit_seconds: time of the commits, for an upsert including the merge.
+        bytes: size of the data files that were committed to the target.
+        retries: attempts after the first.
+        conflicts: retries that were caused by another writer's commit.
     """
 
     topic: str
@@ -88,22 +88,22 @@ class BatchReport:
 
     @property
     def records(self) -> int:
-        """Records that were decided."""
+        """Number of records with a result: a row, a deletion, superseded or a dead letter."""
         return self.rows + self.dead_letters + self.deleted + self.superseded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed:
-    """Something failed and is about to be tried again.
+    """A batch or a query failed and will be retried.
 
     Attributes:
-        topic: its name in the configuration.
+        topic: the topic's key in the configuration.
         what: a `batch`, or the `topic` whose broker or tables can't be queried.
         retry: the number of the next attempt, 1 for the first retry.
-        of: how many there may be: max-retries.
-        pause: seconds until then.
-        conflict: another writer's commit made it necessary.
-        error: why.
+        of: maximum number of retries (max-retries).
+        pause: seconds until the retry.
+        conflict: whether another writer's commit caused the failure.
+        error: the failure.
     """
 
     topic: str
@@ -117,11 +117,11 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsLost:
-    """Kafka's retention took records before they were read, and the topic goes on without them.
+    """Kafka's retention deleted records before they were read, and the topic continues.
 
     Attributes:
-        topic: its name in the configuration.
-        spans: the offsets of each Kafka partition.
+        topic: the topic's key in the configuration.
+        spans: the lost offsets of each Kafka partition.
     """
 
     topic: str
@@ -135,18 +135,18 @@ class RecordsLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSummary:
-    """A topic's whole run.
+    """The result of a topic's run.
 
     Attributes:
-        topic: its name in the configuration.
-        table_path: the target.
+        topic: the topic's key in the configuration.
+        table_path: the target table.
         rows: rows added to the target.
-        dead_letters: records added to the dead letters.
-        commits: commits to the target.
-        version: the target's version in the end, None where there is no table.
+        dead_letters: records added to the dead letter table.
+        commits: number of commits to the target.
+        version: the target's final version, None if there is no table.
         seconds: from the start of reading to the end of the last batch.
-        error: what stopped the topic, None where it did all.
-        restart: seconds until it is begun again if others still go on then, None where it isn't.
+        error: the error that stopped the topic, None if it succeeded.
+        restart: seconds until the topic is restarted if other topics still run, None for never.
     """
 
     topic: str
@@ -162,22 +162,22 @@ class TopicSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceReport:
-    """A table was kept in shape, or should have been.
+    """A maintenance task of a table ended.
 
     Attributes:
-        topic: its name in the configuration.
-        task: `compaction` packs small files of partitions written since the last one, `optimize`
-            of all, `vacuum` deletes files that no version within the retention needs, `forget`
-            takes out deleted keys of an upsert that are past their retention.
+        topic: the topic's key in the configuration.
+        task: `compaction` compacts the small files of partitions written since the last one,
+            `optimize` those of all partitions, `vacuum` deletes files that no version within the
+            retention needs, `forget` removes deleted keys of an upsert that exceed their retention.
         table_path: the table.
-        started: seconds since the epoch.
-        seconds: how long it took.
-        result: `done`, `nothing` where there was nothing to do, or `failed`.
-        version: of its last commit, None for none.
-        files_added, files_removed: data files; of a vacuum what was deleted.
-        keys: that were forgotten.
-        left: partitions that wait for the next time.
-        error: why it failed.
+        started: start time in seconds since the epoch.
+        seconds: duration.
+        result: `done`, `nothing` if there was nothing to do, or `failed`.
+        version: the version of the last commit, None without a commit.
+        files_added, files_removed: number of data files; for a vacuum, the deleted files.
+        keys: number of keys that were removed.
+        left: number of partitions left for the next run.
+        error: the error of a failed task.
     """
 
     topic: str
@@ -196,17 +196,21 @@ class MaintenanceReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationReport:
-    """What a migration did.
+    """The result of a migration.
 
     Attributes:
-        topic: its name in the configuration.
-        source: the folder.
-        files: that were read now, and `known` those that had been before.
-        waiting: files of `files` whose last line has no newline yet and may still grow.
-        records: that were read now, of which `rows` became or changed rows.
-        from_kafka: records that the table has from Kafka or will get, and so were left out.
-        version: the table's; None where nothing was written.
-        offsets: for each Kafka partition the last offset that a record named, in all runs.
+        topic: the topic's key in the configuration.
+        source: the folder of the JSON files.
+        files: number of files read by this migration.
+        known: number of files that earlier migrations have read.
+        waiting: files of `files` whose last line has no newline and may still be written.
+        records: number of records read by this migration.
+        rows: rows that these records added or changed.
+        dead_letters: records added to the dead letter table.
+        from_kafka: records that were skipped because Kafka has them too.
+        version: the table's version, None if nothing was written.
+        seconds: duration.
+        offsets: for each Kafka partition the last offset found in records of all migrations.
     """
 
     topic: str
@@ -224,32 +228,32 @@ class MigrationReport:
 
 
 class Reporter(Protocol):
-    """Listens to a run. Called from several threads, one topic's calls in order."""
+    """Receives the events of a run. Called from several threads; a topic's calls are in order."""
 
     def topic_started(self, event: TopicStarted) -> None:
-        """Reading begins."""
+        """A topic starts to be read."""
         ...
 
     def batch_committed(self, event: BatchReport) -> None:
-        """A micro-batch is in the table."""
+        """A micro-batch was committed."""
         ...
 
     def attempt_failed(self, event: AttemptFailed) -> None:
-        """A batch or a query is tried again."""
+        """A batch or a query failed and will be retried."""
         ...
 
     def records_lost(self, event: RecordsLost) -> None:
-        """Records were gone before they were read; with `on-data-loss: continue`."""
+        """Records were lost before they were read, with `on-data-loss: continue`."""
         ...
 
     def migrated(self, event: MigrationReport) -> None:
-        """A topic's JSON files are in its table, before its first record of this run is read."""
+        """A topic's JSON files were migrated, before the run reads the first record."""
         ...
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        """A table was kept in shape; from threads beside those of the topics."""
+        """A maintenance task ended; called from maintenance threads."""
         ...
 
     def topic_finished(self, event: TopicSummary) -> None:
-        """The topic's run ended, well or with an error; `topic_started` may follow it."""
+        """The topic's run ended, with or without an error; `topic_started` may follow."""
         ...

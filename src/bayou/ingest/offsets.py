@@ -1,11 +1,10 @@
-"""Which Kafka offsets a table covers, and which a micro-batch brings.
+"""The Kafka offsets that a table covers, and the offset ranges of micro-batches.
 
-A table carries one `txn` per Kafka partition. Its `appId` names cluster, topic and partition, its
-version is the last offset of the covered range: every record up to it is in the table (or among
-its dead letters), or never was, for offsets have gaps. So "the next offset to read" is version + 1,
-and that is all a run needs to know: Spark's checkpoint is made new for every run and only tells
-the bounds of its micro-batches, since a source's offsets, unlike the largest offset among the rows,
-know of gaps at the end.
+A table has one `txn` action per Kafka partition. Its `appId` contains cluster, topic and partition;
+its version is the last covered offset. Every record up to it is in the table or among its dead
+letters, or doesn't exist, because offsets have gaps. The next offset to read is version + 1. A run
+needs nothing else: Spark's checkpoint is created for each run and only provides the bounds of
+micro-batches, because a source's offsets include gaps at the end and the rows' offsets don't.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ class KafkaTopic:
     """A topic as the broker describes it.
 
     Attributes:
-        name: its name.
+        name: the topic's name.
         cluster_id: the cluster's id.
-        topic_id: the topic's own id, which a recreated topic doesn't inherit; None where the
-            broker doesn't tell it.
-        bounds: for each partition the first offset that is there and the one after the last.
+        topic_id: the topic's id, which changes when the topic is recreated; None if the broker
+            doesn't report it.
+        bounds: for each partition the earliest offset and the end offset.
     """
 
     name: str
@@ -61,66 +60,65 @@ class OffsetSpan:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no offset in it."""
+        """Whether the range contains no offset."""
         return self.end <= self.start
 
 
 def app_id(topic: KafkaTopic, partition: int) -> str:
-    """The `appId` under which a table keeps its place in a partition."""
+    """Return the `appId` of the transaction identifier of a Kafka partition."""
     parts = ["kafka", topic.cluster_id, topic.name, topic.topic_id or "-", str(partition)]
     return "/".join(parts)
 
 
 def start_app_id(topic: KafkaTopic, partition: int) -> str:
-    """The `appId` under which the dead letters keep where a first run began, as its version."""
+    """Return the `appId` in the dead letter table whose version is a first run's start offset."""
     return f"{app_id(topic, partition)}/start"
 
 
 def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
-    """The next offset to read of every partition that a table's transactions cover.
+    """Return the next offset to read of every partition that a table's transactions cover.
 
-    What was written while the broker didn't tell the topic's id counts once it does, and the other
-    way round.
+    A missing topic id, in the `appId` or in the broker's answer, matches every topic id.
     """
-    found: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     for application, version in transactions.items():
-        topic_id, partition = _of_topic(topic, application)
+        topic_id, partition = _parse_app_id(topic, application)
         if partition is not None and (topic.topic_id is None or topic_id in (topic.topic_id, "-")):
-            found[partition] = max(found.get(partition, 0), version + 1)
-    return found
+            offsets[partition] = max(offsets.get(partition, 0), version + 1)
+    return offsets
 
 
 def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int]:
-    """As `next_offsets`, for whatever cluster and topic of this name; no broker is asked."""
-    found: dict[int, int] = {}
+    """Return the next offsets of a topic name in any cluster, without asking a broker."""
+    offsets: dict[int, int] = {}
     for application, version in transactions.items():
         kind, _, rest = application.partition("/")
         before, _, partition = rest.partition("/")[2].rpartition("/")
-        ours = before == name or before.startswith(f"{name}/")
-        if kind == "kafka" and ours and partition.isdecimal():
-            found[int(partition)] = max(found.get(int(partition), 0), version + 1)
-    return found
+        matches = before == name or before.startswith(f"{name}/")
+        if kind == "kafka" and matches and partition.isdecimal():
+            offsets[int(partition)] = max(offsets.get(int(partition), 0), version + 1)
+    return offsets
 
 
 def fixed_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Where a first run began that was to begin at the end; see `start_app_id`."""
-    ours = {start_app_id(topic, p): p for p in topic.bounds}
-    return {ours[app]: version for app, version in transactions.items() if app in ours}
+    """Return the recorded start offsets of a first run with `starting-offsets: latest`."""
+    partitions = {start_app_id(topic, p): p for p in topic.bounds}
+    return {partitions[app]: version for app, version in transactions.items() if app in partitions}
 
 
 def check_not_recreated(
     topic: KafkaTopic, transactions: Mapping[str, int], *, key: str, table: str = "the table"
 ) -> None:
-    """Refuse a table that has records of another topic of the same name.
+    """Check that a table has no records of another topic of the same name.
 
     Args:
         topic: the topic.
-        transactions: the table's.
-        key: the topic's name in the configuration, for messages.
-        table: what messages call the table.
+        transactions: the table's transaction identifiers.
+        key: the topic's key in the configuration, for messages.
+        table: how messages call the table.
 
     Raises:
-        PipelineError: the topic was deleted and made again since the table was written.
+        PipelineError: the table has records of another cluster, or the topic was recreated.
     """
     clusters = {
         application.split("/")[1]
@@ -130,36 +128,34 @@ def check_not_recreated(
     if clusters and topic.cluster_id not in clusters:
         raise PipelineError(
             f"topic {key!r}: {table} has records of the topic {topic.name!r} of another Kafka "
-            f"cluster (its id was {min(clusters)}, now it is {topic.cluster_id}), whose offsets "
-            "mean other records. Correct bootstrap-servers, or write this cluster's topic to a "
-            "table of its own (table-path).",
+            f"cluster (its id was {min(clusters)}, now it is {topic.cluster_id}). Correct "
+            "bootstrap-servers, or set another table-path for the topic of this cluster.",
             topic=key,
         )
     if topic.topic_id is None:
         return
-    ids = {i for i in (_of_topic(topic, application)[0] for application in transactions) if i}
-    others = sorted(ids - {topic.topic_id, "-"})
-    if others:
-        raise recreated_error(topic.name, others[0], topic.topic_id, key=key, table=table)
+    ids = {i for i in (_parse_app_id(topic, application)[0] for application in transactions) if i}
+    other_ids = sorted(ids - {topic.topic_id, "-"})
+    if other_ids:
+        raise recreated_error(topic.name, other_ids[0], topic.topic_id, key=key, table=table)
 
 
 def recreated_error(
     name: str, was: str, now: str, *, key: str, table: str = "the table"
 ) -> PipelineError:
-    """The error for a topic that isn't the one whose records a table has.
+    """Return the error for a table with records of a topic that was deleted and recreated.
 
     Args:
-        name: the topic's.
+        name: the topic's name.
         was: id of the topic whose records the table has.
-        now: its id now.
-        key: the topic's name in the configuration.
-        table: what the message calls the table.
+        now: the topic's current id.
+        key: the topic's key in the configuration.
+        table: how the message calls the table.
     """
     return PipelineError(
         f"topic {key!r}: {table} has records of an earlier Kafka topic {name!r}, which was "
-        f"deleted and recreated since (its id was {was}, now it is {now}). Write the new topic to "
-        "a table of its own (table-path), or move this table and those beside it aside to begin "
-        "again.",
+        f"deleted and recreated since (its id was {was}, now it is {now}). Set another table-path "
+        "for the new topic, or move this table and the tables beside it away to start again.",
         topic=key,
     )
 
@@ -171,93 +167,94 @@ def where_it_goes_on(
     existing: Mapping[int, int] = MappingProxyType({}),
     fixed: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
-    """The next offset of each partition of which anything is known; others begin at their first.
+    """Return the known next offset of each partition; other partitions start at their first offset.
 
     Args:
         topic: the topic.
         covered: the table's next offsets.
-        existing: the last offsets that rows or migrated records name, of partitions without those.
-        fixed: with `starting-offsets: latest` where the first run began, which is at the end where
-            nothing else is known; None to begin at the first offset.
+        existing: the last offsets of existing rows or migrated records, used for partitions that
+            `covered` lacks.
+        fixed: with `starting-offsets: latest`, the recorded start of the first run; if nothing is
+            known, partitions start at their end. None to start at the first offset.
     """
     known = {**(fixed or {}), **{p: last + 1 for p, last in existing.items()}, **covered}
     if fixed is None or known:
         return known
-    return {p: there.end for p, there in topic.bounds.items()}
+    return {p: bounds.end for p, bounds in topic.bounds.items()}
 
 
 def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, OffsetSpan]:
-    """Offsets that retention took before they were read, of each partition that has such.
+    """Return the offsets that retention deleted before they were read, by partition.
 
     Args:
         topic: the topic.
         covered: the table's next offsets.
     """
     spans = {
-        p: OffsetSpan(start=covered.get(p, there.start), end=there.start)
-        for p, there in topic.bounds.items()
+        p: OffsetSpan(start=covered.get(p, bounds.start), end=bounds.start)
+        for p, bounds in topic.bounds.items()
     }
     return {p: span for p, span in spans.items() if not span.empty}
 
 
 def behind_lost(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, int]:
-    """The table's next offsets, as if it had what retention took before it was read."""
+    """Return the table's next offsets after skipping the offsets that retention deleted."""
     return {**covered, **{p: s.end for p, s in lost_offsets(topic, covered).items()}}
 
 
 def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str) -> dict[int, int]:
-    """Where a run begins in every partition.
+    """Return the start offset of a run in every partition.
 
-    A partition that the table covers goes on where it stands; one that it doesn't cover begins at
-    its first record.
+    A partition that the table covers resumes at its next offset; other partitions start at their
+    first record.
 
     Args:
         topic: the topic.
-        covered: the table's next offsets, or where a first run was to begin.
-        key: the topic's name in the configuration, for messages.
+        covered: the table's next offsets, or the start offsets of a first run.
+        key: the topic's key in the configuration, for messages.
 
     Raises:
-        PipelineError: the table stands where the topic has nothing (any more).
-        KafkaError: a partition isn't told, though the topic is the same as before.
+        PipelineError: the topic doesn't have the table's next offset (any more).
+        KafkaError: the brokers don't report a partition, although the topic's id is unchanged.
     """
     gone = sorted(covered.keys() - topic.bounds.keys())
     if gone and topic.topic_id is not None:
         # A topic never loses a partition, and a recreated one has another id.
         raise KafkaError(
-            f"Topic {topic.name!r}: the brokers tell no partition {gone[0]}, of which the table of "
-            f"topic {key!r} has records up to offset {covered[gone[0]]}, and the topic's id is the "
-            "one that it was. Check that all brokers run.",
+            f"Topic {topic.name!r}: the brokers report no partition {gone[0]}, although the "
+            f"topic's id is unchanged and the table of topic {key!r} has records of this partition "
+            f"up to offset {covered[gone[0]]}. Check that all brokers are running.",
             topic=topic.name,
         )
     if gone:
         raise PipelineError(
             f"topic {key!r}: the table is at offset {covered[gone[0]]} of partition {gone[0]} of "
-            f"{topic.name!r}, which has no such partition: it was deleted and recreated. Write the "
-            "new topic to a table of its own (table-path), or move this table and its dead letters "
-            "aside to begin again.",
+            f"{topic.name!r}, which has no such partition: it was deleted and recreated. Set "
+            "another table-path for the new topic, or move this table and its dead letter table "
+            "away to start again.",
             topic=key,
         )
     result = {}
-    for partition, there in topic.bounds.items():
+    for partition, bounds in topic.bounds.items():
         if partition not in covered:
-            result[partition] = there.start
+            result[partition] = bounds.start
             continue
         position = covered[partition]
-        if position > there.end:
+        if position > bounds.end:
             raise PipelineError(
                 f"topic {key!r}: the table is at offset {position} of partition {partition} of "
-                f"{topic.name!r}, but the topic ends at {there.end}: it was deleted and recreated, "
-                "or lost records. Write the new topic to a table of its own (table-path), or move "
-                "this table and those beside it aside to begin again.",
+                f"{topic.name!r}, but the topic ends at {bounds.end}: it was deleted and "
+                "recreated, or lost records. Set another table-path for the new topic, or move "
+                "this table and the tables beside it away to start again.",
                 topic=key,
             )
-        if position < there.start:
+        if position < bounds.start:
             raise PipelineError(
                 f"topic {key!r}: the table is at offset {position} of partition {partition} of "
-                f"{topic.name!r}, but the topic begins at {there.start}: offsets {position} to "
-                f"{there.start - 1} were removed by retention before they were read. Restore them, "
-                "or begin again with a table of its own (table-path) for what is left; to go on "
-                f"without them set connector.topics.{key}.on-data-loss: continue.",
+                f"{topic.name!r}, but the topic begins at {bounds.start}: offsets {position} to "
+                f"{bounds.start - 1} were removed by retention before they were read. Restore "
+                "them, or set another table-path to start again with the remaining records, or "
+                f"set connector.topics.{key}.on-data-loss: continue to continue without them.",
                 topic=key,
             )
         result[partition] = position
@@ -265,16 +262,16 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
 
 
 def ranges_between(start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, OffsetSpan]:
-    """The range of every partition that has one: from `start`, 0 where it isn't there, to `end`."""
+    """Return the non-empty offset ranges from `start` (default 0) to `end`, by partition."""
     ranges = {p: OffsetSpan(start=start.get(p, 0), end=offset) for p, offset in end.items()}
     return {p: r for p, r in ranges.items() if not r.empty}
 
 
-def _of_topic(topic: KafkaTopic, application: str) -> tuple[str | None, int | None]:
-    """Topic id and partition of an `appId` of this topic, None for any other."""
-    before = f"kafka/{topic.cluster_id}/{topic.name}/"
-    # A topic's id may have slashes in it: Kafka writes it in base 64.
-    topic_id, _, partition = application.removeprefix(before).rpartition("/")
-    if not application.startswith(before) or not partition.isdecimal():
+def _parse_app_id(topic: KafkaTopic, application: str) -> tuple[str | None, int | None]:
+    """Return topic id and partition of an `appId` of this topic, None for other topics."""
+    prefix = f"kafka/{topic.cluster_id}/{topic.name}/"
+    # A topic id is base64 and may contain slashes.
+    topic_id, _, partition = application.removeprefix(prefix).rpartition("/")
+    if not application.startswith(prefix) or not partition.isdecimal():
         return None, None
     return topic_id, int(partition)

@@ -1,4 +1,4 @@
-"""What is tried again after it failed, and how long is waited before."""
+"""Retry policy: which errors are retried, and the pause before each retry."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ WORTH_A_RETRY = (
     KafkaError,
     SparkFailedError,
 )
-"""Errors of a batch that another attempt may not meet."""
+"""Errors of a batch that may be transient."""
 
 
 class BatchFailedError(PipelineError):
-    """A batch failed, and so did as many retries as there may be, at what may pass."""
+    """A batch failed with a transient error, and all its retries failed too."""
 
 
 _FIRST_PAUSE = 0.5
@@ -44,14 +44,14 @@ _LONGEST_PAUSE = 30.0
 
 
 def pause_before(retry: int) -> float:
-    """Seconds before a retry, the first of which is number 1; each twice the one before."""
+    """Return the seconds before a retry (the first is 1); the pause doubles each time."""
     return float(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (retry - 1)))
 
 
 def restart_interval(topic: Topic, error: BayouError | None) -> float | None:
-    """Seconds until a topic that an error stopped is begun again; None where it stays stopped."""
-    passes = isinstance(error, (*WORTH_A_RETRY, BatchFailedError))
-    if not passes or isinstance(error, RecordsLostError):
+    """Return the seconds until a failed topic is restarted; None if it isn't restarted."""
+    transient = isinstance(error, (*WORTH_A_RETRY, BatchFailedError))
+    if not transient or isinstance(error, RecordsLostError):
         return None
     return topic.config.processing.restart_interval or None
 
@@ -59,7 +59,7 @@ def restart_interval(topic: Topic, error: BayouError | None) -> float | None:
 def failed_attempt(
     topic: Topic, what: Literal["batch", "topic"], retry: int, error: BayouError
 ) -> AttemptFailed:
-    """What is told of a failure before it is tried again.
+    """Return the event that reports a failure before its retry.
 
     Args:
         retry: the number of the next attempt, 1 for the first retry.

@@ -1,9 +1,9 @@
-"""The local state of a topic's run: a lock, and the folder for Spark's checkpoint.
+"""The local state of a topic's run: a lock, and the folder of Spark's checkpoint.
 
-Neither is needed to go on later. The lock keeps a second copy on this machine from doing the same
-work for nothing; across machines the tables' transactions do. `bayou migrate` holds it too, shared
-with others that migrate and with no run: which records of files are left to Kafka is decided by
-what the table covers, and a first run changes that.
+A later run needs neither. The lock prevents a second process on this machine from running the same
+topic; across machines the tables' transactions prevent duplicates. `bayou migrate` holds the lock
+in shared mode: several migrations may run at once, but not beside a run, because the offsets that
+the table covers decide which records of the files are left to Kafka.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = [
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder of the state path.
+    """Create a folder of the state path.
 
     Raises:
-        PrerequisiteError: it can't be made.
+        PrerequisiteError: the folder can't be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,16 +42,16 @@ def make_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def topic_lock(state_path: Path, topic: str, *, shared: bool = False) -> Iterator[Path]:
-    """The folder of a topic's state, held while nobody else may.
+    """Hold the lock of a topic and yield the folder of its state.
 
     Args:
-        state_path: of the configuration.
-        topic: its name there.
-        shared: others that hold it so may too.
+        state_path: the state path of the configuration.
+        topic: the topic's key in the configuration.
+        shared: take a shared lock instead of an exclusive one.
 
     Raises:
-        PipelineError: another process has it.
-        PrerequisiteError: the folder can't be made.
+        PipelineError: another process holds the lock.
+        PrerequisiteError: the folder can't be created.
     """
     folder = topic_folder(state_path, topic)
     make_folder(folder)
@@ -63,10 +63,10 @@ def topic_lock(state_path: Path, topic: str, *, shared: bool = False) -> Iterato
         try:
             fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            more = "" if shared else ", or migrates files into its table"
+            or_migrates = "" if shared else " or migrates files into its table"
             raise PipelineError(
-                f"topic {topic!r}: another process runs it{more} (it holds {folder / 'lock'}); "
-                "stop that one, or wait for its end.",
+                f"topic {topic!r}: another process runs it{or_migrates} and holds the lock "
+                f"{folder / 'lock'}. Stop that process, or wait until it ends.",
                 topic=topic,
             ) from error
         yield folder
@@ -75,7 +75,7 @@ def topic_lock(state_path: Path, topic: str, *, shared: bool = False) -> Iterato
 
 
 def runs_here(state_path: Path, topic: str) -> bool:
-    """Whether a process on this machine runs the topic: it holds the topic's lock."""
+    """Whether a process on this machine runs the topic and holds its lock."""
     try:
         lock = os.open(topic_folder(state_path, topic) / "lock", os.O_RDONLY)
     except OSError:
@@ -90,17 +90,17 @@ def runs_here(state_path: Path, topic: str) -> bool:
 
 
 def unusable(path: Path, error: OSError) -> PrerequisiteError:
-    """The error for a folder or a file of the state path that the system refuses."""
+    """Return the error for an `OSError` on a folder or a file of the state path."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    hint = _HINTS.get(error.errno or 0, "make it writable")
+    hint = _HINTS.get(error.errno or 0, "Make it writable")
     return PrerequisiteError(
-        f"The state path {path} can't be used: {reason}; {hint}, or set connector.state-path.",
+        f"The state path {path} can't be used: {reason}. {hint}, or set connector.state-path.",
         what="state-path",
     )
 
 
 def topic_folder(state_path: Path, topic: str) -> Path:
-    """Where a topic's state is; of two topics never the same."""
+    """Return the folder of a topic's state, unique for each topic."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", topic)
     if name != topic or not name.strip("."):
         name += "-" + hashlib.sha256(topic.encode()).hexdigest()[:8]
@@ -108,9 +108,9 @@ def topic_folder(state_path: Path, topic: str) -> Path:
 
 
 _HINTS = {
-    errno.ENOSPC: "free some space",
-    errno.EDQUOT: "free some space",
-    errno.EISDIR: "a file belongs there, so move that folder away",
-    errno.ENOTDIR: "a folder belongs there, so move that file away",
-    errno.EEXIST: "a folder belongs there, so move that file away",
+    errno.ENOSPC: "Free disk space",
+    errno.EDQUOT: "Free disk space",
+    errno.EISDIR: "Move this folder away, a file is expected here",
+    errno.ENOTDIR: "Move this file away, a folder is expected here",
+    errno.EEXIST: "Move this file away, a folder is expected here",
 }

@@ -1,6 +1,6 @@
-"""The boundary of a topic: every exception inside ends as an error of this topic.
+"""Error handling of a topic: exceptions of Spark and Python become `BayouError`s of the topic.
 
-What Spark throws, as our errors: without the stack traces of two languages.
+The resulting messages contain no Java or Python stack traces.
 """
 
 from __future__ import annotations
@@ -39,67 +39,67 @@ __all__ = [
 
 
 class UnexpectedError(PipelineError):
-    """An exception of a topic that no part of the pipeline expects."""
+    """An unexpected exception in a topic."""
 
 
 def topic_error(fault: BaseException, topic: str) -> BayouError:
-    """The error that stops a topic: the fault itself, or an `UnexpectedError` that names it."""
+    """Return the error that stops a topic: a `BayouError` itself, or an `UnexpectedError`."""
     if isinstance(fault, BayouError):
         return fault
-    text = str(fault).strip()
-    what = f"{type(fault).__name__}: {text}" if text else type(fault).__name__
-    end = "" if what.endswith(".") else "."
+    message = str(fault).strip()
+    cause = f"{type(fault).__name__}: {message}" if message else type(fault).__name__
+    end = "" if cause.endswith(".") else "."
     return UnexpectedError(
-        f"topic {topic!r}: unexpected {what}{end} Other topics continue; report this error if it "
-        "comes back after a restart.",
+        f"topic {topic!r}: unexpected {cause}{end} Other topics continue. Report this error if it "
+        "occurs again after a restart.",
         topic=topic,
     )
 
 
 @contextlib.contextmanager
 def errors_of_topic(topic: str, report: Callable[[BayouError], None]) -> Iterator[None]:
-    """Report every exception as an error of a topic; only an interrupt passes.
+    """Report every exception as an error of the topic; interrupts and exits are re-raised.
 
-    Exceptions of native extensions derive from `BaseException`, so those are reported too.
+    Panics of native extensions derive from `BaseException`, so they are reported too.
 
     Args:
-        topic: the topic's name in the configuration.
+        topic: the topic's key in the configuration.
         report: called with the error.
     """
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as fault:  # noqa: BLE001  # a topic never ends another
+    except BaseException as fault:  # noqa: BLE001  # an error in one topic never stops another
         report(topic_error(fault, topic))
 
 
-_OURS = re.compile(r"bayou\.errors\.(\w+): ([^\n]+)")
-_PYTHON = re.compile(
+_BAYOU_ERROR = re.compile(r"bayou\.errors\.(\w+): ([^\n]+)")
+_PYTHON_ERROR = re.compile(
     r"^(?:: |Caused by: )?(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): ([^\n]+)",
     re.MULTILINE,
 )
-_FULL = re.compile("No space left on device|Disk quota exceeded")
-_CRASHED = re.compile("Python worker exited unexpectedly|ExecutorLostFailure")
-_OF_SPARK = (PySparkException, Py4JError, OSError, EOFError)
-"""What calls of Spark raise: its own errors, and those of the connection to its JVM."""
+_DISK_FULL = re.compile("No space left on device|Disk quota exceeded")
+_WORKER_CRASH = re.compile("Python worker exited unexpectedly|ExecutorLostFailure")
+_SPARK_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
+"""Exceptions of calls to Spark: Spark's own errors, and errors of the connection to its JVM."""
 
 
 class SparkFailedError(PipelineError):
-    """Spark failed at something that isn't ours to judge: a lost worker, no memory, a bug."""
+    """Spark failed: a lost worker, no memory, or a bug. Retrying may help."""
 
 
 class WorkerCrashedError(SparkFailedError):
-    """A worker process, or its executor, ended while it did a task."""
+    """A Python worker or its executor died during a task."""
 
 
 class SparkEndedError(PipelineError):
-    """Spark's JVM isn't there any more; nothing can be tried again without another one."""
+    """Spark's JVM has ended, so no retry is possible in this process."""
 
 
 @contextlib.contextmanager
 def translated(topic: str = "") -> Iterator[None]:
-    """Raise `BayouError`s in place of Spark's."""
+    """Raise exceptions of Spark as `BayouError`s."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
@@ -107,19 +107,19 @@ def translated(topic: str = "") -> Iterator[None]:
 
 
 def as_error(error: Exception, topic: str) -> BayouError:
-    """The error of ours that a Spark error stands for; of any other exception, `topic_error`.
+    """Return the `BayouError` for an exception of Spark; `topic_error` handles other exceptions.
 
     Args:
-        error: as Spark threw it; the text of a task's error holds its Python stack trace.
-        topic: the topic's name in the configuration; empty where it is none's in particular.
+        error: the exception. The message of a failed task contains its Python stack trace.
+        topic: the topic's key in the configuration; empty if the error belongs to no topic.
     """
-    if isinstance(error, BayouError) or not isinstance(error, _OF_SPARK):
+    if isinstance(error, BayouError) or not isinstance(error, _SPARK_ERRORS):
         return topic_error(error, topic)
     text = str(error)
-    place = f"topic {topic!r}: " if topic else ""
-    ours = _OURS.findall(text)
-    if ours:
-        kind, message = ours[-1][0], ours[-1][1].strip()
+    prefix = f"topic {topic!r}: " if topic else ""
+    bayou_errors = _BAYOU_ERROR.findall(text)
+    if bayou_errors:
+        kind, message = bayou_errors[-1][0], bayou_errors[-1][1].strip()
         match kind:
             case "RecordsLostError":
                 return records_lost(message, topic)
@@ -127,63 +127,63 @@ def as_error(error: Exception, topic: str) -> BayouError:
                 return KafkaError(message, topic=topic)
             case "StorageError":
                 return StorageError(message, path="")
-        return PipelineError(f"{place}{message}", topic=topic)
-    code = _end_of_jvm(error)
+        return PipelineError(f"{prefix}{message}", topic=topic)
+    code = _jvm_exit_code(error)
     if code is not None:
-        return SparkEndedError(_told_end(code), topic=topic)
-    if full := _FULL.search(text):
+        return SparkEndedError(_jvm_end_message(code), topic=topic)
+    if full := _DISK_FULL.search(text):
         return PrerequisiteError(
-            f"{place}Spark can't write its temporary files: {full[0]}. Free some space in Spark's "
-            "local folders (spark.local.dir in connector.spark) and start the pipeline again; "
-            "nothing is lost.",
+            f"{prefix}Spark can't write its temporary files: {full[0]}. Free disk space in Spark's "
+            "local folders (spark.local.dir in connector.spark) and run the pipeline again. No "
+            "data is lost.",
             what="spark.local.dir",
         )
-    found = _PYTHON.findall(text)
+    python_errors = _PYTHON_ERROR.findall(text)
     lines = text.strip().splitlines() or [type(error).__name__]
-    reason = f"{found[-1][0]}: {found[-1][1]}" if found else lines[0]
-    kind = WorkerCrashedError if _CRASHED.search(text) else SparkFailedError
-    return kind(f"{place}Spark failed: {reason.strip()}", topic=topic)
+    reason = f"{python_errors[-1][0]}: {python_errors[-1][1]}" if python_errors else lines[0]
+    kind = WorkerCrashedError if _WORKER_CRASH.search(text) else SparkFailedError
+    return kind(f"{prefix}Spark failed: {reason.strip()}", topic=topic)
 
 
 def records_lost(message: str, topic: str) -> RecordsLostError:
-    """The error for records that are gone, with the advice for a pipeline.
+    """Return the error for lost records, with advice for the pipeline's configuration.
 
     Args:
-        message: of who read them, or of this.
-        topic: the topic's name in the configuration.
+        message: the message of the reader, or of an earlier call of this function.
+        topic: the topic's key in the configuration.
     """
     advice = (
-        " To go on with the records that are there, set "
+        " To continue with the records that remain, set "
         f"connector.topics.{topic}.on-data-loss: continue."
     )
     return RecordsLostError(message.replace(TO_GO_ON, advice), topic=topic)
 
 
-def _end_of_jvm(error: Exception) -> int | None:
-    """How the JVM of this process ended, if that is why; minus a signal, or its exit code."""
-    gateway = SparkContext._gateway  # noqa: SLF001  # its process is published nowhere
+def _jvm_exit_code(error: Exception) -> int | None:
+    """Exit code of Spark's JVM, negative for a signal; None if the JVM is still running."""
+    gateway = SparkContext._gateway  # noqa: SLF001  # no public API returns its process
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is None:
         return None
-    # Py4J has no error of its own for a connection that breaks while an answer is waited for.
-    heard = isinstance(error, (Py4JJavaError, PySparkException))
+    # Py4J has no specific error for a connection that breaks during a call.
+    answered = isinstance(error, (Py4JJavaError, PySparkException))
     try:
-        return process.wait(0 if heard else _LAST_BREATH)
+        return process.wait(0 if answered else _JVM_EXIT_TIMEOUT)
     except subprocess.TimeoutExpired:
         return None
 
 
-def _told_end(code: int) -> str:
+def _jvm_end_message(code: int) -> str:
     how = f"exit code {code}"
     if code < 0:
         how = f"signal {-code}"
     if code == -signal.SIGKILL:
-        how += ", as the system does to a process that takes too much memory"
+        how += "; the system kills a process that uses too much memory"
     return (
-        f"Spark's JVM has ended ({how}), and the run with it. Nothing is lost: start the pipeline "
-        "again, it goes on where the tables stand. spark.log in the state path has what Spark said."
+        f"Spark's JVM has ended ({how}), which ends the run. No data is lost: start the pipeline "
+        "again and it resumes from the tables. Spark's log is spark.log in the state path."
     )
 
 
-_LAST_BREATH = 5.0
-"""Seconds from the end of the JVM's connections to its own."""
+_JVM_EXIT_TIMEOUT = 5.0
+"""Seconds to wait for the JVM's exit after its connections broke."""

@@ -1,13 +1,13 @@
-"""Which record of a key counts: the order of records, and the last of each key.
+"""Keys of an upsert: the order of a key's records, and the last record of each key.
 
-Records of one key are in the order of (ordering column where one is set, Kafka timestamp, offset,
-partition); nulls come first. The last one is the key's row, or says that it has none.
+Records of a key are ordered by (ordering column if configured, Kafka timestamp, offset, partition),
+nulls first. The last record is the key's row, or deletes it.
 
-A tombstone has no ordering column. It takes the highest value that its key had when it arrived, so
-that it deletes what was there, and a record from before the deleted row stays out afterwards.
-Arrival is the order of offsets, so records of one key belong in one partition, where Kafka puts
-them. What a table knows was there before, but for what has a higher offset of the same partition:
-a tombstone that was a dead letter comes late.
+A tombstone has no ordering value. It takes the highest value that its key had on arrival, so that
+it deletes the existing row and later excludes records older than the deleted row. The order of
+arrival is the order of offsets, so all records of a key must be in one partition, as Kafka's
+partitioner ensures. Rows of the table count as arrived earlier, except rows with a higher offset of
+the same partition, which occur when a tombstone is replayed from the dead letters.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ DELETED = "_bayou_deleted"
 """Column of a batch's rows, boolean: the record deletes its key."""
 
 FORCED = "_bayou_forced"
-"""Column of `last_of_each_key`, boolean: a tombstone of the batch stands before, so that the row
-counts whatever the table has."""
+"""Column of `last_of_each_key`, boolean: a tombstone of the batch precedes the row, so the row
+replaces the table's row in any case."""
 
 _KIND, _KEY, _AT, _NAN = "_bayou_kind", "_bayou_key", "_bayou_at", "_bayou_nan"
 
@@ -37,11 +37,11 @@ _KAFKA_ORDER = ("_kafka_timestamp", "_kafka_offset", "_kafka_partition")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertKeys:
-    """What makes a row the same row, and which record of it is newer. Pickles.
+    """The key columns of an upsert and the order of a key's records. Can be pickled.
 
     Attributes:
-        columns: the key; null is a value like any other.
-        ordering: the column that decides before Kafka's timestamp and offset do, None for none.
+        columns: the key columns; nulls are equal.
+        ordering: the column that is compared before Kafka's timestamp and offset, None for none.
     """
 
     columns: tuple[str, ...]
@@ -49,24 +49,24 @@ class UpsertKeys:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns that decide, the most important first."""
+        """The columns that order a key's records, the most significant first."""
         return (*(() if self.ordering is None else (self.ordering,)), *_KAFKA_ORDER)
 
     @property
     def all_columns(self) -> tuple[str, ...]:
-        """Key and order."""
+        """Key columns and ordering columns."""
         return tuple(dict.fromkeys((*self.columns, *self.order)))
 
     @property
     def matching(self) -> str:
-        """SQL: a row `s` of a batch and a row `t` of the table have the same key."""
+        """SQL condition: a row `s` of a batch and a row `t` of the table have the same key."""
         return " AND ".join(f"t.{quoted(c)} <=> s.{quoted(c)}" for c in self.columns)
 
     def newer_than(self, known: Collection[str]) -> str:
-        """SQL: a row `s` of a batch counts, although the table has `t`.
+        """Return the SQL condition that a row `s` of a batch replaces the row `t` of the table.
 
         Args:
-            known: the table's columns; in those that it lacks its rows are null.
+            known: the table's columns; its rows are null in columns that it lacks.
         """
         condition = ""
         for name in reversed(self.order):
@@ -80,21 +80,21 @@ class UpsertKeys:
 
 
 def quoted(name: str) -> str:
-    """A column's name in SQL."""
+    """Quote a column name for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def last_of_each_key(
     keys: UpsertKeys, rows: pa.Table, deleted: pa.Table, orderings: pa.Table
 ) -> pa.Table:
-    """The rows that a batch may change a table by: one for each key at most.
+    """Return the rows of a batch that may change a table: at most one for each key.
 
     Args:
         rows: the batch, with `DELETED`.
-        deleted: `keys.all_columns` of keys that were deleted before, with when; those that a batch
-            of which the table knows nothing yet has deleted may be among them.
-        orderings: of keys that `keys_of_tombstones` gave, `keys.all_columns` as the table has them,
-            Kafka's timestamp aside.
+        deleted: `keys.all_columns` of keys that were deleted before; may include deletions of a
+            batch that isn't committed to the table yet.
+        orderings: `keys.all_columns` of the table, without Kafka's timestamp, for the keys that
+            `keys_of_tombstones` returned.
 
     Returns:
         Rows of the batch, with `FORCED`. Tombstones have their ordering value.
@@ -102,8 +102,12 @@ def last_of_each_key(
     batch = rows.select([*keys.all_columns, DELETED]).append_column(
         _KIND, pa.repeat(pa.scalar(_ROW, pa.int8()), rows.num_rows)
     )
-    everything = _stacked(
-        [batch, _of_kind(batch.schema, deleted, _GONE), _of_kind(batch.schema, orderings, _KNOWN)]
+    everything = _concatenate(
+        [
+            batch,
+            _with_kind(batch.schema, deleted, _GONE),
+            _with_kind(batch.schema, orderings, _KNOWN),
+        ]
     )
     ids = key_numbers([everything.column(c) for c in keys.columns])
     kinds = everything.column(_KIND).combine_chunks()
@@ -111,18 +115,18 @@ def last_of_each_key(
     forced: Any = pa.repeat(pa.scalar(False), len(ids))
     ordering = None
     if keys.ordering is not None:
-        ordering, fallen, forced = _with_tombstones(keys.ordering, everything, ids, kinds)
+        ordering, removed, forced = _order_tombstones(keys.ordering, everything, ids, kinds)
         at = everything.schema.get_field_index(keys.ordering)
         everything = everything.set_column(at, everything.schema.field(at), ordering)
-        competing = pc.and_not(competing, fallen)
+        competing = pc.and_not(competing, removed)
     candidates = everything.append_column(_KEY, ids).append_column(
         _AT, pa.array(range(everything.num_rows), pa.int64())
     )
     candidates = candidates.filter(competing)
-    # Of equals the batch's own comes last: a batch that is done again deletes again.
+    # Among equal records that of the batch comes last, so that a retried batch deletes again.
     sort_keys = [(c, "ascending", "at_start") for c in keys.order]
     if keys.ordering and ordering is not None and pa.types.is_floating(ordering.type):
-        # Arrow puts NaN behind the nulls, SQL above all numbers.
+        # With nulls first, Arrow sorts NaN before all numbers, but SQL sorts it after them.
         above = pc.is_nan(candidates.column(keys.ordering))
         candidates = candidates.append_column(_NAN, above)
         sort_keys = [(_NAN, "ascending", "at_start"), *sort_keys]
@@ -143,7 +147,7 @@ def last_of_each_key(
 
 
 def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
-    """Key columns of the rows of a batch that need to know the table's ordering value."""
+    """Return the keys of the batch's tombstones that need the table's ordering value."""
     if keys.ordering is None:
         return None
     bare = pc.and_(rows.column(DELETED), pc.is_null(rows.column(keys.ordering)))
@@ -151,18 +155,18 @@ def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
 
 
 def key_numbers(columns: Sequence[Any]) -> Any:
-    """A number for each row, the same for equal keys; nulls are equal. None without a column."""
+    """Return a number for each row, equal for equal keys (nulls are equal). None for no columns."""
     numbers: Any = None
     for column in columns:
         values = column.combine_chunks()
-        if pa.types.is_floating(values.type):  # -0.0 is the key 0.0, as a merge sees it
+        if pa.types.is_floating(values.type):  # -0.0 equals 0.0, as in a merge
             values = pc.add(values, pa.scalar(0.0, values.type))
         encoded = pc.dictionary_encode(values, null_encoding="encode")
-        found = encoded.indices.cast(pa.int64())
+        indices = encoded.indices.cast(pa.int64())
         if numbers is None:
-            numbers = found
+            numbers = indices
             continue
-        joined = pc.add(pc.multiply(numbers, len(encoded.dictionary)), found)
+        joined = pc.add(pc.multiply(numbers, len(encoded.dictionary)), indices)
         numbers = pc.dictionary_encode(joined).indices.cast(pa.int64())
     return numbers
 
@@ -170,54 +174,55 @@ def key_numbers(columns: Sequence[Any]) -> Any:
 _ROW, _GONE, _KNOWN = 0, 1, 2
 
 
-def _with_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) -> Any:
-    """The ordering values with those of tombstones; who fell to one; the keys that have one."""
+def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) -> Any:
+    """Return the ordering values including tombstones, the deleted rows, and the forced rows."""
     values = everything.column(ordering).combine_chunks()
     bare = pc.and_(
         pc.and_(pc.equal(kinds, _ROW), everything.column(DELETED).combine_chunks()),
         pc.is_null(values),
     )
     if not pc.any(bare).as_py():
-        nobody = pa.repeat(pa.scalar(False), len(ids))
-        return values, nobody, nobody
+        none = pa.repeat(pa.scalar(False), len(ids))
+        return values, none, none
     arrival_keys = [(c, "ascending", "at_start") for c in reversed(_KAFKA_ORDER[:2])]
     arrival = pc.sort_indices(everything, sort_keys=arrival_keys)
     arrival = pc.inverse_permutation(arrival.cast(pa.int64())).cast(pa.int64())
     of_batch = pc.equal(kinds, _ROW)
-    # What the table knew was there before the batch.
+    # Rows of the table arrived before the batch.
     arrival = pc.if_else(of_batch, arrival, -1)
     last_tombstone = _per_key(ids, pc.if_else(bare, arrival, None), "max")
     is_last = pc.fill_null(pc.equal(arrival, last_tombstone), False)
-    later = pc.and_not(_behind(everything, ids, is_last), of_batch)
-    # A row that isn't Kafka's has no place among its offsets; where it is there it came later.
-    elsewhere = pc.and_(of_batch, pc.less(everything.column("_kafka_partition"), 0))
-    later = pc.or_(later, pc.fill_null(elsewhere, False).combine_chunks())
+    later = pc.and_not(_follows(everything, ids, is_last), of_batch)
+    # Rows that don't come from Kafka have no Kafka offset; they count as later.
+    not_kafka = pc.and_(of_batch, pc.less(everything.column("_kafka_partition"), 0))
+    later = pc.or_(later, pc.fill_null(not_kafka, False).combine_chunks())
     before = pc.and_not(pc.fill_null(pc.less(arrival, last_tombstone), False), later)
     floor = _per_key(ids, pc.if_else(before, values, None), "max")
     forced = pc.and_not(pc.is_valid(last_tombstone), _per_key(ids, later, "any"))
     return pc.if_else(is_last, floor, values), before, forced
 
 
-def _behind(everything: pa.Table, ids: Any, is_last: Any) -> Any:
-    """Who has a higher offset than the last tombstone of its key, in the same partition."""
+def _follows(everything: pa.Table, ids: Any, is_last: Any) -> Any:
+    """Whether each row has a higher offset, in its partition, than its key's last tombstone."""
     _, offsets, partitions = (everything.column(c).combine_chunks() for c in _KAFKA_ORDER)
     partition, offset = (
         _per_key(ids, pc.if_else(is_last, values, None), "max") for values in (partitions, offsets)
     )
-    found = pc.and_(pc.equal(partitions, partition), pc.greater(offsets, offset))
-    return pc.fill_null(found, False)
+    follows = pc.and_(pc.equal(partitions, partition), pc.greater(offsets, offset))
+    return pc.fill_null(follows, False)
 
 
 def _per_key(ids: Any, values: Any, function: str) -> Any:
-    """For each row the aggregate of its key's values."""
+    """Return for each row the aggregate of its key's values."""
     grouped: Any = pa.table({"key": ids, "value": values}).group_by("key")
-    found = grouped.aggregate([("value", function)])
-    keys = found.column("key").combine_chunks()
-    return found.column(f"value_{function}").combine_chunks().take(pc.index_in(ids, value_set=keys))
+    result = grouped.aggregate([("value", function)])
+    keys = result.column("key").combine_chunks()
+    per_key = result.column(f"value_{function}").combine_chunks()
+    return per_key.take(pc.index_in(ids, value_set=keys))
 
 
-def _of_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
-    """Rows of some of the columns, as candidates."""
+def _with_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
+    """Return rows with some of the columns as rows of the schema, with a kind."""
     columns: dict[str, Any] = {
         name: rows.column(name).cast(schema.field(name).type) for name in rows.column_names
     }
@@ -227,6 +232,6 @@ def _of_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
     return pa.table([columns.get(f.name, pa.nulls(count, f.type)) for f in schema], schema=schema)
 
 
-def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
+def _concatenate(tables: Sequence[pa.Table]) -> pa.Table:
     nullable = pa.schema([f.with_nullable(True) for f in tables[0].schema])
     return pa.concat_tables([t.cast(nullable) for t in tables]).combine_chunks()

@@ -157,10 +157,13 @@ def test_an_object_that_flattening_takes_apart_is_masked_as_a_whole(tmp_path):
 
 
 def test_a_mask_that_would_leave_a_field_in_clear_is_refused(tmp_path):
-    with pytest.raises(PipelineError, match="'place.street' lies in a string"):
+    with pytest.raises(PipelineError, match="'place.street' is inside a string"):
         table(tmp_path, "{place.street: hash}").write([{"place": "x"}])
     (tmp_path / "s.json").write_text('{"properties": {"mail": {"type": "string"}, "p": {}}}')
-    for masks, said in (("{mial: hash}", "'mial' isn't a field in"), ("{p.q: drop}", "lies in a")):
+    for masks, said in (
+        ("{mial: hash}", "'mial' isn't a field in"),
+        ("{p.q: drop}", "is inside a"),
+    ):
         with pytest.raises(ConfigurationError, match=said):
             table(tmp_path, masks, schema="s.json").write([{"mail": "a@b.c"}])
 
@@ -186,7 +189,7 @@ def test_a_dead_letter_whose_field_would_stay_in_clear_becomes_no_row(tmp_path):
         record = record_batch("t", [value], partition=0, first=offset, timestamps=[0])
         DirectWriter(strict, strict.topics[0]).write([record], {"kafka/cluster/t/-/0": offset})
     found = table(tmp_path, "{mail.name: hash}")
-    with pytest.raises(PipelineError, match=r"'mail.name' lies in a string"):
+    with pytest.raises(PipelineError, match=r"'mail.name' is inside a string"):
         replay_letters(load_configuration(file, environment={}), found.topic)
     assert found.read(columns=["id"])["id"].to_pylist() == [1]
 
@@ -200,7 +203,7 @@ def test_keys_may_be_hashed_and_nothing_else(tmp_path):
     ):
         with pytest.raises(ConfigurationError, match=said):
             table(tmp_path, masks, keys, upsert="true")
-    with pytest.raises(ConfigurationError, match=r"\[key\] would keep in clear as _kafka_key"):
+    with pytest.raises(ConfigurationError, match=r"\[key\] would store unmasked as _kafka_key"):
         table(tmp_path, "{Id: hash}", keys, upsert="true")
     found = table(tmp_path, "{id: hash}", keys, upsert="true", kafka="headers")
     found.write([{"id": "a", "at": 1}, {"id": "b", "at": 1}])
@@ -213,7 +216,7 @@ def test_keys_may_be_hashed_and_nothing_else(tmp_path):
 
 
 def test_a_mask_that_does_not_fit_is_told(tmp_path):
-    with pytest.raises(PipelineError, match="'n' is a int64, and hash is for texts"):
+    with pytest.raises(PipelineError, match="'n' is a int64, but hash needs a string"):
         table(tmp_path, "{n: hash}").write([{"n": 1}])
     with pytest.raises(ConfigurationError, match="write hash, drop, or truncate:3"):
         table(tmp_path, "{n: blur}")

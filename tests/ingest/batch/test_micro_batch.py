@@ -80,7 +80,7 @@ def test_a_batch_that_fails_is_tried_again_max_retries_times(tmp_path):
 
 def test_a_second_copy_is_no_reason_to_try_again(tmp_path):
     target = FailingTarget(ConcurrentTransactionError("moved", table="t", winning_version=1))
-    with pytest.raises(PipelineError, match="run one copy only"):
+    with pytest.raises(PipelineError, match="Run only one pipeline"):
         writer(tmp_path, target).process(None, {0: OffsetSpan(start=0, end=1)})
     assert target.tries == 1
 

@@ -96,17 +96,17 @@ def test_a_number_and_a_text_are_one_key_which_cannot_be_there_twice(tmp_path, o
     text = f"connector:\n  topics:\n    1:\n{topic}a}}\n    {others}:\n{topic}b}}\n"
     error = problem(tmp_path, text)
     assert error.key == "connector.topics.1"
-    assert "the key '1' is there twice" in error.message
+    assert "duplicate key '1'" in error.message
 
 
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("hunter2\n      password: hunter3", "the key 'password' is there twice"),
-        ("*hunter2", "quote a text that begins with"),
+        ("hunter2\n      password: hunter3", "duplicate key 'password'"),
+        ("*hunter2", "quote a string that starts with"),
         ("!hun!ter2 x", "undefined tag handle"),
-        ("'${hunter 2}'", "write $${ for a ${"),
-        ("'${hunter2!}'", "write $${ for a ${"),
+        ("'${hunter 2}'", "write $${ for a literal ${"),
+        ("'${hunter2!}'", "write $${ for a literal ${"),
     ],
 )
 def test_a_secret_that_is_no_yaml_is_not_told(tmp_path, value, said):

@@ -41,7 +41,7 @@ def test_a_secret_in_clear_is_said_with_its_line_and_not_repeated(tmp_path, name
     values = {**dict.fromkeys(NAMES, "${PASSWORD}"), name: "s3cr3t-in-clear"}
     (notice,) = notices(tmp_path, **values)
     assert notice.key == key
-    assert "in clear" in notice.text
+    assert "a plaintext secret" in notice.text
     assert "s3cr3t-in-clear" not in notice.text
     assert notice.line is not None
 
@@ -78,7 +78,7 @@ def test_the_mask_of_a_password_is_no_password(tmp_path):
 def test_the_url_of_a_registry_which_messages_name_holds_no_password(tmp_path):
     config = CONFIG.format(**dict.fromkeys(NAMES, "${PASSWORD}"))
     config += '  schema-registry: {url: "http://bob:s3cr3t@registry:8081/v1"}\n'
-    with pytest.raises(ConfigurationError, match=r"p\.yaml:10: .*url: write") as caught:
+    with pytest.raises(ConfigurationError, match=r"p\.yaml:10: .*url: .* credentials") as caught:
         notices(tmp_path, config=config)
     assert "s3cr3t" not in caught.value.message
 
@@ -93,7 +93,7 @@ def test_secrets_from_files_are_fine(tmp_path):
 
 
 def test_a_file_of_a_secret_that_is_not_there_is_said_with_its_line(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"p\.yaml:4: .*password: there is no file .*nope"):
+    with pytest.raises(ConfigurationError, match=r"p\.yaml:4: .*password: the file .*nope"):
         notices(tmp_path, **{**dict.fromkeys(NAMES, "${PASSWORD}"), "password": "${file:nope}"})
     with pytest.raises(ConfigurationError, match=r"can't be read: Is a directory"):
         notices(tmp_path, **{**dict.fromkeys(NAMES, "${PASSWORD}"), "password": "${file:.}"})
@@ -102,9 +102,9 @@ def test_a_file_of_a_secret_that_is_not_there_is_said_with_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("${file:}", "isn't ${file:PATH}, which has no default"),
-        ("${file:nope:-d}", "'${file:nope:-d}' isn't ${file:PATH}, which has no default"),
-        ("${file:~nobody-here/x}", "there is no home folder of '~nobody-here'; write the path"),
+        ("${file:}", "must be ${file:PATH}, without a default"),
+        ("${file:nope:-d}", "'${file:nope:-d}' must be ${file:PATH}, without a default"),
+        ("${file:~nobody-here/x}", "user '~nobody-here' has no home folder; write the full path"),
     ],
 )
 def test_a_file_of_a_secret_that_is_none_is_said_with_its_line(tmp_path, text, said):

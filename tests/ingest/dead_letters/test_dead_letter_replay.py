@@ -77,7 +77,7 @@ def test_a_replay_that_ended_between_its_commits_is_finished_by_the_next(pipelin
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(dead_letter_replay._Replay, "_take_out", killed)
+        patch.setattr(dead_letter_replay._Replay, "_delete_done", killed)
         with pytest.raises(KeyboardInterrupt):
             replay(pipeline)
     assert len(letters(pipeline)) == 3
@@ -137,5 +137,5 @@ def test_letters_are_dropped_by_a_condition(pipeline):
 
 
 def test_without_a_table_there_is_nothing_to_replay_into(small_pipeline):
-    with pytest.raises(PipelineError, match="run the pipeline first"):
+    with pytest.raises(PipelineError, match="Run the pipeline first"):
         replay(small_pipeline)

@@ -100,8 +100,8 @@ def test_a_value_of_any_type_is_kept_as_json_text(schema):
         ("{", "not valid JSON"),
         ('{"type": "string"}', "'properties'"),
         ('{"properties": {"a": {}, "A": {}}}', "differ only in case"),
-        ('{"properties": {"a": {"type": "nonsense"}}}', "not a usable JSON Schema"),
-        ('{"properties": {"a": {"$ref": "http://elsewhere/x"}}}', "outside"),
+        ('{"properties": {"a": {"type": "nonsense"}}}', "not a valid JSON Schema"),
+        ('{"properties": {"a": {"$ref": "http://elsewhere/x"}}}', "another file"),
         ('{"properties": {"a": {"$ref": "#/nowhere"}}}', "nowhere"),
     ],
 )

@@ -146,7 +146,7 @@ def test_a_recursive_protobuf_record_beyond_the_limit_is_refused(depth, refused)
     plan = DecodePlan(columns=columns, json_schema=None, discover=False)
     decoder = RecordDecoder(RecordFormat(name="protobuf", registry=registry), plan)
     reasons = decoder.decode(pa.array([value], pa.binary())).reasons.to_pylist()
-    assert ["not Protobuf of its schema" in reason for reason in reasons] == [True] * refused
+    assert ["doesn't match its Protobuf schema" in reason for reason in reasons] == [True] * refused
 
 
 def test_an_avro_schema_that_is_itself_too_deep_is_refused():

@@ -78,7 +78,7 @@ def test_an_avro_array_of_a_trillion_elements_without_bytes_is_refused(items):
     trillion = b"\x80\x80\xa2\xa9\xe2\x3a\0"
     found = decoded(array_of(items), trillion)
     assert found.bad_positions.to_pylist() == [0, 1]
-    assert all("take no byte" in reason for reason in found.reasons.to_pylist())
+    assert all("without bytes" in reason for reason in found.reasons.to_pylist())
 
 
 def test_an_avro_array_of_some_nulls_is_read():
@@ -117,7 +117,7 @@ def test_a_protobuf_string_that_is_not_utf_8_is_refused():
     message.field.add(name="s", number=1, type=types.TYPE_STRING, label=types.LABEL_OPTIONAL)
     told = base64.b64encode(file.SerializeToString()).decode()
     found = decoded(told, b"\0\x0a\x02\xff\xfe", name="protobuf")
-    assert found.reasons[0].as_py() == "not Protobuf of its schema: a string isn't UTF-8"
+    assert found.reasons[0].as_py() == "doesn't match its Protobuf schema: a string isn't UTF-8"
 
 
 def test_a_negative_message_index_is_no_message():

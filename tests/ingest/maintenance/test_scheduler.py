@@ -233,7 +233,7 @@ def batch(records, seconds=0.0):
 
 def done(upkeep):
     upkeep.poll()
-    upkeep._errand.finish()
+    upkeep._task.finish()
 
 
 def test_a_partition_that_was_written_last_time_is_packed_once_it_rests(tmp_path, reports):
@@ -263,7 +263,7 @@ def test_deleted_keys_are_packed_with_their_table(tmp_path, reports):
 
 
 def test_a_vacuum_does_not_wait_for_batches_nor_they_for_it(tmp_path, reports, monkeypatch):
-    monkeypatch.setattr(upkeep_module, "_HISTORY", 3)
+    monkeypatch.setattr(upkeep_module, "_HISTORY_LIMIT", 3)
     batches = threading.Lock()
     settings = "enable-upsert: true, enable-vacuum: true"
     topic, kept = keyed(tmp_path, reports, settings, batches=batches, every=0)

@@ -77,12 +77,12 @@ connector:
         return load_configuration(tmp_path / "p.yaml", environment={})
 
     check_retention(configured(168))
-    with pytest.raises(ConfigurationError, match="100 hours are shorter than the 168 hours"):
+    with pytest.raises(ConfigurationError, match="100 hours are shorter than the retention of"):
         check_retention(configured(100))
     kept = {"delta.deletedFileRetentionDuration": "interval 2 days"}
     bayou.write(str(tmp_path / "events"), pa.table({"a": [1]}), properties=kept)
     check_retention(configured(100))
-    with pytest.raises(ConfigurationError, match="shorter than the 48 hours"):
+    with pytest.raises(ConfigurationError, match="shorter than the retention of .*, 48 hours"):
         check_retention(configured(24))
 
 

@@ -54,9 +54,9 @@ def test_what_no_column_takes_is_an_element_as_any_other(odd):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "the end stands where '[' should"),
-        ("[1,", "the end stands where an element should"),
-        ("[1,]", "']' stands where an element should"),
+        ("", "found the end instead of '['"),
+        ("[1,", "found the end instead of an element"),
+        ("[1,]", "found ']' instead of an element"),
         ("[1 2]", "an element isn't JSON: '1 2'"),
         ('[1,{"a":1', "it ends in the middle of an element"),
         ('[1,"a', "it ends in the middle of an element"),
@@ -64,9 +64,9 @@ def test_what_no_column_takes_is_an_element_as_any_other(odd):
         ('[1,{"a":"x},{"b":"y},{"c":1}]', "an element isn't JSON"),
         ('[1,{"a":1]]', "an element isn't JSON"),
         ('[1,{"a" 1}]', "an element isn't JSON"),
-        ("[1}", "'}' stands where ',' or ']' should"),
-        ("[1][2]", "'[' stands where the end should"),
-        ("[1]\0", r"'\x00' stands where the end should"),
+        ("[1}", "found '}' instead of ',' or ']'"),
+        ("[1][2]", "found '[' instead of the end"),
+        ("[1]\0", r"found '\x00' instead of the end"),
     ],
 )
 def test_what_is_no_array_is_told_behind_the_elements_before_it(text, reason):

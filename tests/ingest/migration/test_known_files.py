@@ -42,7 +42,7 @@ def test_a_file_that_was_renamed_moved_or_packed_is_named_and_doubles_nothing(
         folder, name = tmp_path / "elsewhere", batch.name
         folder.mkdir()
     (folder / name).write_bytes(content)
-    with pytest.raises(PipelineError, match="renamed, moved or packed") as caught:
+    with pytest.raises(PipelineError, match="renamed, moved or compressed") as caught:
         events.migrate(str(folder))
     assert str(batch) in caught.value.message
     assert ids(events) == list(range(5))

@@ -45,7 +45,7 @@ def test_every_alert_has_its_section_in_the_runbook():
 def test_tables_whose_small_files_are_not_counted_have_an_alert_by_their_mean():
     (rule,) = (a["expr"] for a in alerts() if a["alert"] == "BayouSmallFiles")
     _, _, uncounted = rule.partition("\nor\n")
-    assert f"bayou_table_files > {watch._COUNTED_FILES} " in uncounted
+    assert f"bayou_table_files > {watch._MAX_COUNTED_FILES} " in uncounted
     assert f"bayou_table_bytes / bayou_table_files < {watch._SMALL_FILE})" in uncounted
     assert "bayou_table_small_files" not in uncounted
 

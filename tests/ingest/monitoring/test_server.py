@@ -184,7 +184,7 @@ def test_an_address_that_others_reach_needs_a_token(tmp_path):
 def test_a_port_that_is_taken_is_said(tmp_path, monitor):
     port = monitor.url.rstrip("/").rpartition(":")[2]
     with (
-        pytest.raises(PrerequisiteError, match="choose another port"),
+        pytest.raises(PrerequisiteError, match="Set another port"),
         monitored(configuration(tmp_path, f"{{port: {port}}}")),
     ):
         pass

@@ -47,8 +47,8 @@ def test_a_taken_port_is_one_sentence_that_names_it(tmp_path, taken_port, settin
         check=False,
     )
     assert run.stdout == (
-        f"PrerequisiteError: Spark doesn't start: port {taken_port} is taken by another process; "
-        f"stop that one, or set {setting} to a free one in connector.spark.\n"
+        f"PrerequisiteError: Spark doesn't start: port {taken_port} is taken by another process. "
+        f"Stop that process, or set {setting} to a free port in connector.spark.\n"
     )
     assert run.stderr == ""
 
@@ -58,6 +58,6 @@ def test_a_log_that_cannot_be_made_names_the_state_path_and_what_to_do(tmp_path)
     with pytest.raises(PrerequisiteError) as caught:
         pipeline_session(tmp_path, master=None, conf={})
     assert caught.value.message == (
-        f"The state path {tmp_path / 'spark.log'} can't be used: Is a directory; a file belongs "
-        "there, so move that folder away, or set connector.state-path."
+        f"The state path {tmp_path / 'spark.log'} can't be used: Is a directory. Move this folder "
+        "away, a file is expected here, or set connector.state-path."
     )

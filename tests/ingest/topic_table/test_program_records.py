@@ -55,15 +55,15 @@ def test_values_are_written_as_what_they_hold(value, written):
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (object(), "of the type object"),
+        (object(), "has the type object"),
         ("\ud800", "surrogates not allowed"),
-        (np.datetime64("2024-01-05T12", "ns"), "of the type datetime64"),
-        (pd.NA, "of the type NAType"),
+        (np.datetime64("2024-01-05T12", "ns"), "has the type datetime64"),
+        (pd.NA, "has the type NAType"),
     ],
     ids=["object", "half a pair", "nanoseconds", "NA"],
 )
 def test_what_has_no_json_is_named_by_its_place(value, said):
-    with pytest.raises(ArgumentError, match=rf"records\[1\] can't be written as JSON: .*{said}"):
+    with pytest.raises(ArgumentError, match=rf"records\[1\] can't be encoded as JSON: .*{said}"):
         json_records([{"v": 1}, {"v": {"w": [value]}}], argument="records")
 
 

@@ -142,7 +142,7 @@ def test_a_frozen_schema_leaves_fields_out_and_says_so(tmp_path, upsert):
 def test_an_unknown_topic_is_told(tmp_path):
     topic_table(tmp_path)
     configuration = load_configuration(tmp_path / "pipeline.yaml", environment={})
-    with pytest.raises(ArgumentError, match="its topics are 'user-events'"):
+    with pytest.raises(ArgumentError, match="Its topics are 'user-events'"):
         TopicTable(configuration, "nothing")
 
 

@@ -105,7 +105,7 @@ def test_whole_numbers_that_are_one_double_are_not_one_key(tmp_path):
     rows.send((str(2**53).encode(), None), (b"7", None))
     assert rows.column("id") == [1.5, 2**53 - 1]
     assert len(rows.reasons()) == 4
-    assert all("'id' is a double, which holds no whole number" in r for r in rows.reasons())
+    assert all("'id' is a double, which isn't exact for integers" in r for r in rows.reasons())
 
 
 def test_the_payload_of_a_connect_envelope_is_the_key_whatever_its_type(tmp_path):
@@ -124,7 +124,7 @@ def test_a_key_with_the_header_of_a_schema_registry_is_no_text(tmp_path):
     rows.send((None, {"id": "abc"}))
     rows.send((b"\0\0\0\0\x01\x06abc", None))
     assert rows.column("id") == ["abc"]
-    assert "with a schema registry's header" in rows.reasons()[0]
+    assert "a schema registry's header" in rows.reasons()[0]
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_of_two_copies_with_states_of_their_own_one_gives_way(plan):
     second.all_started()
     # Both take records until they meet.
     ended = plan.produce_until_one_ends(lambda: plan.produce_user_events(40), first, second)
-    assert "run one copy only" in ended["error"]["message"]
+    assert "Run only one pipeline" in ended["error"]["message"]
     for running in (first, second):
         running.terminate()
     assert sorted((first.end(), second.end())) == [0, 1]
@@ -164,7 +164,7 @@ class TestATopicThatChanged:
         taken.kafka.delete_topic("custom.topic.v1")
         taken.kafka.create_topic("custom.topic.v1", 4)
         taken.send("custom.topic.v1", [b'{"id": 2}'] * 40)
-        self._check(taken, "deleted and recreated", "table of its own (table-path)")
+        self._check(taken, "deleted and recreated", "Set another table-path")
 
     @pytest.mark.slow
     def test_deleted_and_recreated_while_it_runs(self, taken):
@@ -181,7 +181,7 @@ class TestATopicThatChanged:
         running.resume()
         message = running.next("error")["message"]
         assert "deleted and recreated since" in message
-        assert "table of its own (table-path)" in message
+        assert "Set another table-path" in message
         ledger = taken.produce_user_events(50)
         running.next("batch_committed")
         running.terminate()

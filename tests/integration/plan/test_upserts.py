@@ -155,7 +155,7 @@ def test_of_two_copies_that_upsert_one_gives_way(plan, keyed):
     second.all_started()
     # Both take records until they meet.
     ended = plan.produce_until_one_ends(lambda: keyed.send(40), first, second)
-    assert "run one copy only" in ended["error"]["message"]
+    assert "Run only one pipeline" in ended["error"]["message"]
     for running in (first, second):
         running.terminate()
     assert sorted((first.end(), second.end())) == [0, 1]

@@ -42,7 +42,7 @@ def test_a_state_path_without_room_is_one_error_before_spark_starts(plan, one_to
     assert code == 1
     message = _only_error(events)
     assert f"The state path {plan.state}" in message
-    assert "No space left on device; free some space, or set connector.state-path" in message
+    assert "No space left on device. Free disk space, or set connector.state-path" in message
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Rows that tasks hand on, to the driver or to other tasks, as compressed bytes."""
+"""Transfers rows from tasks to the driver or to other tasks as compressed bytes."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ __all__ = [
 
 _OPTIONS: Any = pyarrow.ipc.IpcWriteOptions(compression="zstd")
 
-_PIECE_BYTES = 8 << 20
+_CHUNK_BYTES = 8 << 20
 _DRIVER_BYTES = 64 << 20
 
 
 class TooManyRowsError(Exception):
-    """Rows take more than their share of the driver's memory."""
+    """A task's rows exceed their part of the driver's memory."""
 
 
 def driver_bytes(spark: SparkSession) -> int:
-    """What the rows of an upsert's batch may take in the driver's process, all in all."""
+    """Return the maximum size of an upsert's rows in the driver's memory."""
     limit = ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark)
     return _DRIVER_BYTES if limit is None else limit
 
 
 def gathered_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """Batches of one schema in pieces of some megabytes, each as of `gathered_bytes`."""
+    """Yield batches of one schema as chunks of some megabytes, encoded by `gathered_bytes`."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         waiting.append(batch)
         size += batch.nbytes
-        if size >= _PIECE_BYTES:
+        if size >= _CHUNK_BYTES:
             yield gathered_bytes(waiting)
             waiting, size = [], 0
     if waiting:
@@ -52,13 +52,14 @@ def gathered_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def gathered_bytes(batches: Iterable[pa.RecordBatch], most: int | None = None) -> bytes:
-    """Batches of one schema; empty for none.
+    """Encode batches of one schema; empty for no batches.
 
     Args:
-        most: bytes that they may take in memory; None for any number.
+        batches: the batches.
+        most: maximum size in memory in bytes; None for no limit.
 
     Raises:
-        TooManyRowsError: they take more.
+        TooManyRowsError: the batches exceed the maximum size.
     """
     size = 0
     sink = pa.BufferOutputStream()
@@ -77,6 +78,6 @@ def gathered_bytes(batches: Iterable[pa.RecordBatch], most: int | None = None) -
 
 
 def gathered_rows(parts: Iterable[bytes]) -> pa.Table | None:
-    """The rows of all tasks; None for none."""
+    """Decode the rows of all tasks; None for no rows."""
     tables = [pyarrow.ipc.open_stream(part).read_all() for part in parts if part]
     return pa.concat_tables(tables) if tables else None

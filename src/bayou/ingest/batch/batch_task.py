@@ -1,11 +1,10 @@
-"""What a Spark task does with its share of a micro-batch: decode, and write where it will stay.
+"""The Spark tasks of a micro-batch, which read, decode and write records.
 
-It reads them from Kafka itself, so that they never pass the JVM. They leave as Parquet files of the
-target and of the dead letters; what goes back to the driver is one small object with the actions
-that it will commit. Rows of an upsert go to the driver as they are while they are few; else they
-stay with the executors, for other tasks.
+A task reads its records from Kafka directly, without the JVM, and writes Parquet files of the
+target and the dead letter table. It returns the actions that the driver commits. Rows of an upsert
+are sent to the driver if they are small; otherwise executors cache them for other tasks.
 
-The records of a batch that end the worker process that reads them, found by bisection.
+`crashing_offsets` locates records that crash a Python worker by bisection.
 """
 
 from __future__ import annotations
@@ -34,29 +33,28 @@ __all__ = ["MAX_CRASHING_RECORDS", "BatchTask", "TaskOutcome", "crashing_offsets
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 _WAITING_BYTES = 32 << 20
-"""Dead letters that wait in memory for a file of theirs, at most; one record may be larger."""
+"""Size of dead letters in memory at which they are written to a file."""
 
-_ENDED_A_WORKER = "a worker process ended each time it read this record alone"
+_CRASH_REASON = "a worker process ended each time it read this record alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutcome:
-    """What a task did. Pickles.
+    """The result of a task. Can be pickled.
 
     Attributes:
         rows: rows written to the target.
-        dead_letters: rows written to the dead letters.
-        left_out: records that the tables have already.
-        row_actions: encoded `add` actions for the target.
-        dead_letter_actions: encoded `add` actions for the dead letters.
-        gathered: the rows themselves where they are upserted, see `gathered_bytes`; nothing of
-            them was written.
-        too_many: rows of an upsert take more than `BatchTask.most_bytes`; then nothing was written
-            and the batch must be run again by `BatchTask.pieces`.
-        ignored: fields that were left out of rows.
-        new_fields: fields that have no column yet; then nothing was written and the batch must be
-            run again with wider columns.
-        failure: what went wrong; then nothing was written.
+        dead_letters: rows written to the dead letter table.
+        left_out: records that the tables already have.
+        row_actions: encoded `add` actions of the target.
+        dead_letter_actions: encoded `add` actions of the dead letter table.
+        gathered: the rows of an upsert, encoded by `gathered_bytes` instead of written.
+        too_many: the rows of an upsert exceed `BatchTask.most_bytes`. Nothing was written, and the
+            batch must be run again with `BatchTask.pieces`.
+        ignored: fields that were dropped from rows.
+        new_fields: fields without a column. If there are any, nothing was written and the batch
+            must be run again with more columns.
+        failure: the error of the task, after which nothing stays written.
     """
 
     rows: int = 0
@@ -73,24 +71,24 @@ class TaskOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTask:
-    """A micro-batch as its tasks see it; `run` is what each does. Pickles.
+    """The tasks of a micro-batch; each task calls `run` or `pieces`. Can be pickled.
 
     Attributes:
-        topic: its name in the configuration.
+        topic: the topic's key in the configuration.
         records: the batch's records, by task.
-        engine: how to reach the store.
-        table_path: the target, for deleting what was written for nothing.
-        dead_letter_path: the dead letters, likewise.
-        row_state: transaction state of the target, None while it can't be made because its
-            partition columns aren't known.
-        dead_letter_state: transaction state of the dead letters.
+        engine: the description of the engine that accesses the store.
+        table_path: path of the target table, to delete uncommitted files.
+        dead_letter_path: path of the dead letter table, to delete uncommitted files.
+        row_state: transaction state of the target, None while the table can't be created because
+            its partition columns aren't known.
+        dead_letter_state: transaction state of the dead letter table.
         reading: how records become rows.
-        covered: for each Kafka partition the offset below which the target has everything.
-        decided: for each Kafka partition offsets that the dead letters have although the target
-            doesn't cover them, with the fingerprints of the letters there.
-        set_aside: for each Kafka partition offsets of records that end the process that reads
-            them; they become dead letters unread.
-        most_bytes: that a task's rows of an upsert may take in memory where `run` gathers them.
+        covered: for each Kafka partition the offset below which the target has all records.
+        decided: for each Kafka partition the offsets that the dead letter table has but the target
+            doesn't cover, with the fingerprints of the dead letters there.
+        set_aside: for each Kafka partition the offsets of records that crash a Python worker; they
+            become dead letters without being decoded.
+        most_bytes: maximum size in memory of a task's upsert rows in `run`.
     """
 
     topic: str
@@ -107,32 +105,32 @@ class BatchTask:
     most_bytes: int = 0
 
     def run(self, share: int) -> TaskOutcome:
-        """Do one share of `records`."""
+        """Process the records of one task."""
         try:
-            return _Share(self).run(self.records.read(share))
+            return _TaskRun(self).run(self.records.read(share))
         except BayouError as error:
             return TaskOutcome(failure=error)
 
     def pieces(self, share: int) -> Iterator[bytes | TaskOutcome]:
-        """Do one share of an upsert whose rows go elsewhere: in pieces, then the outcome.
+        """Process the records of one task of an upsert; yield its rows in chunks, then the result.
 
-        Where the outcome is a failure, or says to run the batch again, they are of no use.
+        The chunks are invalid if the result is a failure or requests another run of the batch.
         """
         try:
-            yield from _Share(self).pieces(self.records.read(share))
+            yield from _TaskRun(self).pieces(self.records.read(share))
         except BayouError as error:
             yield TaskOutcome(failure=error)
 
 
 class _NewFieldsError(Exception):
-    """Records have fields without a column; what was written so far is of no use."""
+    """Records have fields without a column, so the files written so far are deleted."""
 
 
-_ENDS = (BayouError, _NewFieldsError, TooManyRowsError)
+_ABORTS = (BayouError, _NewFieldsError, TooManyRowsError)
 
 
-class _Share:
-    """One task's work, with what it counts."""
+class _TaskRun:
+    """The run of one task, with its counters."""
 
     def __init__(self, task: BatchTask) -> None:
         self._task = task
@@ -152,22 +150,22 @@ class _Share:
             else:
                 gathered = gathered_bytes(self._good_rows(batches), task.most_bytes)
             self._write_dead_letters()
-        except _ENDS as error:
+        except _ABORTS as error:
             delete_task_files(task.engine, task.table_path, [row_actions])
-            return self._ended(error)
-        return self._outcome(row_actions, gathered)
+            return self._aborted(error)
+        return self._result(row_actions, gathered)
 
     def pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes | TaskOutcome]:
         try:
             yield from gathered_pieces(self._good_rows(batches))
             self._write_dead_letters()
-        except _ENDS as error:
-            yield self._ended(error)
+        except _ABORTS as error:
+            yield self._aborted(error)
         else:
-            yield self._outcome()
+            yield self._result()
 
-    def _ended(self, error: Exception) -> TaskOutcome:
-        """What was written for nothing is deleted."""
+    def _aborted(self, error: Exception) -> TaskOutcome:
+        """Delete the written files and return the result of an aborted task."""
         delete_task_files(self._task.engine, self._task.dead_letter_path, self._dead_letter_actions)
         match error:
             case _NewFieldsError():
@@ -176,7 +174,7 @@ class _Share:
                 return TaskOutcome(too_many=True)
         raise error
 
-    def _outcome(self, row_actions: bytes = b"", gathered: bytes = b"") -> TaskOutcome:
+    def _result(self, row_actions: bytes = b"", gathered: bytes = b"") -> TaskOutcome:
         return TaskOutcome(
             rows=self._rows,
             dead_letters=self._dead_letters,
@@ -193,8 +191,8 @@ class _Share:
             return write_task(task.engine, task.row_state, rows)
         for _ in rows:
             raise PipelineError(
-                f"topic {task.topic!r}: the table can't be made: its partition columns aren't all "
-                "fields of the first records; correct partition-columns, or give a schema-file.",
+                f"topic {task.topic!r}: the table can't be created: its partition columns aren't "
+                "all fields of the first records. Correct partition-columns, or set a schema-file.",
                 topic=task.topic,
             )
         return b""
@@ -204,18 +202,18 @@ class _Share:
             source = self._readable(self._undecided(batch))
             if source.num_rows == 0:
                 continue
-            for rows, letters in self._reader.read(source):
-                if letters is not None:
-                    self._refuse(letters)
+            for rows, dead_letters in self._reader.read(source):
+                if dead_letters is not None:
+                    self._refuse(dead_letters)
                 if rows is not None:
                     self._rows += rows.num_rows
                     yield rows
         if self._reader.new_fields.fields:
             raise _NewFieldsError
 
-    def _refuse(self, letters: pa.RecordBatch) -> None:
-        self._dead_letters += letters.num_rows
-        self._waiting.append(letters)
+    def _refuse(self, dead_letters: pa.RecordBatch) -> None:
+        self._dead_letters += dead_letters.num_rows
+        self._waiting.append(dead_letters)
         if sum(batch.nbytes for batch in self._waiting) >= _WAITING_BYTES:
             self._write_dead_letters()
 
@@ -223,87 +221,87 @@ class _Share:
         waiting, self._waiting = self._waiting, []
         if waiting:
             task = self._task
-            written = write_task(task.engine, task.dead_letter_state, waiting)
-            self._dead_letter_actions.append(written)
+            actions = write_task(task.engine, task.dead_letter_state, waiting)
+            self._dead_letter_actions.append(actions)
 
     def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The records that aren't set aside; the others become dead letters."""
+        """Return the records that aren't set aside; the others become dead letters."""
         aside = _at_offsets(batch, self._task.set_aside)
         if aside is None:
             return batch
         reading = self._task.reading
         refused = batch.filter(aside)
-        letters = unread_rows(refused, _ENDED_A_WORKER, reading.ingestion_timestamp)
-        self._refuse(letters)
+        self._refuse(unread_rows(refused, _CRASH_REASON, reading.ingestion_timestamp))
         return batch.filter(pc.invert(aside))
 
-    def _with_these_letters(self, batch: pa.RecordBatch, told: pa.Array[Any]) -> pa.Array[Any]:
-        """Which of some records are the ones that the letters at their offsets are of."""
-        places = pc.indices_nonzero(told)
-        records = batch.take(places)
+    def _same_records(self, batch: pa.RecordBatch, candidates: pa.Array[Any]) -> pa.Array[Any]:
+        """Return which candidates have the fingerprint of a dead letter at their offset."""
+        positions = pc.indices_nonzero(candidates)
+        records = batch.take(positions)
         partitions: list[Any] = records.column("partition").to_pylist()
         offsets: list[Any] = records.column("offset").to_pylist()
         same = {
-            place
-            for place, partition, offset, fingerprint in zip(
-                places.to_pylist(), partitions, offsets, fingerprints(records), strict=True
+            position
+            for position, partition, offset, fingerprint in zip(
+                positions.to_pylist(), partitions, offsets, fingerprints(records), strict=True
             )
             if fingerprint in self._task.decided[partition][offset]
         }
-        return pa.array([place in same for place in range(batch.num_rows)], pa.bool_())
+        return pa.array([position in same for position in range(batch.num_rows)], pa.bool_())
 
     def _undecided(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The records that neither the target nor the dead letters have."""
+        """Return the records that neither the target nor the dead letter table has."""
         task = self._task
         offsets, partitions = batch.column("offset"), batch.column("partition")
         known: Any = None
         for partition in pc.unique(partitions).to_pylist():
-            ours = pc.equal(partitions, partition)
+            in_partition = pc.equal(partitions, partition)
             next_offset = task.covered.get(partition)
             if next_offset is not None:
-                old = pc.and_(ours, pc.less(offsets, next_offset))
-                known = old if known is None else pc.or_(known, old)
-        told = _at_offsets(batch, task.decided)
-        if told is not None:
-            told = self._with_these_letters(batch, told)
-            known = told if known is None else pc.or_(known, told)
+                covered = pc.and_(in_partition, pc.less(offsets, next_offset))
+                known = covered if known is None else pc.or_(known, covered)
+        dead = _at_offsets(batch, task.decided)
+        if dead is not None:
+            dead = self._same_records(batch, dead)
+            known = dead if known is None else pc.or_(known, dead)
         if known is None or not pc.any(known).as_py():
             return batch
-        kept = batch.filter(pc.invert(known))
-        self._left_out += batch.num_rows - kept.num_rows
-        return kept
+        new = batch.filter(pc.invert(known))
+        self._left_out += batch.num_rows - new.num_rows
+        return new
 
 
 def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -> Any:
-    """Which records are at these offsets of their partitions; None where none is."""
-    there, partitions = batch.column("offset"), batch.column("partition")
-    found: Any = None
+    """Return which records are at these offsets of their partitions; None for no record."""
+    column, partitions = batch.column("offset"), batch.column("partition")
+    matches: Any = None
     for partition in pc.unique(partitions).to_pylist():
-        if wanted := offsets.get(partition):
-            ours = pc.equal(partitions, partition)
-            these = pc.and_(ours, pc.is_in(there, pa.array(list(wanted), there.type)))
-            found = these if found is None else pc.or_(found, these)
-    return found if found is not None and pc.any(found).as_py() else None
+        if requested := offsets.get(partition):
+            in_partition = pc.equal(partitions, partition)
+            at_offset = pc.is_in(column, pa.array(list(requested), column.type))
+            both = pc.and_(in_partition, at_offset)
+            matches = both if matches is None else pc.or_(matches, both)
+    return matches if matches is not None and pc.any(matches).as_py() else None
 
 
 MAX_CRASHING_RECORDS = 20
-"""Of one batch. With more, the machine or the program is at fault and not the records."""
+"""Maximum number per batch. More crashes are caused by the machine or the program."""
 
 
 def crashing_offsets(
     spans: Mapping[int, OffsetSpan], crashes: Callable[[Mapping[int, OffsetSpan]], bool]
 ) -> dict[int, tuple[int, ...]]:
-    """Offsets whose records end a worker process each time they are read alone.
+    """Return the offsets of records that crash a Python worker each time they are read alone.
 
     Args:
-        spans: a batch that has ended a worker process, for each Kafka partition.
-        crashes: reads a part of the batch; whether this ends a worker process.
+        spans: the offsets of a batch that crashed a worker, for each Kafka partition.
+        crashes: reads a part of the batch and returns whether this crashes a worker.
 
     Returns:
-        For each Kafka partition its offsets, sorted. Empty where no single record is at fault
-        (a lack of memory, a killed machine), or more than `MAX_CRASHING_RECORDS` are.
+        The sorted offsets of each Kafka partition. Empty if no single record crashes a worker
+        (out of memory, a killed machine), or if more than `MAX_CRASHING_RECORDS` do.
     """
-    found: dict[int, list[int]] = {}
+    crashing: dict[int, list[int]] = {}
     waiting = [dict(spans)]
     while waiting:
         part = waiting.pop()
@@ -312,11 +310,11 @@ def crashing_offsets(
             waiting += [half for half in (second, first) if crashes(half)]
             continue
         ((partition, span),) = part.items()
-        if crashes(part):  # a second time: the first may have had another cause
-            found.setdefault(partition, []).append(span.start)
-        if sum(map(len, found.values())) > MAX_CRASHING_RECORDS:
+        if crashes(part):  # confirm: the first crash may have had another cause
+            crashing.setdefault(partition, []).append(span.start)
+        if sum(map(len, crashing.values())) > MAX_CRASHING_RECORDS:
             return {}
-    return {partition: tuple(sorted(offsets)) for partition, offsets in sorted(found.items())}
+    return {partition: tuple(sorted(offsets)) for partition, offsets in sorted(crashing.items())}
 
 
 def _size(spans: Mapping[int, OffsetSpan]) -> int:
@@ -326,7 +324,7 @@ def _size(spans: Mapping[int, OffsetSpan]) -> int:
 def _halves(
     spans: Mapping[int, OffsetSpan],
 ) -> tuple[dict[int, OffsetSpan], dict[int, OffsetSpan]]:
-    """Two parts of the same size, none of them empty; the order is that of partition and offset."""
+    """Split offsets into two non-empty halves, in the order of partition and offset."""
     left = _size(spans) // 2
     first: dict[int, OffsetSpan] = {}
     second: dict[int, OffsetSpan] = {}

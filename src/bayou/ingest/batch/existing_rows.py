@@ -1,4 +1,4 @@
-"""Offsets of a table that has a topic's rows, but no transaction identifier that covers them."""
+"""Offsets of existing rows and migrated records that no transaction identifier covers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ __all__ = ["cover_existing_rows", "existing_offsets"]
 def cover_existing_rows(
     topic: Topic, kafka: KafkaTopic, target: TargetTable, storage_options: dict[str, str]
 ) -> bool:
-    """Have the table cover the offsets of its rows and of migrated records, where it doesn't yet.
+    """Commit the offsets of existing rows and migrated records that the table doesn't cover.
 
     Args:
-        target: opened.
+        topic: the topic.
+        kafka: the description of the Kafka topic.
+        target: the opened target table.
+        storage_options: the options of the object store.
 
     Returns:
         Whether anything was committed.
 
     Raises:
-        PipelineError: Kafka can't go on there, or `on-missing-offsets` doesn't say what to do with
-            the rows; nothing was done.
+        PipelineError: Kafka doesn't have these offsets, or the table has rows without offsets and
+            `on-missing-offsets` is `fail`. Nothing is committed.
     """
     covered = target.covered
     new = existing_offsets(topic, kafka, covered, target.snapshot, storage_options)
@@ -52,35 +55,38 @@ def existing_offsets(
     snapshot: SnapshotHandle | None,
     storage_options: dict[str, str],
 ) -> dict[int, int]:
-    """The last offset of each partition that rows or migrated records name and none covers yet.
+    """Return the last offset of existing rows or migrated records in each uncovered partition.
 
     Args:
-        covered: the next offsets that the table's transaction identifiers tell.
-        snapshot: of the table, None where there is none.
+        topic: the topic.
+        kafka: the description of the Kafka topic.
+        covered: the next offsets from the table's transaction identifiers.
+        snapshot: the table's snapshot, None if there is no table.
+        storage_options: the options of the object store.
 
     Raises:
-        PipelineError: the table has rows of the topic and covers none of its partitions, and
-            `on-missing-offsets` doesn't say what to do with them.
+        PipelineError: the table has rows of the topic but covers none of its partitions, and
+            `on-missing-offsets` is `fail`.
     """
     if snapshot is None:
         return {}
-    found = {} if covered else _offsets_of_rows(topic, kafka, snapshot)
+    rows = {} if covered else _offsets_of_rows(topic, kafka, snapshot)
     migrated = migrated_offsets(topic, kafka, covered, storage_options)
-    return {p: max(found.get(p, -1), migrated.get(p, -1)) for p in found.keys() | migrated.keys()}
+    return {p: max(rows.get(p, -1), migrated.get(p, -1)) for p in rows.keys() | migrated.keys()}
 
 
 def _offsets_of_rows(topic: Topic, kafka: KafkaTopic, snapshot: SnapshotHandle) -> dict[int, int]:
-    wanted = topic.config.on_missing_offsets
-    if wanted == "begin-anew" or set(KAFKA_COLUMNS.names) - set(snapshot.schema.names):
+    policy = topic.config.on_missing_offsets
+    if policy == "begin-anew" or set(KAFKA_COLUMNS.names) - set(snapshot.schema.names):
         return {}
     columns = ["_kafka_partition", "_kafka_offset"]
-    # Rows that were migrated or that a program wrote have partitions below 0.
+    # Rows that were migrated or written by a program have negative partitions.
     condition = f"_kafka_topic = '{kafka.name}' AND _kafka_partition >= 0"
     lasts: dict[int, int] = {}
     with snapshot.to_batches(columns, condition) as batches:
         for batch in batches:
-            if batch.num_rows and wanted == "fail":
-                raise _missing(topic, kafka, snapshot.kernel.path)
+            if batch.num_rows and policy == "fail":
+                raise _missing_offsets_error(topic, kafka, snapshot.kernel.path)
             grouped: Any = pa.table(batch).group_by(columns[0]).aggregate([(columns[1], "max")])
             for row in grouped.to_pylist():
                 partition, last = row[columns[0]], row[f"{columns[1]}_max"]
@@ -89,13 +95,12 @@ def _offsets_of_rows(topic: Topic, kafka: KafkaTopic, snapshot: SnapshotHandle) 
     return lasts
 
 
-def _missing(topic: Topic, kafka: KafkaTopic, path: str) -> PipelineError:
+def _missing_offsets_error(topic: Topic, kafka: KafkaTopic, path: str) -> PipelineError:
     setting = f"connector.topics.{topic.key}.on-missing-offsets"
     return PipelineError(
         f"topic {topic.key!r}: {path} has rows of the Kafka topic {kafka.name!r}, but no "
-        "transaction identifier that tells which offsets they cover, as in a copy of rows or a "
-        f"clone without identifiers. Set {setting}: from-rows to go on behind the last offset "
-        "of the rows, or begin-anew to read the topic again beside them, or write to another "
-        "table-path.",
+        "transaction identifier with their offsets, as in a copy of rows or a clone without "
+        f"identifiers. Set {setting}: from-rows to resume after the last offset of the rows, or "
+        "begin-anew to read the topic again in addition to them, or set another table-path.",
         topic=topic.key,
     )

@@ -1,4 +1,4 @@
-"""The driver's part of a micro-batch: run its tasks, commit what they wrote, dead letters first."""
+"""The driver side of a micro-batch: run its tasks, commit dead letters, then rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["MicroBatchWriter"]
 
 
 class MicroBatchWriter:
-    """Writes the micro-batches of one topic, one after another."""
+    """Writes the micro-batches of one topic sequentially."""
 
     def __init__(
         self,
@@ -73,36 +73,36 @@ class MicroBatchWriter:
         self._record_format = RecordFormat() if record_format is None else record_format
         self._on_retry = on_retry
         self._covered: dict[int, int] = {}
-        self._known_letters: dict[int, dict[int, frozenset[bytes]]] = {}
-        self._large: int | None = None  # so many records were too many for the driver
-        self._kept: KeptRows | None = None
-        self._set_aside: dict[int, tuple[int, ...]] = {}  # records that end a worker process
+        self._known_dead_letters: dict[int, dict[int, frozenset[bytes]]] = {}
+        self._large: int | None = None  # number of records that exceeded the driver's memory
+        self._cached_rows: KeptRows | None = None
+        self._set_aside: dict[int, tuple[int, ...]] = {}  # records that crash a Python worker
 
     def open(self) -> dict[int, int]:
-        """Read where the tables stand.
+        """Read the current state of the tables.
 
         Returns:
-            For each Kafka partition that the target covers the next offset to read.
+            The next offset to read of each Kafka partition that the target covers.
 
         Raises:
-            PipelineError: the target can't take this topic's records.
+            PipelineError: the target doesn't accept this topic's records.
         """
         self._target.open()
         self._policy.layout(self._policy.columns())
         self._covered = self._target.covered
-        self._known_letters = self._dead_letters.decided(self._covered, self._storage_options)
+        self._known_dead_letters = self._dead_letters.decided(self._covered, self._storage_options)
         return self._covered
 
     def process(self, spark: SparkSession, spans: Mapping[int, OffsetSpan]) -> BatchReport:
-        """Put a micro-batch into the tables, exactly once.
+        """Write a micro-batch to the tables exactly once.
 
         Args:
             spark: the session that runs its tasks.
-            spans: the offsets that the batch covers, for each Kafka partition.
+            spans: the offsets of the batch, for each Kafka partition.
 
         Raises:
-            RecordsLostError: Kafka doesn't have them all any more.
-            BayouError: it can't be done; after `max-retries` retries where one might help.
+            RecordsLostError: Kafka doesn't have all records any more.
+            BayouError: the batch failed; transient errors are retried `max-retries` times first.
         """
         self._set_aside = {}
         began = time.monotonic()
@@ -116,13 +116,13 @@ class MicroBatchWriter:
                     self.open()
                 report = self._attempt(spark, spans, began)
                 return replace(report, retries=attempt, conflicts=conflicts)
-            except RecordsLostError as error:  # a second look at them finds no more
+            except RecordsLostError as error:  # a retry wouldn't find more records
                 raise records_lost(error.message, self._topic.key) from error
             except WORTH_A_RETRY as error:
                 if isinstance(error, ConcurrentTransactionError):
-                    raise self._second_copy() from error
+                    raise self._concurrent_pipeline() from error
                 if attempt == retries:
-                    raise self._given_up(error, attempt) from error
+                    raise self._batch_failed(error, attempt) from error
                 attempt += 1
                 conflicts += isinstance(error, CommitConflictError)
                 if self._on_retry is not None:
@@ -137,74 +137,74 @@ class MicroBatchWriter:
         if not new:
             return BatchReport(topic=self._topic.key, seconds=time.monotonic() - began)
         read_at = time.time_ns() // 1000
-        with self._letting_go():
-            report = self._decided(spark, new, read_at)
+        with self._release_cached_rows():
+            report = self._process_new(spark, new, read_at)
         return replace(report, seconds=time.monotonic() - began)
 
-    def _decided(
+    def _process_new(
         self, spark: SparkSession, new: Mapping[int, OffsetSpan], read_at: int
     ) -> BatchReport:
         columns = self._policy.columns()
-        while True:  # ends: every turn makes a column of a new field, or refuses its name
+        while True:  # terminates: each iteration adds columns for new fields or refuses them
             layout = self._policy.layout(columns)
             transaction, added = self._begin(layout, new)
-            outcomes = self._surviving(spark, new, layout, transaction, read_at)
-            if any(outcome.too_many for outcome in outcomes):
-                self._discard(outcomes)
+            results = self._run_surviving(spark, new, layout, transaction, read_at)
+            if any(result.too_many for result in results):
+                self._discard(results)
                 self._large = sum(span.end - span.start for span in new.values())
                 continue
             new_fields = StructType()
-            for outcome in outcomes:
-                new_fields = merge_fields(new_fields, outcome.new_fields)
+            for result in results:
+                new_fields = merge_fields(new_fields, result.new_fields)
             if not new_fields.fields:
                 break
-            self._discard(outcomes)
+            self._discard(results)
             columns = self._policy.widened(columns, new_fields)
         try:
             self._watch.check_still_there()
         except BayouError:
-            self._discard(outcomes)
+            self._discard(results)
             raise
         report = BatchReport(
             topic=self._topic.key,
             spans=new,
-            dead_letters=sum(o.dead_letters for o in outcomes),
-            left_out=sum(o.left_out for o in outcomes),
-            ignored=tuple(sorted({name for o in outcomes for name in o.ignored})),
+            dead_letters=sum(r.dead_letters for r in results),
+            left_out=sum(r.left_out for r in results),
+            ignored=tuple(sorted({name for r in results for name in r.ignored})),
         )
         began = time.monotonic()
         known = self._target.version is not None
         tags = told_in_history(report.ignored, self._target.new_columns(layout) if known else ())
         if self._topic.upsert_keys is not None:
-            report = self._upsert(report, outcomes, layout, tags)
+            report = self._upsert(report, results, layout, tags)
         else:
-            version = self._commit(transaction, outcomes, new, tags)
+            version = self._commit(transaction, results, new, tags)
             if version is not None:
                 report = replace(
                     report,
-                    rows=sum(o.rows for o in outcomes),
+                    rows=sum(r.rows for r in results),
                     version=version,
                     new_columns=added,
-                    bytes=sum(add.size for add in decode_adds([o.row_actions for o in outcomes])),
+                    bytes=sum(add.size for add in decode_adds([r.row_actions for r in results])),
                 )
         return replace(report, commit_seconds=time.monotonic() - began)
 
     def _is_large(self, spans: Mapping[int, OffsetSpan]) -> bool:
-        """Whether an upsert's rows won't fit into the driver: half of what hasn't is much, too."""
+        """Whether an upsert's rows may exceed the driver's memory: from half of a size that did."""
         size = sum(span.end - span.start for span in spans.values())
         return self._large is not None and 2 * size >= self._large
 
     @contextlib.contextmanager
-    def _letting_go(self) -> Iterator[None]:
-        """Nothing stays with the executors."""
+    def _release_cached_rows(self) -> Iterator[None]:
+        """Release rows that executors cache for the batch."""
         try:
             yield
         finally:
-            if self._kept is not None:
-                self._kept.close()
-                self._kept = None
+            if self._cached_rows is not None:
+                self._cached_rows.close()
+                self._cached_rows = None
 
-    def _surviving(
+    def _run_surviving(
         self,
         spark: SparkSession,
         spans: Mapping[int, OffsetSpan],
@@ -212,7 +212,7 @@ class MicroBatchWriter:
         transaction: Transaction | None,
         read_at: int,
     ) -> list[TaskOutcome]:
-        """As `_run`; records that end a worker process are found, and become dead letters."""
+        """Run the tasks; records that crash a Python worker are located and become dead letters."""
 
         def crashes(part: Mapping[int, OffsetSpan]) -> bool:
             try:
@@ -224,10 +224,10 @@ class MicroBatchWriter:
         try:
             return self._run(spark, spans, layout, transaction, read_at)
         except WorkerCrashedError:
-            found = crashing_offsets(spans, crashes)
-            if not found:
+            crashing = crashing_offsets(spans, crashes)
+            if not crashing:
                 raise
-            for partition, offsets in found.items():
+            for partition, offsets in crashing.items():
                 known = self._set_aside.get(partition, ())
                 self._set_aside[partition] = tuple(sorted({*known, *offsets}))
             return self._run(spark, spans, layout, transaction, read_at)
@@ -260,42 +260,42 @@ class MicroBatchWriter:
             dead_letter_state=self._dead_letters.task_state(),
             reading=reading,
             covered=self._covered,
-            decided=self._known_letters,
+            decided=self._known_dead_letters,
             set_aside=self._set_aside,
             most_bytes=0 if reading.upsert is None else driver_bytes(spark) // len(records.shares),
         )
-        shares = len(records.shares)
+        tasks = len(records.shares)
         with translated(self._topic.key):
-            outcomes: list[TaskOutcome]
+            results: list[TaskOutcome]
             if self._is_large(spans):
-                if self._kept is not None:
-                    self._kept.close()
-                self._kept = KeptRows(spark, task.pieces, shares)
-                outcomes = self._kept.outcomes()
+                if self._cached_rows is not None:
+                    self._cached_rows.close()
+                self._cached_rows = KeptRows(spark, task.pieces, tasks)
+                results = self._cached_rows.outcomes()
             else:
-                # An RDD: SQL would plan and compile for 0.1 s what hands out a few numbers.
-                numbers = spark.sparkContext.parallelize(range(shares), shares)
-                outcomes = numbers.map(task.run).collect()
-        for outcome in outcomes:
-            if outcome.failure is not None:
-                self._discard(outcomes)
-                raise outcome.failure
-        return outcomes
+                # An RDD, because planning and compiling a DataFrame of task numbers takes 0.1 s.
+                numbers = spark.sparkContext.parallelize(range(tasks), tasks)
+                results = numbers.map(task.run).collect()
+        for result in results:
+            if result.failure is not None:
+                self._discard(results)
+                raise result.failure
+        return results
 
     def _commit(
         self,
         transaction: Transaction | None,
-        outcomes: Sequence[TaskOutcome],
+        results: Sequence[TaskOutcome],
         spans: Mapping[int, OffsetSpan],
         tags: Mapping[str, str],
     ) -> int | None:
-        """Dead letters first: a crash in between leaves records to do again, none undecided."""
-        rows = decode_adds([o.row_actions for o in outcomes])
+        """Commit dead letters, then rows: a crash in between only repeats the batch."""
+        rows = decode_adds([r.row_actions for r in results])
         with discard_unless_committed(lambda: self._target.discard(rows)):
-            self._commit_letters(outcomes, spans)
+            self._commit_dead_letters(results, spans)
         if transaction is None:
             return None
-        # A block of its own: the commit of the dead letters says nothing about the rows.
+        # A separate block, because the commit of the dead letters isn't the commit of the rows.
         with discard_unless_committed(lambda: self._target.discard(rows)):
             version = self._target.commit(transaction, rows, spans, tags=tags)
         if version is None:
@@ -306,32 +306,32 @@ class MicroBatchWriter:
     def _upsert(
         self,
         report: BatchReport,
-        outcomes: Sequence[TaskOutcome],
+        results: Sequence[TaskOutcome],
         layout: RowLayout,
         tags: Mapping[str, str],
     ) -> BatchReport:
-        """Dead letters first, then deleted keys, then the target."""
-        self._commit_letters(outcomes, report.spans)
-        if self._kept is not None and (count := sum(o.rows for o in outcomes)):
+        """Commit dead letters, then deleted keys, then the target."""
+        self._commit_dead_letters(results, report.spans)
+        if self._cached_rows is not None and (count := sum(r.rows for r in results)):
             added = self._target.new_columns(layout)
             with translated(self._topic.key):
-                merge = self._merged(layout, count)
-                done = self._target.upsert_by(merge, layout, report.spans, tags=tags)
+                merge = self._executor_merge(layout, count)
+                result = self._target.upsert_by(merge, layout, report.spans, tags=tags)
             self._covered = self._target.covered
-            return done.told(report, count, added)
-        rows = gathered_rows(o.gathered for o in outcomes)
+            return result.told(report, count, added)
+        rows = gathered_rows(r.gathered for r in results)
         if rows is None and self._target.version is None and not layout.record.fields:
             return report
         if rows is None:
             rows = self._target.no_rows(layout)
         winners = self._target.decide(rows)
         added = self._target.new_columns(layout)
-        done = self._target.upsert(winners, layout, report.spans, tags=tags)
+        result = self._target.upsert(winners, layout, report.spans, tags=tags)
         self._covered = self._target.covered
-        return done.told(report, rows.num_rows, added)
+        return result.told(report, rows.num_rows, added)
 
-    def _merged(self, layout: RowLayout, rows: int) -> Callable[..., UpsertOutcome]:
-        kept = self._kept
+    def _executor_merge(self, layout: RowLayout, rows: int) -> Callable[..., UpsertOutcome]:
+        cached_rows = self._cached_rows
 
         def merge(
             table: UpsertTable,
@@ -339,9 +339,9 @@ class MicroBatchWriter:
             transaction_ids: Mapping[str, int],
             table_properties: Mapping[str, str],
         ) -> UpsertOutcome:
-            assert kept is not None
+            assert cached_rows is not None
             return merge_on_executors(
-                kept,
+                cached_rows,
                 table,
                 snapshot,
                 layout.schema,
@@ -353,19 +353,21 @@ class MicroBatchWriter:
 
         return merge
 
-    def _commit_letters(
-        self, outcomes: Sequence[TaskOutcome], spans: Mapping[int, OffsetSpan]
+    def _commit_dead_letters(
+        self, results: Sequence[TaskOutcome], spans: Mapping[int, OffsetSpan]
     ) -> None:
-        letters = decode_adds([o.dead_letter_actions for o in outcomes])
-        if letters:
-            with discard_unless_committed(lambda: self._dead_letters.discard(letters)):
-                self._dead_letters.commit(letters, spans)
+        files = decode_adds([r.dead_letter_actions for r in results])
+        if files:
+            with discard_unless_committed(lambda: self._dead_letters.discard(files)):
+                self._dead_letters.commit(files, spans)
 
     def _begin(
         self, layout: RowLayout, spans: Mapping[int, OffsetSpan]
     ) -> tuple[Transaction | None, tuple[str, ...]]:
-        """The target's transaction; None while there is no table and no telling how to make it, and
-        where rows are upserted, whose transaction begins when they are known.
+        """Start the target's transaction.
+
+        Returns None for an upsert, and if the table doesn't exist and its partition columns aren't
+        known yet.
         """
         if self._topic.upsert_keys is not None:
             return None, ()
@@ -382,27 +384,27 @@ class MicroBatchWriter:
                 key = self._topic.key
                 raise PipelineError(
                     f"topic {key!r}: {self._target.path} is at offset {covered} of partition "
-                    f"{partition}, the next batch begins at {span.start}: the table was rolled "
-                    "back while this pipeline wrote to it. Start the pipeline again to take those "
-                    "records from Kafka once more, or bring the table back first.",
+                    f"{partition}, but the next batch begins at {span.start}: the table was rolled "
+                    "back while this pipeline wrote to it. Start the pipeline again to read those "
+                    "records from Kafka again, or restore the table first.",
                     topic=key,
                 )
 
-    def _discard(self, outcomes: Sequence[TaskOutcome]) -> None:
-        """Delete what tasks wrote for a batch that won't be committed."""
-        self._target.discard(decode_adds([o.row_actions for o in outcomes]))
-        self._dead_letters.discard(decode_adds([o.dead_letter_actions for o in outcomes]))
+    def _discard(self, results: Sequence[TaskOutcome]) -> None:
+        """Delete the files of a batch that won't be committed."""
+        self._target.discard(decode_adds([r.row_actions for r in results]))
+        self._dead_letters.discard(decode_adds([r.dead_letter_actions for r in results]))
 
-    def _second_copy(self) -> PipelineError:
+    def _concurrent_pipeline(self) -> PipelineError:
         return PipelineError(
             f"topic {self._topic.key!r}: another pipeline has written offsets of this topic to "
-            f"{self._target.path}, so that this one stops; run one copy only.",
+            f"{self._target.path}, so this pipeline stops. Run only one pipeline for a topic.",
             topic=self._topic.key,
         )
 
-    def _given_up(self, error: BayouError, retries: int) -> BatchFailedError:
-        tried = f" after {retries} retries" if retries else ""
+    def _batch_failed(self, error: BayouError, retries: int) -> BatchFailedError:
+        attempts = f" after {retries} retries" if retries else ""
         return BatchFailedError(
-            f"topic {self._topic.key!r}: a batch failed{tried}: {error.message}",
+            f"topic {self._topic.key!r}: a batch failed{attempts}: {error.message}",
             topic=self._topic.key,
         )

@@ -1,4 +1,4 @@
-"""Records of Kafka, or from elsewhere in the same columns, as rows of a target and dead letters."""
+"""Reads records in the columns of the Kafka source as rows of a target and dead letters."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["RecordReader", "RecordReading"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordReading:
-    """How records are read. Pickles.
+    """How records are read. Can be pickled.
 
     Attributes:
-        plan: how to decode.
+        plan: how to decode records.
         layout: the target's columns.
         ingestion_timestamp: microseconds since the epoch.
-        format: what values are.
-        masks: by the path of a field, see `masked`.
-        upsert: the key where rows are upserted; None where they are appended.
-        debezium: records are in Debezium's envelope.
-        partition_columns: the table's.
-        folders: whether their values are in the names of folders.
+        format: the format of the values.
+        masks: masks by the path of a field, see `masked`.
+        upsert: the keys of an upsert; None to append rows.
+        debezium: whether records are in Debezium's envelope.
+        partition_columns: the table's partition columns.
+        folders: whether partition values are in folder names.
     """
 
     plan: DecodePlan
@@ -47,11 +47,11 @@ class RecordReading:
 
 
 class RecordReader:
-    """Reads batches, one after the other. Not for several threads at once.
+    """Reads batches sequentially. Not thread-safe.
 
     Attributes:
-        new_fields: fields that have no column yet; once there is one, no rows come any more.
-        ignored: fields that were left out.
+        new_fields: fields without a column; after the first one, `read` yields no more rows.
+        ignored: fields that were dropped.
     """
 
     def __init__(self, reading: RecordReading) -> None:
@@ -68,18 +68,18 @@ class RecordReader:
     def read(
         self, source: pa.RecordBatch
     ) -> Iterator[tuple[pa.RecordBatch | None, pa.RecordBatch | None]]:
-        """Rows of the target and dead letters, None for none; rows of an upsert have `DELETED`.
+        """Yield rows of the target and dead letters, None for none; upsert rows have `DELETED`.
 
         Args:
-            source: columns of the Kafka source, headers packed.
+            source: columns of the Kafka source, with packed headers.
         """
         reading = self._reading
         for part, decoded, deleted in self._decoded(source):
             self.new_fields = merge_fields(self.new_fields, decoded.new_fields)
             self.ignored |= decoded.ignored
             if self.new_fields.fields:
-                continue  # go on to learn the other new fields; nothing of this will stay
-            letters = rows = None
+                continue  # only collect the other new fields; the rows will be read again
+            dead_letters = rows = None
             good = decoded
             if reading.masks:
                 good = replace(good, columns=masked(good.columns, reading.masks))
@@ -87,16 +87,16 @@ class RecordReader:
                 good, reading.partition_columns, folders=reading.folders and not deleted
             )
             if len(good.bad_positions):
-                letters = dead_letter_rows(good, part, reading.ingestion_timestamp)
+                dead_letters = dead_letter_rows(good, part, reading.ingestion_timestamp)
             if len(good.positions):
                 rows = reading.layout.rows(good, part, reading.ingestion_timestamp)
                 if reading.upsert is not None:
                     flags: Any = pa.repeat(pa.scalar(deleted), rows.num_rows)
                     rows = rows.append_column(DELETED, flags)
-            yield rows, letters
+            yield rows, dead_letters
 
     def _decoded(self, source: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded, bool]]:
-        """Records, what became of them, and whether they delete their keys."""
+        """Yield records, their decoded values, and whether they delete their keys."""
         if self._changes is None:
             yield source, self._decoder.decode(source.column("value")), False
             return

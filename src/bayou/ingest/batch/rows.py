@@ -1,22 +1,20 @@
-"""The rows of a target table: a record's fields, where it came from, and when.
+"""The rows of a target table: record fields and Kafka metadata.
 
 | column | type | |
 |---|---|---|
-| the record's fields | by the JSON Schema, or inferred | nullable |
+| the record's fields | from the JSON Schema, or inferred | nullable |
 | `_kafka_topic`, `_kafka_partition`, `_kafka_offset` | string, int, long | not null |
 | `_ingestion_timestamp` | timestamp | when the batch was read, not null |
 | `_processed_at` | timestamp | when the row was written, not null |
-| `_kafka_timestamp` | timestamp | the record's, or a neighbour's; on wish, and for upserts |
-| `_kafka_key`, `_kafka_headers` | binary, array of (`key`, `value`) | on wish |
+| `_kafka_timestamp` | timestamp | the record's or a neighbor's; optional, always for upserts |
+| `_kafka_key`, `_kafka_headers` | binary, array of (`key`, `value`) | optional |
 | `year`, `month`, `day` | strings `2024`, `01`, `05` | of the event time, UTC; not null |
 
-The last three are made only where they are partition columns and the record has no such field.
+The last three are only added if they are partition columns and the record has no such field.
 
-Texts in partition columns, as the table takes them.
-
-Delta's log can't tell an empty text from null there. Rows of an upsert are compared with what the
-table has, so that they have to be null before: `''` would never find its row again. A text that is
-too long for the name of a folder makes its record a dead letter; no table takes it.
+Delta's log can't distinguish an empty string from null in partition columns. Empty strings become
+null before an upsert compares rows with the table, because `''` would never match its row. A string
+that is too long for a folder name makes its record a dead letter.
 """
 
 from __future__ import annotations
@@ -64,22 +62,22 @@ RECORD_COLUMNS = StructType(
         StructField(name="_kafka_headers", data_type=HEADERS),
     )
 )
-"""More of what Kafka says of a record; a layout has those that its topic asks for."""
+"""Optional columns with Kafka's metadata of a record; a topic's configuration selects them."""
 
 TIME_PARTS = {"year": (pc.year, 4), "month": (pc.month, 2), "day": (pc.day, 2)}
-"""Partition columns that are made where a record has no such field: what gives them, how wide."""
+"""Partition columns derived from the event time: their function and width."""
 _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLayout:
-    """The columns of a target table; pickles.
+    """The columns of a target table. Can be pickled.
 
     Attributes:
         record: the record's fields.
-        time_parts: those of year, month, day that are made from the event time.
-        event_time: the field that gives them, None for the record's Kafka timestamp.
-        more: names of those of `RECORD_COLUMNS` that rows have.
+        time_parts: which of year, month and day are derived from the event time.
+        event_time: the field of the event time, None for the record's Kafka timestamp.
+        more: names of the selected `RECORD_COLUMNS`.
     """
 
     record: StructType
@@ -95,7 +93,7 @@ class RowLayout:
         event_time: str | None,
         more: Sequence[str] = (),
     ) -> RowLayout:
-        """The layout for records with these fields."""
+        """Return the layout for records with these fields."""
         parts = tuple(c for c in partition_columns if c in TIME_PARTS and record.get(c) is None)
         return cls(record=record, time_parts=parts, event_time=event_time, more=tuple(more))
 
@@ -110,13 +108,13 @@ class RowLayout:
 
     @property
     def taken(self) -> frozenset[str]:
-        """Names in lower case that a new field of a record can't have."""
+        """Lowercase column names, which a new field of a record can't have."""
         return frozenset(n.lower() for n in self.schema.names)
 
     def rows(
         self, decoded: Decoded, source: pa.RecordBatch, ingestion_timestamp: int
     ) -> pa.RecordBatch:
-        """The table's rows for a decoded batch.
+        """Return the table's rows for a decoded batch.
 
         Args:
             decoded: the records' columns and positions in `source`.
@@ -135,7 +133,7 @@ class RowLayout:
             _repeated(time.time_ns() // 1000, count),
         ]
         columns += [
-            self._said(f.name, source.take(decoded.positions), kafka_time)
+            self._metadata(f.name, source.take(decoded.positions), kafka_time)
             for f in RECORD_COLUMNS
             if f.name in self.more
         ]
@@ -144,7 +142,9 @@ class RowLayout:
             columns += [_time_part(part, event_time) for part in self.time_parts]
         return pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(self.schema))
 
-    def _said(self, name: str, records: pa.RecordBatch, kafka_time: pa.Array[Any]) -> pa.Array[Any]:
+    def _metadata(
+        self, name: str, records: pa.RecordBatch, kafka_time: pa.Array[Any]
+    ) -> pa.Array[Any]:
         match name:
             case "_kafka_timestamp":
                 return kafka_time
@@ -167,87 +167,89 @@ class RowLayout:
 def record_part(
     schema: StructType, partition_columns: Sequence[str], more: Sequence[str] = ()
 ) -> StructType:
-    """The record's fields in the schema of a table made by `RowLayout`."""
-    made = {*KAFKA_COLUMNS.names, *more}
+    """Return the record's fields in the schema of a table that has a `RowLayout`."""
+    added = {*KAFKA_COLUMNS.names, *more}
     for name in partition_columns:
         field = schema.get(name)
         if field and name in TIME_PARTS and field.data_type == STRING and not field.nullable:
-            made.add(name)
-    return StructType(tuple(f for f in schema if f.name not in made))
+            added.add(name)
+    return StructType(tuple(f for f in schema if f.name not in added))
 
 
 def _kafka_times(source: pa.RecordBatch, ingestion_timestamp: int) -> Any:
-    """Kafka's timestamps; of a record without a usable one that of its neighbour.
+    """Return Kafka's timestamps; a missing timestamp is replaced by that of a neighbor.
 
-    By them rows are upserted: the time of reading would put it before all that wait behind it.
+    Timestamps order the records of an upsert: the ingestion timestamp would order the record after
+    later records of its key.
     """
-    moments: Any = source.column("timestamp").cast(_UTC_MICROSECONDS)
-    if moments.null_count:
-        moments = pc.fill_null_backward(pc.fill_null_forward(moments))
-        moments = pc.fill_null(moments, pa.scalar(ingestion_timestamp, _UTC_MICROSECONDS))
-    return moments
+    timestamps: Any = source.column("timestamp").cast(_UTC_MICROSECONDS)
+    if timestamps.null_count:
+        timestamps = pc.fill_null_backward(pc.fill_null_forward(timestamps))
+        timestamps = pc.fill_null(timestamps, pa.scalar(ingestion_timestamp, _UTC_MICROSECONDS))
+    return timestamps
 
 
 def _repeated(microseconds: int, count: int) -> pa.Array[Any]:
     return pa.repeat(pa.scalar(microseconds, _UTC_MICROSECONDS), count)
 
 
-def _time_part(part: str, moments: pa.Array[Any]) -> pa.Array[Any]:
+def _time_part(part: str, timestamps: pa.Array[Any]) -> pa.Array[Any]:
     function, width = TIME_PARTS[part]
-    text: pa.Array[Any] = pc.utf8_lpad(function(moments).cast(pa.string()), width, "0")
-    return text
+    padded: pa.Array[Any] = pc.utf8_lpad(function(timestamps).cast(pa.string()), width, "0")
+    return padded
 
 
-_LONGEST_OCTET = 3
-"""Bytes of a folder's name that one of a text may take, escaped."""
+_MAX_ESCAPED_BYTES = 3
+"""Maximum number of bytes in a folder name for one byte of a string."""
 
 
 def with_partition_texts(decoded: Decoded, columns: Sequence[str], *, folders: bool) -> Decoded:
-    """Decoded records whose texts in partition columns are those that the table will have.
+    """Return decoded records with the strings of partition columns as the table stores them.
 
     Args:
+        decoded: the records.
         columns: the table's partition columns.
-        folders: whether values are in the names of folders.
+        folders: whether partition values are in folder names.
     """
     for name in columns:
         at = decoded.columns.schema.get_field_index(name)
         if at < 0 or not pa.types.is_string(decoded.columns.schema.field(at).type):
             continue
         if folders:
-            decoded = _without_long(decoded, name)
-        texts: Any = decoded.columns.column(at)
-        empty = pc.equal(texts, "")
+            decoded = _refuse_long_values(decoded, name)
+        values: Any = decoded.columns.column(at)
+        empty = pc.equal(values, "")
         if pc.any(empty, min_count=0).as_py():
-            shown = pc.if_else(empty, pa.scalar(None, texts.type), texts)
+            with_nulls = pc.if_else(empty, pa.scalar(None, values.type), values)
             field = decoded.columns.schema.field(at)
-            decoded = replace(decoded, columns=decoded.columns.set_column(at, field, shown))
+            decoded = replace(decoded, columns=decoded.columns.set_column(at, field, with_nulls))
     return decoded
 
 
-def _without_long(decoded: Decoded, name: str) -> Decoded:
-    texts: Any = decoded.columns.column(name)
-    room = (LONGEST_FOLDER_NAME - len(_folder(name, "x")) + 1) // _LONGEST_OCTET
-    suspects = texts.filter(pc.greater(pc.binary_length(texts), room)).unique()
+def _refuse_long_values(decoded: Decoded, name: str) -> Decoded:
+    values: Any = decoded.columns.column(name)
+    room = (LONGEST_FOLDER_NAME - len(_folder(name, "x")) + 1) // _MAX_ESCAPED_BYTES
+    suspects = values.filter(pc.greater(pc.binary_length(values), room)).unique()
     if not len(suspects):
         return decoded
-    found = [
-        text for text in suspects.to_pylist() if len(_folder(name, text)) > LONGEST_FOLDER_NAME
+    too_long = [
+        value for value in suspects.to_pylist() if len(_folder(name, value)) > LONGEST_FOLDER_NAME
     ]
-    bad = pc.is_in(texts, value_set=pa.array(found, texts.type))
+    bad = pc.is_in(values, value_set=pa.array(too_long, values.type))
     reason = (
-        f"field {name!r} is too long for a partition column: its folder's name would have more "
+        f"field {name!r} is too long for a partition column: its folder name would have more "
         f"than {LONGEST_FOLDER_NAME} bytes"
     )
     refused = decoded.positions.filter(bad)
-    kept = pc.invert(bad)
+    good = pc.invert(bad)
     return replace(
         decoded,
-        columns=decoded.columns.filter(kept),
-        positions=decoded.positions.filter(kept),
+        columns=decoded.columns.filter(good),
+        positions=decoded.positions.filter(good),
         bad_positions=pa.concat_arrays([decoded.bad_positions, refused]),
         reasons=pa.concat_arrays([decoded.reasons, pa.repeat(pa.scalar(reason), len(refused))]),
     )
 
 
-def _folder(name: str, text: Any) -> bytes:
-    return partition_directory([name], {name: text}).encode()
+def _folder(name: str, value: Any) -> bytes:
+    return partition_directory([name], {name: value}).encode()

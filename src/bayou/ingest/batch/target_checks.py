@@ -1,7 +1,4 @@
-"""Whether a table is what a topic's records can go to.
-
-Whether a table was restored behind a pipeline's back.
-"""
+"""Checks of a target table: its columns, keys, partitioning and offsets, and a RESTORE."""
 
 from __future__ import annotations
 
@@ -19,20 +16,22 @@ __all__ = ["INGEST", "KEY_COLUMNS", "TRANSACTION_RETENTION", "check_not_restored
 
 
 KEY_COLUMNS = "bayou.keyColumns"
-"""The property by which a table of upserts says of which columns each key has one row."""
+"""The table property with the key columns of an upsert."""
 
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
-"""The property by which a table would forget offsets."""
+"""The table property that lets transaction identifiers, and so offsets, expire."""
 
 
 def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> None:
-    """Refuse a table that can't be this topic's.
+    """Check that a table can be the target of a topic.
 
     Args:
-        kafka: the topic as its broker tells; None where rows come from elsewhere.
+        topic: the topic.
+        kafka: the description of the Kafka topic; None if rows come from elsewhere.
+        snapshot: the table's latest snapshot.
 
     Raises:
-        PipelineError: says what doesn't fit, and what to do.
+        PipelineError: the table can't be the target.
     """
     key = topic.key
     if kafka is not None:
@@ -40,65 +39,67 @@ def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> 
     missing = [n for n in KAFKA_COLUMNS.names if n not in snapshot.schema.names]
     if missing:
         raise PipelineError(
-            f"topic {key!r}: {snapshot.path} exists and has no column {missing[0]!r}, so it wasn't "
-            "made by this pipeline; write to another table-path.",
+            f"topic {key!r}: {snapshot.path} has no column {missing[0]!r}, so it wasn't created by "
+            "this pipeline. Set another table-path.",
             topic=key,
         )
     if topic.upsert_keys is not None and "_kafka_timestamp" not in snapshot.schema.names:
         raise PipelineError(
             f"topic {key!r}: {snapshot.path} has no column '_kafka_timestamp', so its rows were "
-            "appended and a key may have several; enable-upsert needs another table-path (or "
-            "turn it off).",
+            "appended and a key may have several rows. Set another table-path for enable-upsert, "
+            "or disable it.",
             topic=key,
         )
     _check_keys(topic, snapshot)
-    wanted = topic.config.destination.partition_columns
-    if tuple(wanted) != tuple(snapshot.partition_columns):
+    configured = topic.config.destination.partition_columns
+    if tuple(configured) != tuple(snapshot.partition_columns):
         raise PipelineError(
             f"topic {key!r}: {snapshot.path} is partitioned by "
-            f"({', '.join(snapshot.partition_columns)}), partition-columns says "
-            f"({', '.join(wanted)}); make them agree or write to another table-path.",
+            f"({', '.join(snapshot.partition_columns)}), but partition-columns is "
+            f"({', '.join(configured)}). Correct partition-columns, or set another table-path.",
             topic=key,
         )
     if TRANSACTION_RETENTION in snapshot.properties:
         raise PipelineError(
-            f"topic {key!r}: {snapshot.path} has the property {TRANSACTION_RETENTION}, by which "
-            "it would forget which offsets it covers and take records twice; unset it.",
+            f"topic {key!r}: {snapshot.path} has the property {TRANSACTION_RETENTION}, with which "
+            "the table's offsets expire and records are read twice. Unset the property.",
             topic=key,
         )
 
 
 def _check_keys(topic: Topic, snapshot: Snapshot) -> None:
-    keys, made = topic.upsert_keys, snapshot.properties.get(KEY_COLUMNS)
-    if keys is None or made is None:
+    keys, stored = topic.upsert_keys, snapshot.properties.get(KEY_COLUMNS)
+    if keys is None or stored is None:
         return
-    columns = json.loads(made)
+    columns = json.loads(stored)
     if sorted(columns) != sorted(keys.columns):
         key = topic.key
         raise PipelineError(
-            f"topic {key!r}: {snapshot.path} has one row for each ({', '.join(columns)}), "
-            f"key-columns says ({', '.join(keys.columns)}); write them as they were, or write "
-            "to another table-path.",
+            f"topic {key!r}: {snapshot.path} has one row for each ({', '.join(columns)}), but "
+            f"key-columns is ({', '.join(keys.columns)}). Restore the original key-columns, or set "
+            "another table-path.",
             topic=key,
         )
 
 
 INGEST = " (ingest)"
-"""How the engine's name ends in commits of pipelines."""
+"""Suffix of `engineInfo` in commits of pipelines."""
 
 
 def check_not_restored(
     engine: Engine, table: Table, topic: Topic, version: int, known: int | None
 ) -> None:
-    """Refuse a RESTORE, which takes rows out and leaves the offsets that the table covers.
+    """Check for a RESTORE, which removes rows but keeps the offsets that the table covers.
 
     Args:
-        version: the latest.
-        known: only commits after this version count; None: those after the last commit of a
-            pipeline.
+        engine: the engine.
+        table: the table.
+        topic: the topic.
+        version: the latest version.
+        known: check commits after this version; None for those after a pipeline's last commit.
 
     Raises:
-        PipelineError: there is one that the topic's `accept-restore` doesn't name.
+        PipelineError: the topic's `accept-restore` doesn't accept a RESTORE.
     """
     accepted = topic.config.accept_restore
     accepted = -1 if accepted is None else accepted
@@ -110,11 +111,11 @@ def check_not_restored(
             key = topic.key
             raise PipelineError(
                 f"topic {key!r}: version {restored} of {table.path} is a RESTORE. It may have "
-                "taken out rows whose offsets the table still covers, so that they won't be "
-                f"read again. If that is meant, set connector.topics.{key}.accept-restore: "
-                f"{restored}, and the pipeline goes on behind those offsets; to have the rows "
-                f"back, RESTORE the table to version {restored - 1} and accept that; to take "
-                "all records again, write to another table-path.",
+                "removed rows whose offsets the table still covers, so they won't be read again. "
+                f"To accept this, set connector.topics.{key}.accept-restore: {restored}, and the "
+                "pipeline resumes after those offsets. To recover the rows, RESTORE the table to "
+                f"version {restored - 1} and accept that version. To read all records again, set "
+                "another table-path.",
                 topic=key,
             )
 
@@ -122,10 +123,10 @@ def check_not_restored(
 def _newest_commits(
     engine: Engine, table: Table, version: int, known: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Commits after a version, newest first; where None as many as the log has."""
+    """Yield the commits after a version, newest first; None for all commits of the log."""
     if known is not None:
         newest, commits = version, table.history(engine, version - known)
-        while commits and commits[0]["version"] > newest:  # others have committed since
+        while commits and commits[0]["version"] > newest:  # commits were added meanwhile
             newest = commits[0]["version"]
             commits = table.history(engine, newest - known)
         yield from commits

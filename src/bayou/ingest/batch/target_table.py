@@ -1,4 +1,4 @@
-"""The target of a topic: where it stands, whether it is still what it was, what is added."""
+"""The target table of a topic: its state, its checks, and commits to it."""
 
 from __future__ import annotations
 
@@ -42,15 +42,14 @@ __all__ = ["ENGINE_INFO", "TargetTable"]
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 ENGINE_INFO = f"{BAYOU}{INGEST}"
-"""How commits of the pipeline name it."""
+"""The `engineInfo` of the pipeline's commits."""
 
 
 class TargetTable:
-    """The target of one topic.
+    """The target table of one topic.
 
-    Without a Kafka topic nothing is said of offsets.
-
-    `open` reads where it stands, `follow` reads it again before a batch; the rest builds on that.
+    `open` reads the table's state, `follow` reads it again before a batch. The other methods use
+    this state. Without a Kafka topic no offsets are tracked.
     """
 
     def __init__(self, engine: Engine, topic: Topic, kafka: KafkaTopic | None) -> None:
@@ -69,22 +68,22 @@ class TargetTable:
 
     @property
     def version(self) -> int | None:
-        """The latest version that is known, None where there is no table."""
+        """The latest known version, None if there is no table."""
         return self._version
 
     @property
     def snapshot(self) -> SnapshotHandle | None:
-        """The version that is known, None where there is no table."""
+        """The latest known snapshot, None if there is no table."""
         return None if self._snapshot is None else SnapshotHandle(self._engine, self._snapshot)
 
     @property
     def covered(self) -> dict[int, int]:
-        """For each Kafka partition that is covered the next offset to read."""
+        """The next offset to read of each covered Kafka partition."""
         return dict(self._covered)
 
     @property
     def columns(self) -> StructType:
-        """The record's fields that the table has; none where there is no table."""
+        """The table's columns of record fields; empty if there is no table."""
         if self._snapshot is None:
             return StructType()
         return record_part(
@@ -93,54 +92,54 @@ class TargetTable:
 
     @property
     def widens(self) -> bool:
-        """Whether its columns may become wider."""
+        """Whether the table allows type widening."""
         return self._snapshot is not None and TYPE_WIDENING.read(self._snapshot.properties)
 
     @property
     def folders_show_values(self) -> bool:
-        """Whether partition values are in the names of folders."""
+        """Whether partition values are in folder names."""
         if self._snapshot is None:
             return True
         return folders_show_values(self._snapshot.properties, self._snapshot.partition_columns)
 
     def open(self) -> None:
-        """Read the latest version, whatever was known before.
+        """Read the latest version, without comparing it with the known one.
 
         Raises:
-            PipelineError: the table can't be the target of this topic, or a RESTORE came after the
-                last commit to it.
+            PipelineError: the table can't be the target of this topic, or was restored after the
+                pipeline's last commit.
         """
-        self._take(self._latest())
+        self._set_snapshot(self._latest())
         if self._snapshot is not None:
             check_target(self._topic, self._kafka, self._snapshot)
             self._check_not_restored(None, self._snapshot)
 
     def follow(self) -> None:
-        """Read the latest version, which must go on from the one that is known.
+        """Read the latest version, which must be a successor of the known one.
 
         Raises:
-            PipelineError: the table isn't there any more, or not what it was.
-            ConcurrentTransactionError: it covers other offsets than are known.
+            PipelineError: the table was deleted, replaced or rolled back.
+            ConcurrentTransactionError: another writer has changed the covered offsets.
         """
         known, covered = self._version, self._covered
         table_id = None if self._snapshot is None else self._snapshot.table_id
         latest = self._latest()
         if known is not None:
-            what = None
+            change = None
             if latest is None:
-                what = "was deleted"
+                change = "was deleted"
             elif table_id is not None and latest.table_id != table_id:
-                what = "was replaced by another table"
+                change = "was replaced by another table"
             elif latest.version < known:
-                what = f"was rolled back from version {known} to {latest.version}"
-            if what is not None:
+                change = f"was rolled back from version {known} to {latest.version}"
+            if change is not None:
                 raise PipelineError(
-                    f"topic {self._topic.key!r}: {self.path} {what} while this pipeline wrote to "
-                    "it. Start the pipeline again to take the records that are missing there from "
-                    "Kafka once more, or bring the table back first.",
+                    f"topic {self._topic.key!r}: {self.path} {change} while this pipeline wrote to "
+                    "it. Start the pipeline again to read the missing records from Kafka again, or "
+                    "restore the table first.",
                     topic=self._topic.key,
                 )
-        self._take(latest)
+        self._set_snapshot(latest)
         if latest is None:
             return
         check_target(self._topic, self._kafka, latest)
@@ -148,22 +147,22 @@ class TargetTable:
             self._check_not_restored(known, latest)
         if self._covered != covered:
             raise ConcurrentTransactionError(
-                f"{self.path} covers other offsets than this pipeline has written.",
+                f"{self.path}: another writer has changed the covered offsets.",
                 table=self.path,
                 winning_version=latest.version,
             )
 
     @property
     def checkpoint_interval(self) -> int:
-        """Commits between two checkpoints, as the configuration or else the table has it."""
+        """Number of commits between checkpoints, from the configuration or else the table."""
         known = {} if self._snapshot is None else self._snapshot.properties
         return CHECKPOINT_INTERVAL.read({**known, **self._properties})
 
     def merged(self, columns: StructType, others: StructType) -> StructType:
-        """Columns with those of `others` that are new.
+        """Return columns merged with the new columns of `others`.
 
         Raises:
-            PipelineError: a column has another type there.
+            PipelineError: a column has a different type.
         """
         try:
             return merge_schemas(self.path, columns, others, widens=self.widens)
@@ -174,7 +173,7 @@ class TargetTable:
             ) from error
 
     def with_column(self, columns: StructType, field: StructField) -> StructType | None:
-        """Columns with one more, or with a partial one; None where a table can't have it."""
+        """Return columns with a (partial) column added; None if the table can't have it."""
         try:
             merged = merge_schemas(self.path, columns, StructType((field,)))
         except SchemaError:
@@ -182,12 +181,12 @@ class TargetTable:
         return merged if merged != columns else None
 
     def transactions(self) -> Mapping[str, int]:
-        """The latest version's transaction identifiers; none where there is no table."""
+        """Return the latest version's transaction identifiers; empty if there is no table."""
         snapshot = self._latest()
         return {} if snapshot is None else snapshot.transactions
 
     def no_rows(self, layout: RowLayout) -> pa.Table:
-        """A batch for `decide` that has no rows."""
+        """Return an empty batch for `decide`."""
         fields = [*to_arrow_schema(layout.schema), pa.field(DELETED, pa.bool_())]
         return pa.schema(fields).empty_table()
 
@@ -197,16 +196,18 @@ class TargetTable:
         spans: Mapping[int, OffsetSpan],
         transaction_ids: Mapping[str, int] | None = None,
     ) -> tuple[Transaction, tuple[str, ...]]:
-        """A transaction that adds rows of a layout and covers these offsets.
+        """Start a transaction that adds rows of a layout and covers offsets.
 
         Args:
-            transaction_ids: that it carries besides.
+            layout: the columns of the rows.
+            spans: the offsets to cover.
+            transaction_ids: additional transaction identifiers.
 
         Returns:
             The transaction, and the names of the columns that it adds to the table.
 
         Raises:
-            PipelineError: rows of this layout can't be put into the table.
+            PipelineError: the layout doesn't fit the table.
         """
         destination = self._topic.config.destination
         if self._snapshot is None:
@@ -224,16 +225,16 @@ class TargetTable:
         ids = {**self._transaction_ids(spans), **(transaction_ids or {})}
         for application, version in ids.items():
             builder = builder.with_transaction_id(application, version)
-        with self._fitting():
+        with self._schema_errors():
             transaction = builder.build(self._engine)
         return transaction, self.new_columns(layout)
 
     def cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None = None) -> None:
-        """Say that the table has a topic's records up to these offsets, without a row.
+        """Commit offsets as covered, without adding rows.
 
         Args:
-            offsets: the last of each partition.
-            tags: of the commit; the history shows them.
+            offsets: the last covered offset of each partition.
+            tags: tags of the commit, shown in the history.
         """
         assert self._snapshot is not None
         builder = self._snapshot.build_update_table_transaction(
@@ -257,23 +258,26 @@ class TargetTable:
         """Commit rows and the offsets that they cover.
 
         Args:
-            tags: what the history says besides.
+            transaction: the transaction of `begin`.
+            adds: the data files.
+            spans: the offsets that the rows cover.
+            tags: tags of the commit, shown in the history.
 
         Returns:
-            The version, None where the table covers the offsets already.
+            The version, None if the table already covers the offsets.
         """
         result = transaction.commit(self._engine, adds, tags=tags)
         result.run_post_commit_hooks(self._engine)
-        self._moved(result.version, spans)
+        self._committed(result.version, spans)
         return None if result.already_committed else result.version
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """The rows of a batch that count, one for each key at most."""
+        """Return the rows of a batch to upsert, at most one for each key."""
         self.forget_earlier()
         return self._upserts().decide(self._snapshot, rows)
 
     def forget_earlier(self) -> None:
-        """Forget the keys that an earlier table here has deleted, before the table is made anew."""
+        """Remove the deleted keys of an earlier table at this path, before creating the table."""
         if self._snapshot is None and self._topic.upsert_keys is not None:
             self._upserts().deleted_keys.forget_all()
 
@@ -286,29 +290,34 @@ class TargetTable:
         *,
         tags: Mapping[str, str] | None = None,
     ) -> UpsertOutcome:
-        """Put what `decide` gave into the table, and the offsets that it covers; one commit.
+        """Upsert the rows of `decide` and cover the offsets, in one commit.
 
         Args:
-            transaction_ids: that it carries besides.
-            tags: what the history says besides, as JSON in `userMetadata`.
+            winners: the rows of `decide`.
+            layout: the columns of the rows.
+            spans: the offsets to cover.
+            transaction_ids: additional transaction identifiers.
+            tags: tags of the commit, as JSON in `userMetadata`.
 
         Raises:
-            PipelineError: rows of this layout can't be put into the table.
-            CommitConflictError, CommitFailedError, StorageError: as the names say.
+            PipelineError: the layout doesn't fit the table.
+            CommitConflictError: another writer's commit conflicts.
+            CommitFailedError: the commit failed.
+            StorageError: the store failed.
         """
         upserts = self._upserts(tags)
         upserts.deleted_keys.remember(winners)
         if self._snapshot is None:
-            return self._created(winners, layout, spans, transaction_ids)
-        with self._fitting():
-            outcome = upserts.merge(
+            return self._create(winners, layout, spans, transaction_ids)
+        with self._schema_errors():
+            result = upserts.merge(
                 self._snapshot,
                 winners,
                 transaction_ids={**self._transaction_ids(spans), **(transaction_ids or {})},
                 table_properties=self._properties,
             )
-        self._moved(outcome.version, spans)
-        return outcome
+        self._committed(result.version, spans)
+        return result
 
     def upsert_by(
         self,
@@ -320,29 +329,32 @@ class TargetTable:
         *,
         tags: Mapping[str, str],
     ) -> UpsertOutcome:
-        """As `decide` and `upsert`, where others do both to rows that this process hasn't.
+        """Upsert rows that are on executors, by a merge function instead of `decide` and `upsert`.
 
-        A table that isn't there is made by a commit of its own, which covers no offset.
+        A missing table is created by a separate commit, which covers no offset.
 
         Args:
-            merge: given the table, the snapshot, and the transaction identifiers and properties
-                that its commit sets.
+            merge: merges the rows; called with the table, the snapshot, and the transaction
+                identifiers and properties that its commit sets.
+            layout: the columns of the rows.
+            spans: the offsets to cover.
+            tags: tags of the commit, as JSON in `userMetadata`.
         """
         if self._snapshot is None:
             self.forget_earlier()
             transaction, _ = self.begin(layout, {})
             self.commit(transaction, (), {})
-            self._take(self._latest())
+            self._set_snapshot(self._latest())
         assert self._snapshot is not None
-        with self._fitting():
+        with self._schema_errors():
             ids = self._transaction_ids(spans)
-            outcome = merge(self._upserts(tags), self._snapshot, ids, self._properties)
-        self._moved(outcome.version, spans)
-        return outcome
+            result = merge(self._upserts(tags), self._snapshot, ids, self._properties)
+        self._committed(result.version, spans)
+        return result
 
     def new_columns(self, layout: RowLayout) -> tuple[str, ...]:
-        """The names of the columns that rows of a layout add to the table."""
-        return tuple(n for n in layout.schema.names if n not in self._known)
+        """Return the names of the columns that rows of a layout add to the table."""
+        return tuple(n for n in layout.schema.names if n not in self._column_names)
 
     def discard(self, adds: Sequence[AddFile]) -> None:
         """Delete files that won't be committed."""
@@ -350,7 +362,7 @@ class TargetTable:
             delete_data_files(self._engine, self.path, adds)
 
     @contextlib.contextmanager
-    def _fitting(self) -> Iterator[None]:
+    def _schema_errors(self) -> Iterator[None]:
         try:
             yield
         except SchemaError as error:
@@ -359,33 +371,35 @@ class TargetTable:
             ) from error
 
     @property
-    def _known(self) -> tuple[str, ...]:
+    def _column_names(self) -> tuple[str, ...]:
         return () if self._snapshot is None else self._snapshot.schema.names
 
     @property
     def _properties(self) -> dict[str, str]:
         interval = self._topic.config.destination.delta_config.checkpoint_interval
-        found = {} if interval is None else {CHECKPOINT_INTERVAL.key: str(interval)}
+        properties = {} if interval is None else {CHECKPOINT_INTERVAL.key: str(interval)}
         if self._topic.upsert_keys is not None:
-            found[KEY_COLUMNS] = json.dumps(self._topic.upsert_keys.columns)
-        return found
+            properties[KEY_COLUMNS] = json.dumps(self._topic.upsert_keys.columns)
+        return properties
 
     def _upserts(self, tags: Mapping[str, str] | None = None) -> UpsertTable:
         keys = self._topic.upsert_keys
         assert keys is not None
-        path, note = self._table.path, json.dumps(tags) if tags else None
-        return UpsertTable(self._engine, path, keys, engine_info=ENGINE_INFO, user_metadata=note)
+        path, metadata = self._table.path, json.dumps(tags) if tags else None
+        return UpsertTable(
+            self._engine, path, keys, engine_info=ENGINE_INFO, user_metadata=metadata
+        )
 
     def _transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
         if self._kafka is None:
             return {}
         return {app_id(self._kafka, p): span.end - 1 for p, span in spans.items()}
 
-    def _moved(self, version: int, spans: Mapping[int, OffsetSpan]) -> None:
+    def _committed(self, version: int, spans: Mapping[int, OffsetSpan]) -> None:
         self._version = version
         self._covered |= {partition: span.end for partition, span in spans.items()}
 
-    def _created(
+    def _create(
         self,
         winners: pa.Table,
         layout: RowLayout,
@@ -398,14 +412,14 @@ class TargetTable:
         adds = write_data(self._engine, state, rows.combine_chunks().to_batches())
         with discard_unless_committed(lambda: self.discard(adds)):
             version = self.commit(transaction, adds, spans)
-        assert version is not None  # a table that isn't there covers nothing
+        assert version is not None  # a new table covers no offsets
         return UpsertOutcome(version=version, inserted=rows.num_rows, updated=0, deleted=0)
 
     def _latest(self) -> Snapshot | None:
         exists = self._table.exists(self._engine)
         return self._table.latest_snapshot(self._engine) if exists else None
 
-    def _take(self, snapshot: Snapshot | None) -> None:
+    def _set_snapshot(self, snapshot: Snapshot | None) -> None:
         self._snapshot = snapshot
         self._version = None if snapshot is None else snapshot.version
         known = {} if snapshot is None else snapshot.transactions

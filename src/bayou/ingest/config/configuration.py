@@ -1,4 +1,4 @@
-"""A configuration that was read, and its topics."""
+"""A validated configuration and its topics."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Topic:
     """A topic with its paths resolved.
 
     Attributes:
-        key: its name in the configuration.
-        config: its section.
-        table_path: where the target is: a URI, or an absolute local path.
-        schema_file: absolute path of the JSON Schema, None to infer.
+        key: the topic's key in the configuration.
+        config: the topic's section.
+        table_path: the target table: a URI, or an absolute local path.
+        schema_file: absolute path of the schema file, None to infer the schema.
     """
 
     key: str
@@ -33,7 +33,7 @@ class Topic:
 
     @property
     def upsert_keys(self) -> UpsertKeys | None:
-        """What makes rows the same row; None where every record is appended."""
+        """The keys of an upsert; None if every record is appended."""
         destination = self.config.destination
         if not destination.upsert_keys:
             return None
@@ -41,7 +41,7 @@ class Topic:
 
     @property
     def more_columns(self) -> tuple[str, ...]:
-        """Columns of what Kafka says of a record that rows have besides the usual ones."""
+        """Additional columns with Kafka's metadata of a record."""
         more = tuple(f"_kafka_{name}" for name in self.config.kafka_columns)
         if self.upsert_keys is not None and "_kafka_timestamp" not in more:
             more += ("_kafka_timestamp",)
@@ -53,14 +53,14 @@ class Configuration:
     """A configuration that can be run.
 
     Attributes:
-        file: the YAML file as it was given.
+        file: the path of the YAML file.
         connector: the validated section.
         topics: the topics in the order of the file.
         state_path: absolute folder for locks and checkpoints.
-        notices: what the file says that this version doesn't do, one line each.
-        refusals: what it says that can't be followed and mustn't be ignored, one line each.
-        folder: that of the file.
-        missing_broker: said where nobody names the brokers, so that it can't be run here.
+        notices: keys of the file that have no effect.
+        refusals: settings that can't be applied and must not be ignored.
+        missing_broker: the notice if the brokers aren't configured.
+        folder: the folder of the file.
     """
 
     file: str
@@ -73,7 +73,7 @@ class Configuration:
     folder: Path = Path()
 
     def find_topic(self, name: str) -> Topic | None:
-        """The topic of that name, or of the table of that name or path; None for none."""
+        """Return the topic with this key, or whose table has this name or path; None for none."""
         for topic in self.topics:
             if name == topic.key:
                 return topic
@@ -84,46 +84,46 @@ class Configuration:
         return None
 
     def topic(self, name: str) -> Topic:
-        """As `find_topic`.
+        """Return the topic as `find_topic` does.
 
         Raises:
-            ArgumentError: there is none.
+            ArgumentError: no topic matches.
         """
-        found = self.find_topic(name)
-        if found is None:
+        topic = self.find_topic(name)
+        if topic is None:
             known = ", ".join(repr(topic.key) for topic in self.topics)
             raise ArgumentError(
-                f"{self.file} has no topic or table {name!r}; its topics are {known}.",
+                f"{self.file} has no topic or table {name!r}. Its topics are {known}.",
                 argument="topic",
             )
-        return found
+        return topic
 
     def json_path(self, topic: Topic) -> str | None:
-        """Where the JSON files of a topic are that are to be migrated; None for no migration."""
+        """Return the path of a topic's JSON files to migrate; None for no migration."""
         migration = self.connector.migration
         if not migration.enabled:
             return None
-        given = migration.json_path.get(topic.key)
-        if given is not None:
-            return resolve_path(given, self.folder)
+        configured = migration.json_path.get(topic.key)
+        if configured is not None:
+            return resolve_path(configured, self.folder)
         scheme, separator, rest = topic.table_path.partition("://")
         if separator:
             return f"{scheme}://{rest.split('/', 1)[0]}/json/{topic.key}"
         return str(Path(topic.table_path).parent / "json" / topic.key)
 
     def check_supported(self) -> None:
-        """Refuse what would make another table than the file asks for, or no Kafka client.
+        """Check that there are no `refusals`.
 
         Raises:
-            ConfigurationError: a line for each of `refusals`.
+            ConfigurationError: one line for each of `refusals`.
         """
         self._refuse(self.refusals)
 
     def check_runnable(self) -> None:
-        """Refuse what can't be run here.
+        """Check that the configuration can be run.
 
         Raises:
-            ConfigurationError: a line for each of `refusals`, and for `missing_broker`.
+            ConfigurationError: one line for each of `refusals`, and for `missing_broker`.
         """
         missing = () if self.missing_broker is None else (self.missing_broker,)
         self._refuse((*missing, *self.refusals))

@@ -1,7 +1,4 @@
-"""What the pipeline connects to: brokers, schema registry, object store, Spark.
-
-Whether the Kafka client takes the properties of a configuration; no broker is asked.
-"""
+"""Settings of connections: brokers, schema registry, object store, Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ _SECURITY_PROPERTIES = {
 
 
 class KafkaSecurity(Section):
-    """How to log in to the broker."""
+    """Authentication and encryption of the connection to the brokers."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="librdkafka's security.protocol."
@@ -60,7 +57,7 @@ class KafkaSecurity(Section):
         if not sasl and (self.mechanism or self.username or self.password):
             raise ValueError(
                 f"mechanism, username and password aren't used with protocol {self.protocol}; "
-                "write protocol: SASL_SSL (or SASL_PLAINTEXT)"
+                "write protocol: SASL_SSL or SASL_PLAINTEXT"
             )
         if sasl and self.mechanism is None:
             raise ValueError(f"protocol {self.protocol} needs a mechanism, such as SCRAM-SHA-512")
@@ -68,7 +65,7 @@ class KafkaSecurity(Section):
 
 
 class KafkaConfig(Section):
-    """The broker. Any other key is a property of librdkafka and is passed on as it stands."""
+    """The Kafka brokers. Any other key is a property of librdkafka and is passed unchanged."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -82,7 +79,9 @@ class KafkaConfig(Section):
         default=None,
         description="host:port, several separated by commas. Environment: KAFKA_BOOTSTRAP_SERVERS.",
     )
-    security: KafkaSecurity | None = Field(default=None, description="How to log in to the broker.")
+    security: KafkaSecurity | None = Field(
+        default=None, description="Authentication and encryption."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -103,7 +102,7 @@ class KafkaConfig(Section):
         if values.get("security") is not None:
             twice = sorted(_SECURITY_PROPERTIES & values.keys())
             if twice:
-                raise ValueError(f"{twice[0]} is beside security, which says the same; write one")
+                raise ValueError(f"{twice[0]} and security are the same setting; write one of them")
         return checked_properties(values, known=("bootstrap-servers", "security"))
 
     @field_validator("bootstrap_servers", mode="before")
@@ -112,41 +111,44 @@ class KafkaConfig(Section):
         return ",".join(str(v) for v in value) if isinstance(value, list) else value
 
     def client_properties(self) -> dict[str, str]:
-        """Everything as librdkafka's properties, `bootstrap.servers` included where it is set."""
+        """Return librdkafka's properties, including `bootstrap.servers` if it is set."""
         properties = {k: property_text(v) for k, v in (self.model_extra or {}).items()}
         if self.bootstrap_servers is not None:
             properties["bootstrap.servers"] = self.bootstrap_servers
         if self.security is not None:
-            named = {
+            security = {
                 "security.protocol": self.security.protocol,
                 "sasl.mechanism": self.security.mechanism,
                 "sasl.username": self.security.username,
                 "sasl.password": in_clear(self.security.password),
                 "ssl.ca.location": self.security.ca_location,
             }
-            properties.update({k: v for k, v in named.items() if v is not None})
+            properties.update({k: v for k, v in security.items() if v is not None})
         return properties
 
 
 class SchemaRegistryConfig(Section):
     """The schema registry of Avro and Protobuf records."""
 
-    url: str = Field(description="Such as http://localhost:8081.")
-    username: str | None = Field(default=None, description="For basic authentication.")
-    password: SecretStr | None = Field(default=None, description="For basic authentication.")
+    url: str = Field(description="URL of the registry, such as http://localhost:8081.")
+    username: str | None = Field(default=None, description="User for basic authentication.")
+    password: SecretStr | None = Field(
+        default=None, description="Password for basic authentication."
+    )
 
     @field_validator("url")
     @classmethod
     def _holds_no_password(cls, value: str) -> str:
         if "@" in value.partition("://")[2].partition("/")[0]:
             raise ValueError(
-                "write username and password as keys, not in the URL: messages name it"
+                "the URL contains credentials, which messages would show; write the keys username "
+                "and password"
             )
         return value
 
 
 class StorageConfig(Section):
-    """The object store. What isn't said here comes from the environment (AWS_...)."""
+    """The object store. Missing settings come from the environment (AWS_...)."""
 
     endpoint: str | None = Field(default=None, description="URL of an S3 server. AWS_ENDPOINT_URL.")
     region: str | None = Field(default=None, description="AWS_REGION.")
@@ -161,7 +163,7 @@ class StorageConfig(Section):
     )
 
     def storage_options(self) -> dict[str, str]:
-        """The options under the names that `bayou.table(storage_options=...)` takes."""
+        """Return the storage options as `bayou.table(storage_options=...)` takes them."""
         path_style = self.path_style_access
         values = {
             "AWS_ENDPOINT_URL": self.endpoint,
@@ -178,15 +180,13 @@ class StorageConfig(Section):
 
 
 class SparkConfig(Section):
-    """Spark. Any key but `master` is a Spark conf and is passed on as it stands."""
+    """Spark. Any key but `master` is a Spark conf and is passed unchanged."""
 
     model_config = ConfigDict(
         extra="allow", frozen=True, alias_generator=kebab, hide_input_in_errors=True
     )
 
-    master: str | None = Field(
-        default=None, description="Spark master; local[*] where it isn't said."
-    )
+    master: str | None = Field(default=None, description="Spark master. Default: local[*].")
 
     @model_validator(mode="before")
     @classmethod
@@ -196,8 +196,7 @@ class SparkConfig(Section):
         for key in values:
             if not str(key).startswith("spark.") and key != "master":
                 raise ValueError(
-                    f"unknown key {key!r}; a Spark conf begins with 'spark.', 'master' is the only "
-                    "other key"
+                    f"unknown key {key!r}; use 'master' or a Spark conf, which starts with 'spark.'"
                 )
         if "spark.master" in values:
             values = dict(values)
@@ -207,31 +206,39 @@ class SparkConfig(Section):
         return checked_properties(values, known=("master",))
 
     def conf(self) -> dict[str, str]:
-        """The Spark conf as texts."""
+        """Return the Spark conf as strings."""
         return {k: property_text(v) for k, v in (self.model_extra or {}).items()}
 
 
 def client_refusal(properties: Mapping[str, str]) -> str | None:
-    """Why librdkafka can't be set up with these properties; None where it can.
+    """Return why librdkafka refuses these properties, None if it accepts them.
 
-    Without confluent-kafka nothing is known, and None given.
+    Asks no broker. Returns None if confluent-kafka isn't installed.
     """
     if importlib.util.find_spec("confluent_kafka") is None:
         return None
     try:
-        # No address is looked up and nothing is sent: the client is let go at once.
+        # No address is resolved and nothing is sent: the client is dropped at once.
         parsed = parse_properties({"bootstrap.servers": "localhost", **properties})
         make_admin(parsed, Complaints(parsed))
     except ArgumentError as error:
-        return _in_words_of_the_file(error.message)
+        return _with_yaml_names(error.message)
     return None
 
 
-def _in_words_of_the_file(message: str) -> str:
-    return (
-        message.replace("What stands behind kafka. in an option", "What stands here")
-        .replace("Option kafka.", "")
-        .replace("kafka.", "")
-        .replace("Write startingOffsets", "Write starting-offsets at the topic")
-        .rstrip(".")
-    )
+def _with_yaml_names(message: str) -> str:
+    """Replace the connector's option names in a message by the names of the YAML."""
+    for option_name, yaml_name in _YAML_NAMES:
+        message = message.replace(option_name, yaml_name)
+    return message.rstrip(".")
+
+
+_YAML_NAMES = (
+    ("Options kafka.*: the Kafka client rejects them", "the Kafka client rejects the properties"),
+    (", with the prefix kafka.", "."),
+    ("What stands behind kafka. in an option", "Each property"),
+    ("Option kafka.", ""),
+    ("kafka.", ""),
+    ("Write startingOffsets", "Set starting-offsets of the topic"),
+    ("Set startingOffsets", "Set starting-offsets of the topic"),
+)

@@ -1,4 +1,4 @@
-"""The table that a topic goes to, and how it is kept."""
+"""Settings of a topic's Delta table."""
 
 from __future__ import annotations
 
@@ -12,73 +12,76 @@ __all__ = ["DeltaConfig", "DestinationConfig"]
 
 
 class DeltaConfig(Section):
-    """How the table is kept."""
+    """Schema evolution, upserts and maintenance of the table."""
 
     enable_schema_evolution: bool = Field(
         default=False,
-        description="true: unknown fields become nullable columns in the commit of their rows; "
-        "false: a record with unknown fields is a dead letter.",
+        description="true: unknown fields become nullable columns in the commit of their rows. "
+        "false: a record with unknown fields becomes a dead letter.",
     )
     max_new_columns: PositiveInt = Field(
         default=200,
-        description="Columns that one batch may add to the table, nested ones counted one by one. "
-        "A record with more new fields, or with one beyond the limit, is a dead letter.",
+        description="Maximum number of columns that one batch may add to the table; nested columns "
+        "count one by one. A record with a field beyond the limit becomes a dead letter.",
     )
     checkpoint_interval: PositiveInt | None = Field(
-        default=None, description="Commits between checkpoints: delta.checkpointInterval."
+        default=None, description="Number of commits between checkpoints: delta.checkpointInterval."
     )
     enable_upsert: bool = Field(
         default=False,
-        description="true: one row for each key of key-columns, the newest; records without value "
-        "delete their key. Without key-columns every record is appended.",
+        description="true: the table has one row for each key of key-columns, from the newest "
+        "record; records without a value delete their key. Without key-columns every record is "
+        "appended.",
     )
     key_columns: tuple[str, ...] = Field(
-        default=(), description="As destination.key-columns; write one of the two."
+        default=(), description="Alias of destination.key-columns; write one of them."
     )
     deleted_keys_retention_hours: PositiveInt = Field(
         default=720,
-        description="How long an upsert's table remembers that a key was deleted, so that an older "
-        "record that comes late doesn't bring its row back. One that comes later than that does.",
+        description="How long an upsert remembers deleted keys, so that an older record that "
+        "arrives late doesn't restore a deleted row.",
     )
     enable_optimize: bool = Field(
         default=False,
-        description="true: small files of all partitions are packed, by the clock and after "
+        description="true: small files of all partitions are compacted, by schedule and after "
         "optimize-interval.",
     )
     optimize_interval: PositiveInt | None = Field(
         default=None,
-        description="Records after which the table is optimized, once no others wait.",
+        description="Number of records after which the table is optimized, once no others wait.",
     )
     enable_vacuum: bool = Field(
         default=False,
-        description="true: once a day files are deleted that no version within the retention "
-        "needs.",
+        description="true: files that no version within the retention needs are deleted once a "
+        "day.",
     )
     vacuum_retention_hours: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
-        description="How long files stay that no version needs; not less than the table's own "
-        "delta.deletedFileRetentionDuration, a week unless set, which it is by default.",
+        description="Retention of files that the current version doesn't need. Default and "
+        "minimum: the table's delta.deletedFileRetentionDuration, a week unless set.",
     )
     enable_compaction: bool = Field(
         default=False,
-        description="true: small files of the partitions that were written since the last time "
-        "are packed, by the clock and after compaction-interval.",
+        description="true: small files of the partitions that were written since the last "
+        "compaction are compacted, by schedule and after compaction-interval.",
     )
     compaction_interval: PositiveInt | None = Field(
         default=None,
-        description="Records after which written partitions are packed, once no others wait.",
+        description="Number of records after which written partitions are compacted, once no "
+        "others wait.",
     )
 
 
 class DestinationConfig(Section):
-    """The Delta table that a topic goes to."""
+    """The Delta table of a topic."""
 
     bucket: str | None = Field(
-        default=None, description="Must be the bucket of table-path; forms it alone."
+        default=None,
+        description="The bucket of table-path. With table-name it replaces table-path.",
     )
     table_path: str | None = Field(
         default=None,
-        description="s3://, s3a:// or a local path (relative to this file). "
+        description="s3:// or s3a:// URI, or a local path (relative to this file). "
         "Default: s3a://<bucket>/<table-name>.",
     )
     table_name: str | None = Field(
@@ -88,20 +91,21 @@ class DestinationConfig(Section):
     format: Literal["delta"] = Field(default="delta", description="delta is the only format.")
     partition_columns: tuple[str, ...] = Field(
         default=(),
-        description="Partition columns. year, month and day are made from the event time where "
-        "the record has no field of that name.",
+        description="Partition columns. year, month and day are derived from the event time unless "
+        "the record has a field of that name.",
     )
     key_columns: tuple[str, ...] = Field(
         default=(),
-        description="Fields of the record that make a row the same row, for enable-upsert.",
+        description="Fields of the record that identify a row, for enable-upsert.",
     )
     ordering_column: str | None = Field(
         default=None,
-        description="Field that says which record of a key is newer, for enable-upsert. Default, "
-        "and where it is equal: Kafka's timestamp, then the offset.",
+        description="Field that orders the records of a key, for enable-upsert. Default, and for "
+        "equal values: Kafka's timestamp, then the offset.",
     )
     delta_config: DeltaConfig = Field(
-        default_factory=DeltaConfig, description="How the table is kept."
+        default_factory=DeltaConfig,
+        description="Schema evolution, upserts and maintenance of the table.",
     )
 
     @field_validator("format", mode="before")
@@ -109,8 +113,8 @@ class DestinationConfig(Section):
     def _only_delta(cls, value: object) -> object:
         if value != "delta":
             raise ValueError(
-                f"format {value!r} isn't written: files without a transaction log can't be "
-                "exactly once; write 'delta', any Delta reader opens it"
+                f"format {value!r} isn't supported: files without a transaction log can't be "
+                "exactly once; write 'delta'"
             )
         return value
 
@@ -120,7 +124,7 @@ class DestinationConfig(Section):
         folded = [v.lower() for v in value]
         for position, name in enumerate(folded):
             if name in folded[:position]:
-                raise ValueError(f"column {value[position]!r} is named twice")
+                raise ValueError(f"column {value[position]!r} is listed twice")
         return value
 
     @model_validator(mode="after")
@@ -134,7 +138,7 @@ class DestinationConfig(Section):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The key of an upsert; none where every record is appended."""
+        """The key columns of an upsert; empty if every record is appended."""
         if not self.delta_config.enable_upsert:
             return ()
         return self.key_columns or self.delta_config.key_columns
@@ -153,18 +157,18 @@ class DestinationConfig(Section):
         if not separator or scheme == "file":
             raise ValueError(
                 f"bucket is {self.bucket!r} but table-path {self.table_path!r} is a local path; "
-                f"write s3a://{self.bucket}/{self.table_path.lstrip('/')} or leave bucket out"
+                f"write s3a://{self.bucket}/{self.table_path.lstrip('/')} or remove bucket"
             )
         if rest.split("/", 1)[0] != self.bucket:
             raise ValueError(
-                f"bucket is {self.bucket!r} but table-path lies in {rest.split('/', 1)[0]!r}; "
-                "make them agree or leave bucket out"
+                f"bucket is {self.bucket!r} but the bucket of table-path is "
+                f"{rest.split('/', 1)[0]!r}; correct one of them or remove bucket"
             )
         return self
 
     @property
     def path(self) -> str:
-        """Where the table is, as written; local paths aren't resolved yet."""
+        """The table's path as configured; local paths aren't resolved."""
         return self.table_path or f"s3a://{self.bucket}/{self.table_name}"
 
     @property

@@ -1,7 +1,7 @@
-"""`spark.hadoop.fs.s3a.*` of `connector.spark`, as the settings of `connector.storage`.
+"""Translates `spark.hadoop.fs.s3a.*` of `connector.spark` to settings of `connector.storage`.
 
-A configuration written for delta-spark says there how to reach the store. Spark reads nothing from
-it here, so these settings are taken out of its conf: they say it where `connector.storage` doesn't.
+A configuration written for delta-spark configures the store there. Spark doesn't access the store
+here, so these settings are removed from its conf and fill in what `connector.storage` lacks.
 """
 
 from __future__ import annotations
@@ -24,24 +24,23 @@ _SSL = "connection.ssl.enabled"
 
 
 def take_s3a_settings(values: dict[str, Any]) -> dict[str, str | None]:
-    """Move them within a configuration's plain values.
+    """Move the s3a settings of a configuration's plain values in place.
 
     Returns:
-        For each conf that was there the key of `connector.storage` that it gave or agrees with,
-        None where it has no meaning here.
+        For each s3a setting the corresponding key of `connector.storage`, None for no equivalent.
     """
     connector = values.get("connector")
     spark = connector.get("spark") if isinstance(connector, dict) else None
     if not isinstance(connector, dict) or not isinstance(spark, dict):
         return {}
-    found = {k: spark.pop(k) for k in [k for k in spark if str(k).startswith(S3A_PREFIX)]}
-    if not found:
+    settings = {k: spark.pop(k) for k in [k for k in spark if str(k).startswith(S3A_PREFIX)]}
+    if not settings:
         return {}
     storage = connector.get("storage")
     storage = connector["storage"] = {} if storage is None else storage
     taken: dict[str, str | None] = {}
-    given = {k.removeprefix(S3A_PREFIX): v for k, v in found.items()}
-    for conf, value in given.items():
+    options = {k.removeprefix(S3A_PREFIX): v for k, v in settings.items()}
+    for conf, value in options.items():
         key = "allow-http" if conf == _SSL else _STORAGE_KEYS.get(conf)
         taken[S3A_PREFIX + conf] = key
         if key is None or not isinstance(storage, dict) or storage.get(key) is not None:
@@ -51,11 +50,12 @@ def take_s3a_settings(values: dict[str, Any]) -> dict[str, str | None]:
                 if str(value).lower() == "false":
                     storage[key] = True
             case "endpoint":
-                storage[key] = _url(str(value), ssl=str(given.get(_SSL, "true")).lower() != "false")
+                ssl = str(options.get(_SSL, "true")).lower() != "false"
+                storage[key] = _url(str(value), ssl=ssl)
             case _:
                 storage[key] = value
     if isinstance(storage, dict) and str(storage.get("endpoint", "")).startswith("http://"):
-        storage.setdefault("allow-http", True)  # s3a needs no other word for it
+        storage.setdefault("allow-http", True)  # s3a needs no further setting for http
     return taken
 
 

@@ -1,4 +1,4 @@
-"""From a YAML file to a validated configuration, or to an error that says where and what."""
+"""Loads and validates a configuration; errors name file, line and key."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ def load_configuration(
     settings: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Configuration:
-    """Read, substitute, override, fill in from the environment and validate.
+    """Load a configuration from a YAML file, overrides and the environment.
 
     Args:
         file: the YAML file.
-        settings: `key=value` overrides, keys as dotted paths.
-        environment: variables to use; the process's own where None.
+        settings: `key=value` overrides, with dotted paths as keys.
+        environment: the environment variables; None for those of the process.
 
     Raises:
-        ConfigurationError: names file, line and key of everything that is wrong, a line each.
+        ConfigurationError: the configuration is invalid. The message has one line for each
+            problem, with its file, line and key.
     """
     environment = os.environ if environment is None else environment
     path = Path(file)
@@ -57,9 +58,9 @@ def load_configuration(
         config = PipelineConfig.model_validate(document.values)
     except ValidationError as error:
         raise _configuration_error(document, error) from error
-    homeless = _homeless(document, config)
-    if homeless:
-        raise _joined(homeless)
+    missing_homes = _missing_homes(document, config)
+    if missing_homes:
+        raise _joined(missing_homes)
     topics, problems = _topics(document, config, path.resolve().parent)
     if problems:
         raise _joined(problems)
@@ -82,8 +83,8 @@ def load_configuration(
     return configuration
 
 
-def _homeless(document: Document, config: PipelineConfig) -> list[ConfigurationError]:
-    """Paths that begin with the home folder of a user who has none."""
+def _missing_homes(document: Document, config: PipelineConfig) -> list[ConfigurationError]:
+    """Return errors for paths that start with a home folder that doesn't exist."""
     connector = config.connector
     paths: dict[KeyPath, str] = {("connector", "state-path"): connector.state_path or ""}
     for key, topic in connector.topics.items():
@@ -93,11 +94,12 @@ def _homeless(document: Document, config: PipelineConfig) -> list[ConfigurationE
     for key, folder in connector.migration.json_path.items():
         paths["connector", "migration", "json-path", key] = folder
     problems: list[ConfigurationError] = []
-    for at, text in paths.items():
+    for at, location in paths.items():
+        local_path = location.removeprefix("file://")
         try:
-            Path(text.removeprefix("file://")).expanduser()
+            Path(local_path).expanduser()
         except RuntimeError:
-            problems.append(document.error(no_home(text.removeprefix("file://")), at))
+            problems.append(document.error(no_home(local_path), at))
     return problems
 
 
@@ -114,7 +116,8 @@ def _topics(
         if schema_file is not None and not schema_file.is_file():
             problems.append(
                 document.error(
-                    f"there is no file {schema_file}; schema-file is relative to the configuration",
+                    f"the file {schema_file} doesn't exist; schema-file is relative to the "
+                    "configuration",
                     (*at, "schema-file"),
                 )
             )
@@ -123,35 +126,34 @@ def _topics(
         except ArgumentError as error:
             problems.append(document.error(str(error), (*at, "destination", "table-path")))
             continue
-        place = place_of_table(table_path)
-        if place in taken:
+        table = place_of_table(table_path)
+        if table in taken:
             problems.append(
                 document.error(
-                    f"topic {taken[place]!r} already writes to {table_path}; "
-                    "give each topic a table of its own",
+                    f"topic {taken[table]!r} already writes to {table_path}; "
+                    "set a different table-path for each topic",
                     (*at, "destination", "table-path"),
                 )
             )
-        taken.setdefault(place, key)
-        beside.setdefault(dead_letters_path(place), (key, "dead letters"))
-        beside.setdefault(ledger_path(place), (key, "migration ledger"))
+        taken.setdefault(table, key)
+        beside.setdefault(dead_letters_path(table), (key, "dead letter table"))
+        beside.setdefault(ledger_path(table), (key, "migration ledger"))
         if topic.destination.upsert_keys:
-            beside.setdefault(deleted_keys_path(place), (key, "deleted keys"))
+            beside.setdefault(deleted_keys_path(table), (key, "deleted keys table"))
         topics.append(Topic(key=key, config=topic, table_path=table_path, schema_file=schema_file))
     problems += [
         document.error(
-            f"{topic.table_path} is where the {beside[place][1]} of topic "
-            f"{beside[place][0]!r} {'goes' if beside[place][1].endswith('r') else 'go'}; choose "
+            f"{topic.table_path} is the {beside[table][1]} of topic {beside[table][0]!r}; choose "
             "another path",
             ("connector", "topics", topic.key, "destination", "table-path"),
         )
         for topic in topics
-        if (place := place_of_table(topic.table_path)) in beside
+        if (table := place_of_table(topic.table_path)) in beside
     ]
     known = config.connector.topics
     problems += [
         document.error(
-            f"there is no topic {key!r}{_did_you_mean(key, list(known))}",
+            f"unknown topic {key!r}{_did_you_mean(key, list(known))}",
             ("connector", "migration", "json-path", key),
         )
         for key in config.connector.migration.json_path
@@ -162,7 +164,7 @@ def _topics(
 
 def _configuration_error(document: Document, error: ValidationError) -> ConfigurationError:
     details = error.errors(include_url=False)
-    meant = {
+    misspelled = {
         (*d["loc"][:-1], _closest(str(d["loc"][-1]), _allowed_keys(d["loc"][:-1])))
         for d in details
         if d["type"] == "extra_forbidden"
@@ -171,7 +173,8 @@ def _configuration_error(document: Document, error: ValidationError) -> Configur
         [
             _one_error(document, detail)
             for detail in details
-            if not (detail["type"] == "missing" and detail["loc"] in meant)  # said as a misspelling
+            # A misspelled key is reported once, as an unknown key.
+            if not (detail["type"] == "missing" and detail["loc"] in misspelled)
         ]
     )
 
@@ -191,16 +194,16 @@ def _one_error(document: Document, detail: ErrorDetails) -> ConfigurationError:
         case "tuple_type":
             return document.error("must be a list, such as [a, b]", path)
         case "model_type" | "dict_type":
-            return document.error("must be a section with keys of its own", path)
+            return document.error("must be a section with keys", path)
         case "too_short":
             return document.error("is empty", path)
         case _:
-            text = detail["msg"].removeprefix("Input ").strip()
-            return document.error(text[:1].lower() + text[1:], path)
+            message = detail["msg"].removeprefix("Input ").strip()
+            return document.error(message[:1].lower() + message[1:], path)
 
 
 def _allowed_keys(path: KeyPath) -> list[str]:
-    """Keys that the section at `path` may have."""
+    """Return the keys that the section at `path` may have."""
     kind: Any = PipelineConfig
     for part in path:
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -214,7 +217,7 @@ def _allowed_keys(path: KeyPath) -> list[str]:
 
 
 def _section_of(annotation: Any) -> Any:
-    """The section behind an annotation such as `X | None`."""
+    """Return the section class of an annotation such as `X | None`."""
     options = [o for o in typing.get_args(annotation) if o is not type(None)]
     if options and typing.get_origin(annotation) is not dict and len(options) == 1:
         return options[0]
@@ -225,7 +228,7 @@ def _did_you_mean(name: str, allowed: Sequence[str]) -> str:
     close = _closest(name, allowed)
     if close is not None:
         return f"; did you mean {close!r}?"
-    return f"; known here: {', '.join(sorted(allowed))}" if allowed else ""
+    return f"; known keys: {', '.join(sorted(allowed))}" if allowed else ""
 
 
 def _closest(name: str, allowed: Sequence[str]) -> str | None:
@@ -234,7 +237,7 @@ def _closest(name: str, allowed: Sequence[str]) -> str | None:
 
 
 def _joined(problems: Sequence[ConfigurationError]) -> ConfigurationError:
-    """One error for all: the first one's line and key, every message on a line of its own."""
+    """Combine errors into one, with line and key of the first and one line for each message."""
     ordered = sorted(problems, key=lambda p: p.line or 0)
     first = ordered[0]
     return ConfigurationError(

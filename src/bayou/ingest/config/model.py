@@ -1,8 +1,7 @@
-"""What the pipeline's YAML may say, key by key.
+"""The schema of the pipeline's YAML file.
 
-Keys are written in kebab case. Every key means what its description says; one that has no effect,
-or would change what ends up in the table if it were ignored, is told by
-`bayou.ingest.config.notices`.
+Keys are in kebab case. `bayou.ingest.config.notices` reports keys that have no effect, and keys
+that can't be ignored without changing the resulting table.
 """
 
 from __future__ import annotations
@@ -28,29 +27,29 @@ class ConnectorConfig(Section):
     """Everything under `connector`."""
 
     topics: Annotated[dict[str, TopicConfig], Field(min_length=1)] = Field(
-        description="Topics by a name of your own, which messages and metrics use."
+        description="Topics by a key that you choose, which messages and metrics use."
     )
     kafka: KafkaConfig = Field(default_factory=KafkaConfig, description="The broker.")
     storage: StorageConfig = Field(default_factory=StorageConfig, description="The object store.")
     spark: SparkConfig = Field(default_factory=SparkConfig, description="Spark.")
     schema_registry: SchemaRegistryConfig | None = Field(
-        default=None, description="Where the schemas of Avro and Protobuf records are."
+        default=None, description="The registry of the schemas of Avro and Protobuf records."
     )
     migration: MigrationConfig = Field(
         default_factory=MigrationConfig,
-        description="JSON files that were there before the tables.",
+        description="Existing JSON files to migrate into the tables.",
     )
     maintenance: MaintenanceConfig = Field(
-        default_factory=MaintenanceConfig, description="When tables are looked after by the clock."
+        default_factory=MaintenanceConfig, description="Scheduled maintenance of the tables."
     )
     monitoring: MonitoringConfig | None = Field(
         default=None,
-        description="Metrics, health and the status page; no port opens without this section.",
+        description="Metrics, health and the status page. Without this section no port is opened.",
     )
     state_path: str | None = Field(
         default=None,
-        description="Local folder for locks and Spark's checkpoints; it may be deleted, the "
-        "tables know where they stand. Default: .bayou beside this file. "
+        description="Local folder for locks and Spark's checkpoints. It may be deleted, because "
+        "the tables contain their offsets. Default: .bayou beside this file. "
         "Environment: BAYOU_STATE_PATH.",
     )
 

@@ -1,4 +1,4 @@
-"""Keys of the configuration that this version accepts without acting on them, or refuses."""
+"""Keys of the configuration that have no effect, or that are refused."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ DROPPED_SPARK_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-"""delta-spark's settings; its JAR isn't there, so Spark would fail to start with them."""
+"""delta-spark's settings. Spark fails to start with them if delta-spark's JAR is missing."""
 
 
-_CLEAR = (
-    "a secret in clear, for everybody who may read the file; write ${NAME} and set NAME in the "
-    "environment of the service, or ${file:PATH}"
+_PLAINTEXT_NOTICE = (
+    "a plaintext secret, visible to everybody who can read the file; write ${NAME} and set NAME in "
+    "the environment of the service, or ${file:PATH}"
 )
 _NO_BROKER = (
-    "bootstrap-servers is missing, without which nothing can be run; write host:port, or set "
-    "KAFKA_BOOTSTRAP_SERVERS in the environment"
+    "bootstrap-servers is missing; write host:port, or set KAFKA_BOOTSTRAP_SERVERS in the "
+    "environment"
 )
-_NO_KEYS = (
-    "there are no key-columns, so every record is appended; name the fields that make a row the "
-    "same row to have one row for each key"
+_UPSERT_WITHOUT_KEYS = (
+    "key-columns are missing, so every record is appended; name the fields that identify a row to "
+    "have one row for each key"
 )
-_ONLY_KEYS = (
-    "key-columns mean an upsert; write enable-upsert: true for one row for each key, or "
+_KEYS_WITHOUT_UPSERT = (
+    "key-columns without enable-upsert; write enable-upsert: true for one row for each key, or "
     "enable-upsert: false to append every record"
 )
-_BY_THE_CLOCK = {
+_SCHEDULED = {
     "enable_optimize": ("optimize_interval", "write optimize-interval"),
     "enable_compaction": ("compaction_interval", "write compaction-interval"),
-    "enable_vacuum": (None, "bayou vacuum does it by hand"),
+    "enable_vacuum": (None, "run bayou vacuum instead"),
 }
-"""What is done when a look at the table falls due, the interval that does without, and what else
-helps."""
-_NO_ENVELOPE = (
-    "Debezium's changes are put into one row for each key; write enable-upsert: true and "
-    "key-columns, or decode: json to append the envelopes as they are"
+"""Scheduled maintenance tasks, the interval that triggers them without a schedule, and the advice
+without both."""
+_DEBEZIUM_WITHOUT_UPSERT = (
+    "debezium needs an upsert, which has one row for each key; write enable-upsert: true and "
+    "key-columns, or decode: json to append the envelopes unchanged"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A key that has no effect, or can't be followed. `text` is one line for people."""
+    """A key of the configuration without effect, or a refused one, and a one-line message."""
 
     key: str
     line: int | None
@@ -73,17 +73,17 @@ class Notice:
 def notices(
     config: PipelineConfig, document: Document, s3a: Mapping[str, str | None]
 ) -> tuple[Notice, ...]:
-    """Everything in the file that this version accepts and doesn't do.
+    """Return a notice for every key of the file that has no effect.
 
     Args:
         config: the validated file.
-        document: where it says it.
-        s3a: what `take_s3a_settings` has taken.
+        document: the document, for the lines of the keys.
+        s3a: the result of `take_s3a_settings`.
     """
-    found: list[Notice] = []
+    result: list[Notice] = []
 
     def note(path: KeyPath, reason: str) -> None:
-        found.append(_notice(document, path, reason))
+        result.append(_notice(document, path, reason))
 
     for key, topic in config.connector.topics.items():
         delta = topic.destination.delta_config
@@ -92,12 +92,12 @@ def notices(
                 at = (*_delta_path(key), name.replace("_", "-"))
                 note(at, f"not used without {switch.replace('_', '-')}: true")
         if config.connector.maintenance.seconds is None:
-            for switch, (interval, instead) in _BY_THE_CLOCK.items():
+            for switch, (interval, instead) in _SCHEDULED.items():
                 if getattr(delta, switch) and not (interval and getattr(delta, interval)):
                     at = (*_delta_path(key), switch.replace("_", "-"))
                     note(at, f"does nothing with maintenance.schedule: off; {instead}")
         if delta.enable_upsert and not topic.destination.upsert_keys:
-            note((*_delta_path(key), "enable-upsert"), _NO_KEYS)
+            note((*_delta_path(key), "enable-upsert"), _UPSERT_WITHOUT_KEYS)
         if topic.destination.ordering_column is not None and not topic.destination.upsert_keys:
             at = ("connector", "topics", key, "destination", "ordering-column")
             note(at, "not used: without enable-upsert and key-columns it appends")
@@ -111,69 +111,75 @@ def notices(
     migration = config.connector.migration
     if migration.json_path and not migration.enabled:
         at = ("connector", "migration", "json-path")
-        note(at, "not used without enabled: true; bayou migrate takes its path by hand")
+        note(at, "not used without enabled: true; bayou migrate takes a path as an argument")
     for conf in _dropped(config.connector.spark):
         note(
             ("connector", "spark", conf),
-            "dropped: it belongs to delta-spark, whose JAR isn't there and isn't needed",
+            "dropped: it belongs to delta-spark, whose JAR isn't needed",
         )
     for conf, storage_key in s3a.items():
         note(
             ("connector", "spark", conf),
             "without effect here; see connector.storage"
             if storage_key is None
-            else f"read as connector.storage.{storage_key}, which goes before it",
+            else f"read as connector.storage.{storage_key}, which takes precedence",
         )
     for path in clear_secrets(document):
-        note(path, _CLEAR)
-    return tuple(found)
+        note(path, _PLAINTEXT_NOTICE)
+    return tuple(result)
 
 
 def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
-    """What this version must not ignore in the file, and what the Kafka client doesn't take."""
-    found: list[Notice] = []
+    """Return a notice for every setting that can't be applied and must not be ignored."""
+    result: list[Notice] = []
     reason = client_refusal(config.connector.kafka.client_properties())
     if reason is not None:
-        found.append(_notice(document, ("connector", "kafka"), reason))
+        result.append(_notice(document, ("connector", "kafka"), reason))
     for key, topic in config.connector.topics.items():
         destination = topic.destination
         delta = destination.delta_config
-        wanted = [
+        key_columns = [
             (("connector", "topics", key, "destination", "key-columns"), destination.key_columns),
             ((*_delta_path(key), "key-columns"), delta.key_columns),
         ]
         if topic.decode == "debezium" and not destination.upsert_keys:
-            found.append(_notice(document, ("connector", "topics", key, "decode"), _NO_ENVELOPE))
+            result.append(
+                _notice(document, ("connector", "topics", key, "decode"), _DEBEZIUM_WITHOUT_UPSERT)
+            )
         if topic.decode == "protobuf" and config.connector.schema_registry is None:
             at = ("connector", "topics", key, "decode")
-            found.append(_notice(document, at, "protobuf needs connector.schema-registry"))
+            result.append(_notice(document, at, "protobuf needs connector.schema-registry"))
         if topic.decode == "avro" and not (config.connector.schema_registry or topic.schema_file):
             at = ("connector", "topics", key, "decode")
-            found.append(
+            result.append(
                 _notice(document, at, "avro needs connector.schema-registry, or a schema-file")
             )
         if "enable_upsert" not in delta.model_fields_set:
-            found += [_notice(document, at, _ONLY_KEYS) for at, columns in wanted if columns]
-    return tuple(found)
+            result += [
+                _notice(document, at, _KEYS_WITHOUT_UPSERT)
+                for at, columns in key_columns
+                if columns
+            ]
+    return tuple(result)
 
 
 def missing_broker(config: PipelineConfig, document: Document) -> Notice | None:
-    """Where neither the file nor the environment names the brokers."""
+    """Return a notice if neither the file nor the environment names the brokers."""
     if config.connector.kafka.bootstrap_servers is not None:
         return None
     return _notice(document, ("connector", "kafka"), _NO_BROKER)
 
 
 def without_delta_spark(conf: Mapping[str, str]) -> dict[str, str]:
-    """A Spark conf without delta-spark's classes; what else a key names stays."""
-    kept = dict(conf)
+    """Return a Spark conf without delta-spark's classes; other classes of a key are retained."""
+    retained = dict(conf)
     for key, value in DROPPED_SPARK_CONF.items():
-        if key in kept:
-            others = [c.strip() for c in kept[key].split(",") if c.strip() != value]
-            kept[key] = ",".join(others)
-            if not others:
-                del kept[key]
-    return kept
+        if key in retained:
+            classes = [c.strip() for c in retained[key].split(",") if c.strip() != value]
+            retained[key] = ",".join(classes)
+            if not classes:
+                del retained[key]
+    return retained
 
 
 def _notice(document: Document, path: KeyPath, reason: str) -> Notice:
@@ -184,8 +190,8 @@ def _notice(document: Document, path: KeyPath, reason: str) -> Notice:
 
 def _dropped(spark: SparkConfig) -> Iterator[str]:
     conf = spark.conf()
-    kept = without_delta_spark(conf)
-    return (key for key in DROPPED_SPARK_CONF if conf.get(key) != kept.get(key))
+    retained = without_delta_spark(conf)
+    return (key for key in DROPPED_SPARK_CONF if conf.get(key) != retained.get(key))
 
 
 def _delta_path(key: str) -> tuple[str, ...]:

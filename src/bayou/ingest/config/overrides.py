@@ -1,4 +1,4 @@
-"""What stands outside of the file: `--set key=value`, and the environment where it is silent."""
+"""Applies `--set key=value` overrides and environment variables to a document."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ ENVIRONMENT_KEYS: Mapping[str, tuple[str, ...]] = {
     "AWS_ALLOW_HTTP": ("connector", "storage", "allow-http"),
     "BAYOU_STATE_PATH": ("connector", "state-path"),
 }
-"""Environment variables, and the key each stands in for where the file doesn't have it."""
+"""Environment variables, and the key that each one sets if the file doesn't."""
 
 
 def apply_overrides(
     document: Document, settings: Sequence[str], environment: Mapping[str, str]
 ) -> None:
-    """Write each `key=value` into the document; the value is read as YAML, with its variables.
+    """Write each `key=value` into the document; the value is YAML and may contain variables.
 
-    Keys of the configuration that have dots in them (topic names, librdkafka properties) are
-    found as they stand.
+    Existing keys that contain dots (topic keys, librdkafka properties) are matched.
 
     Raises:
-        ConfigurationError: not `key=value`, or the key leads through something without keys.
+        ConfigurationError: an override isn't `key=value`, or its path leads through a value
+            without keys.
     """
     for setting in settings:
         key, separator, text = setting.partition("=")
@@ -44,20 +44,20 @@ def apply_overrides(
         try:
             value = load_yaml(text) if text else ""
         except YAMLError:
-            # Without a cause: it quotes the value.
-            raise _error(key, "the value isn't one that YAML can read; quote it") from None
+            # The cause quotes the value, so it is dropped.
+            raise _error(key, "the value isn't valid YAML; quote it") from None
         if not isinstance(value, str | dict | list | None):
-            value = text  # a number or a boolean only where the key asks for one
+            value = text  # validation converts numbers and booleans
         path = _put(document.values, key.split("."), None, key)
         document.elsewhere[path] = f"--set {key}"
         _put(document.values, key.split("."), document.substituted(value, path, environment), key)
 
 
 def apply_environment(document: Document, environment: Mapping[str, str]) -> None:
-    """Fill in what the document doesn't say from the variables of `ENVIRONMENT_KEYS`."""
+    """Fill in missing values of the document from the variables of `ENVIRONMENT_KEYS`."""
     for variable, path in ENVIRONMENT_KEYS.items():
-        text = environment.get(variable)
-        if not text:
+        value = environment.get(variable)
+        if not value:
             continue
         section: Any = document.values
         for part in path[:-1]:
@@ -67,23 +67,23 @@ def apply_environment(document: Document, environment: Mapping[str, str]) -> Non
             if not isinstance(section, dict):
                 break
         else:
-            if all(section.get(key) is None for key in _same(path[-1])):
-                section[path[-1]] = text
+            if all(section.get(key) is None for key in _aliases(path[-1])):
+                section[path[-1]] = value
                 document.elsewhere[path] = f"environment variable {variable}"
 
 
-def _same(key: str) -> tuple[str, ...]:
-    """The names that a key can have."""
+def _aliases(key: str) -> tuple[str, ...]:
+    """Return the names of a key."""
     return (key, "bootstrap.servers") if key == "bootstrap-servers" else (key,)
 
 
 def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) -> KeyPath:
-    """Put it where the parts lead; gives the path that they are."""
+    """Set a value at a dotted path; return the matched path."""
     section: Any = values
     walked: tuple[str, ...] = ()
     while parts:
         if not isinstance(section, dict):
-            raise _error(setting, f"{'.'.join(walked)} has no keys below it")
+            raise _error(setting, f"{'.'.join(walked)} isn't a section with keys")
         key = _existing_key(section, parts)
         if key is None:
             free = walked in FREE_SECTIONS and parts[0] != "security"

@@ -1,7 +1,7 @@
-"""Files of the pipeline that lie in the folder of a table, whose VACUUM would delete them.
+"""Detects files of the pipeline in the folder of a table, where VACUUM would delete them.
 
-To a table each file of its folder is one of its own, or one that a writer has left behind. Only
-names that begin with `_` or `.` are spared.
+VACUUM treats every file in a table's folder as the table's, except names that start with `_` or
+`.`.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ __all__ = ["files_in_tables"]
 
 
 def files_in_tables(document: Document, configuration: Configuration) -> list[ConfigurationError]:
-    """An error for each file or folder of the pipeline that a VACUUM of a table would delete.
+    """Return an error for each file or folder of the pipeline that a VACUUM would delete.
 
-    And for each table in a folder of the state path that every run makes anew.
+    Also returns an error for each table in a checkpoint folder of the state path.
     """
-    tables = [(topic.key, _place(topic.table_path)) for topic in configuration.topics]
-    state = _place(str(configuration.state_path))
+    tables = [(topic.key, _location(topic.table_path)) for topic in configuration.topics]
+    state = _location(str(configuration.state_path))
     return [
         document.error(
-            f"it lies in the state path {configuration.state_path}, where a run would delete it; "
-            "choose another path",
+            f"the table is inside the state path {configuration.state_path}, where a run would "
+            "delete it; choose another path",
             ("connector", "topics", key, "destination", "table-path"),
         )
         for key, table in tables
         if tuple(table[: len(state)]) == tuple(state) and "checkpoint" in table[len(state) :][1:2]
     ] + [
         document.error(
-            f"{path} lies in the table of topic {key!r}, whose VACUUM would delete it; move it, or "
-            "choose another table-path",
+            f"{path} is inside the table of topic {key!r}, whose VACUUM would delete it; move it, "
+            "or choose another table-path",
             at,
         )
         for at, path in _files(configuration)
         for key, table in tables
-        if _is_vacuumed(_place(path), table)
+        if _is_vacuumed(_location(path), table)
     ]
 
 
@@ -55,8 +55,8 @@ def _files(configuration: Configuration) -> Iterator[tuple[KeyPath, str]]:
             yield (*connector, "topics", topic.key, "schema-file"), str(topic.schema_file)
 
 
-def _place(path: str) -> Sequence[str]:
-    """Store and names of a path: `s3a://` is the same store as `s3://`."""
+def _location(path: str) -> Sequence[str]:
+    """Return store and names of a path: `s3a://` is the same store as `s3://`."""
     scheme, separator, rest = path.partition("://")
     if not separator:
         return ("", *Path(path).resolve().parts)

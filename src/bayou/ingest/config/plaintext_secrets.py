@@ -1,4 +1,4 @@
-"""Secrets that stand in a file as they are, where everybody who reads the file reads them."""
+"""Detection of plaintext secrets in a configuration file."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _SECRET = re.compile(
     r"(^|[.-])(password|passphrase|secret|secret-key|secret\.key|session-token|session\.token|token"
     r"|key\.pem|keystore\.key|jaas\.config|oauthbearer\.config)$"
 )
-_NAMES_OF_OTHERS = ("topics", "migration")
-"""Sections of `connector` without a secret; keys in them are fields and topics (`masks`)."""
+_SECTIONS_WITHOUT_SECRETS = ("topics", "migration")
+"""Sections of `connector` without secrets, whose keys are names of fields and topics."""
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key's name says that its value is a secret."""
+    """Whether a key's name indicates a secret."""
     return _SECRET.search(key) is not None
 
 
 def clear_secrets(document: Document) -> Iterator[KeyPath]:
-    """Paths of keys whose name says a secret, and whose value isn't taken from the environment.
+    """Yield the paths of secrets whose plaintext value is in the file.
 
-    What came by `--set` or from the environment stands in no file.
+    Values from `--set`, environment variables or other files aren't in the file.
     """
     for path in document.lines:
-        if path[1:2] and path[1] in _NAMES_OF_OTHERS:
+        if path[1:2] and path[1] in _SECTIONS_WITHOUT_SECRETS:
             continue
         if is_secret(str(path[-1])) and path in document.clear_texts:
             yield path

@@ -1,7 +1,4 @@
-"""Paths of the configuration: resolved from its folder, and one name for each place.
-
-Paths of the tables beside a target table.
-"""
+"""Resolves table paths, and returns the paths of the tables beside a target table."""
 
 from __future__ import annotations
 
@@ -19,17 +16,17 @@ __all__ = [
 
 
 def place_of_table(table_path: str) -> str:
-    """One name for each table: `s3a://` and `s3://` are the same store."""
+    """Return a normalized table path: `s3a://` and `s3://` are the same store."""
     if _is_uri(table_path):
         return "/".join(split_object_uri(table_path)).rstrip("/")
     return table_path
 
 
 def resolve_path(table_path: str, folder: Path) -> str:
-    """An absolute local path, or a URI.
+    """Return an absolute local path, or a URI.
 
     Raises:
-        ArgumentError: a URI of no store that is known here.
+        ArgumentError: the URI's scheme isn't supported.
     """
     if _is_uri(table_path):
         split_object_uri(table_path)
@@ -43,15 +40,15 @@ def _is_uri(table_path: str) -> bool:
 
 
 def ledger_path(table_path: str) -> str:
-    """Where the ledger of a target's migrations is."""
+    """Return the path of the migration ledger of a target table."""
     return f"{table_path.rstrip('/')}_migration"
 
 
 def dead_letters_path(table_path: str) -> str:
-    """Path of the dead letter table of a target table."""
+    """Return the path of the dead letter table of a target table."""
     return f"{table_path.rstrip('/')}_dead_letters"
 
 
 def deleted_keys_path(table_path: str) -> str:
-    """Path of the table of deleted keys of a target table with upserts."""
+    """Return the path of the deleted keys table of a target table with upserts."""
     return f"{table_path.rstrip('/')}_deleted_keys"

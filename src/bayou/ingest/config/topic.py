@@ -1,4 +1,4 @@
-"""A topic: its records, how they become rows, when they are committed, what is promised."""
+"""Settings of a topic: its records, their columns, commits and service level objective."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 class ProcessingConfig(Section):
     """How records are grouped into commits."""
 
-    batch_size: PositiveInt = Field(default=100_000, description="Records of a commit, at most.")
+    batch_size: PositiveInt = Field(
+        default=100_000, description="Maximum number of records in a commit."
+    )
     flush_interval: Annotated[float, Field(gt=0)] = Field(
         default=60,
-        description="Seconds after the first waiting record until a commit is made anyway.",
+        description="Seconds from the first waiting record to the commit of a smaller batch.",
     )
     max_retries: Annotated[int, Field(ge=0)] = Field(
         default=3,
@@ -31,19 +33,19 @@ class ProcessingConfig(Section):
     )
     restart_interval: Annotated[float, Field(ge=0)] = Field(
         default=300,
-        description="Seconds after which a topic that failed brokers, a store or Spark stopped is "
-        "begun again, while other topics go on. 0: it stays stopped. Where all have stopped the "
-        "run ends.",
+        description="Seconds after which a topic that stopped with an error of brokers, store or "
+        "Spark is restarted, while other topics run. 0: it stays stopped. The run ends when all "
+        "topics have stopped.",
     )
 
 
 class ObjectiveConfig(Section):
-    """What a topic promises to those who read its table."""
+    """The service level objective of a topic's table."""
 
     freshness_seconds: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
-        description="A record is to be in the table within this time. Status page and metrics "
-        "count when it isn't; the alert rules burn its error budget.",
+        description="A record is in the table within this time. Status page and metrics count "
+        "violations, which consume the error budget of the alert rules.",
     )
 
 
@@ -58,76 +60,77 @@ class TopicConfig(Section):
     )
     starting_offsets: Literal["earliest", "latest"] = Field(
         default="earliest",
-        description="Where to begin while the table covers nothing of the topic. The end that "
-        "`latest` means is that of the first start.",
+        description="Where to start while the table covers no offset of the topic. `latest` is the "
+        "end of the topic at the first start.",
     )
     on_data_loss: Literal["fail", "continue"] = Field(
         default="fail",
-        description="When records are gone from Kafka by its retention before they were read: "
-        "fail stops the topic, continue goes on with the first that is there, and says which "
-        "offsets were lost.",
+        description="When Kafka's retention deletes records before they are read: fail stops the "
+        "topic, continue resumes at the first remaining record and reports the lost offsets.",
     )
     on_missing_offsets: Literal["fail", "from-rows", "begin-anew"] = Field(
         default="fail",
-        description="When the table has rows of the topic, but no transaction identifier that "
-        "tells which offsets they cover, as in a copy of rows: fail stops the topic, from-rows "
-        "goes on behind the last offset of the rows in each partition, begin-anew reads the topic "
-        "as if the table had no such row.",
+        description="When the table has rows of the topic but no transaction identifier with their "
+        "offsets, as in a copy of rows: fail stops the topic, from-rows resumes after the last "
+        "offset of the rows in each partition, begin-anew reads the topic as if the table had no "
+        "rows of it.",
     )
     on_unknown_schema: Literal["dead-letter", "stop"] = Field(
         default="dead-letter",
-        description="When the schema registry doesn't have the schema of a record, after a few "
-        "tries: dead-letter makes the record a dead letter, stop stops the topic. An address that "
-        "isn't a schema registry's stops it in any case.",
+        description="When the schema registry doesn't have the schema of a record after a few "
+        "attempts: dead-letter makes the record a dead letter, stop stops the topic. An address "
+        "that isn't a schema registry always stops the topic.",
     )
     accept_restore: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
-        description="Version of the last RESTORE of the table that is meant: the pipeline goes on "
-        "behind the offsets that the table covers, what was taken out stays out.",
+        description="Version of the last intended RESTORE of the table: the pipeline resumes after "
+        "the offsets that the table covered before it, and the removed rows stay removed.",
     )
     event_time: str | None = Field(
         default=None,
-        description="Timestamp or date field that gives year, month and day. "
-        "Default, and where it is null: the record's Kafka timestamp. UTC.",
+        description="Timestamp or date field from which year, month and day are derived, in UTC. "
+        "Default, and for nulls: the record's Kafka timestamp.",
     )
     decode: Literal["json", "debezium", "avro", "protobuf", "csv", "string", "binary"] = Field(
         default="json",
-        description="What a record's value is: a JSON object; Debezium's envelope (op, before, "
-        "after) around one, which needs enable-upsert; Avro or Protobuf by connector."
-        "schema-registry, Avro also by an .avsc as schema-file; a line of CSV, whose values "
-        "schema-file names in order; a text or bytes, which become the column value.",
+        description="Format of a record's value: a JSON object; a JSON object in Debezium's "
+        "envelope (op, before, after), which needs enable-upsert; Avro or Protobuf with connector."
+        "schema-registry, Avro also with an .avsc file as schema-file; a line of CSV, whose "
+        "columns schema-file names in order; a string or bytes, which become the column value.",
     )
-    csv_delimiter: str = Field(default=",", min_length=1, max_length=1, description="Of csv.")
+    csv_delimiter: str = Field(
+        default=",", min_length=1, max_length=1, description="Delimiter of csv."
+    )
     flatten: str | None = Field(
         default=None,
         min_length=1,
-        description="Nested fields become columns of their own, with this between the names: "
+        description="Separator for flattening nested fields into top-level columns: "
         '"_" makes place.city the column place_city.',
     )
     masks: dict[str, str] = Field(
         default_factory=dict,
-        description="Fields made unreadable before anything is written, by their path, such as "
-        "place.city, through arrays too: hash (SHA-256 in hex), drop (null), truncate:N (the first "
-        "characters); the case of letters is nothing to them. A key column may be hashed, an "
-        "ordering-column not be masked.",
+        description="Masks by the path of a field, such as place.city, also inside arrays, applied "
+        "before anything is written: hash (SHA-256 in hex), drop (null), truncate:N (the first N "
+        "characters). Paths are case-insensitive. A key column may only be hashed, an "
+        "ordering-column can't be masked.",
     )
     timestamp_formats: dict[str, str] = Field(
         default_factory=dict,
-        description="Fields that become timestamps, by their name: epoch-s, epoch-ms, epoch-us "
-        "(numbers), iso, or a pattern of strptime such as '%d.%m.%Y %H:%M:%S'. UTC where a text "
-        "has no offset. A schema-file describes the value as it comes.",
+        description="Formats of timestamp fields, by their name: epoch-s, epoch-ms, epoch-us "
+        "(numbers), iso, or a pattern of strptime such as '%d.%m.%Y %H:%M:%S'. A string without an "
+        "offset is in UTC. A schema-file describes the original value.",
     )
     kafka_columns: tuple[Literal["key", "headers", "timestamp"], ...] = Field(
         default=(),
-        description="More of what Kafka says of a record, as columns: _kafka_key (binary), "
-        "_kafka_headers (array of key and value), _kafka_timestamp. No mask reaches them; key is "
-        "refused beside a masked key column.",
+        description="Additional columns with Kafka's metadata of a record: _kafka_key (binary), "
+        "_kafka_headers (array of key and value), _kafka_timestamp. Masks don't apply to them; key "
+        "can't be combined with a masked key column.",
     )
     schema_policy: Literal["evolve", "freeze", "dead-letter"] | None = Field(
         default=None,
-        description="A field that the table doesn't have: evolve adds a column, freeze leaves it "
-        "out and says so, dead-letter refuses its record. Default: evolve with "
-        "enable-schema-evolution, else dead-letter.",
+        description="When a record has a field that the table doesn't have: evolve adds a column, "
+        "freeze drops the field and reports it, dead-letter makes the record a dead letter. "
+        "Default: evolve with enable-schema-evolution, otherwise dead-letter.",
     )
     destination: DestinationConfig = Field(description="The table.")
     processing: ProcessingConfig = Field(
@@ -135,7 +138,7 @@ class TopicConfig(Section):
         description="How records are grouped into commits.",
     )
     slo: ObjectiveConfig = Field(
-        default_factory=ObjectiveConfig, description="What the topic promises to its readers."
+        default_factory=ObjectiveConfig, description="Service level objective of the table."
     )
 
     @field_validator("masks")
@@ -148,7 +151,7 @@ class TopicConfig(Section):
 
     @property
     def policy(self) -> Literal["evolve", "freeze", "dead-letter"]:
-        """What becomes of a field that the table doesn't have."""
+        """The effective schema policy."""
         if self.schema_policy is not None:
             return self.schema_policy
         evolves = self.destination.delta_config.enable_schema_evolution
@@ -167,20 +170,20 @@ class TopicConfig(Section):
 
     @property
     def column_timestamps(self) -> dict[str, str]:
-        """Formats of timestamps by their columns."""
+        """Timestamp formats by column."""
         if self.flatten is None:
             return self.timestamp_formats
         return {p.replace(".", self.flatten): form for p, form in self.timestamp_formats.items()}
 
     @property
     def column_masks(self) -> dict[str, str]:
-        """Masks by every path that their fields may have in the table's columns."""
+        """Masks by every possible path of their fields in the table's columns."""
         return {
-            found: mask for path, mask in self.masks.items() for found in self.column_paths(path)
+            column: mask for path, mask in self.masks.items() for column in self.column_paths(path)
         }
 
     def column_paths(self, path: str) -> tuple[str, ...]:
-        """Where a field of a record may be in the table: `flatten` ends at the first array."""
+        """Return the possible paths of a field in the table; `flatten` stops at the first array."""
         if self.flatten is None:
             return (path,)
         parts = path.split(".")
@@ -190,24 +193,22 @@ class TopicConfig(Section):
         )
 
     @model_validator(mode="after")
-    def _keys_stay_apart(self) -> TopicConfig:
+    def _masks_fit_keys(self) -> TopicConfig:
         keys = {name.lower() for name in self.destination.upsert_keys}
         ordering = (self.destination.ordering_column or "").lower()
         for path, mask in self.column_masks.items():
             if path.lower() in keys and mask != "hash":
                 raise ValueError(
-                    f"masks: {path} is a key column, and {mask} would make one row of several "
+                    f"masks: {path} is a key column, and {mask} would merge the rows of several "
                     "keys; write hash"
                 )
             if path.lower() in keys and "key" in self.kafka_columns:
                 raise ValueError(
-                    f"masks: {path} is a key column, which kafka-columns: [key] would keep in "
-                    "clear as _kafka_key; leave key out there"
+                    f"masks: {path} is a key column, which kafka-columns: [key] would store "
+                    "unmasked as _kafka_key; remove key from kafka-columns"
                 )
             if keys and path.lower() == ordering:
-                raise ValueError(
-                    f"masks: {path} is the ordering-column, which has to stay readable"
-                )
+                raise ValueError(f"masks: {path} is the ordering-column, which can't be masked")
         return self
 
     @model_validator(mode="after")
@@ -218,8 +219,8 @@ class TopicConfig(Section):
         if (self.schema_policy == "evolve") != delta.enable_schema_evolution:
             raise ValueError(
                 f"schema-policy {self.schema_policy} and enable-schema-evolution "
-                f"{str(delta.enable_schema_evolution).lower()} say different things; leave "
-                "enable-schema-evolution out"
+                f"{str(delta.enable_schema_evolution).lower()} contradict each other; remove "
+                "enable-schema-evolution"
             )
         return self
 
@@ -228,6 +229,7 @@ class TopicConfig(Section):
     def _is_topic(cls, value: str) -> str:
         if not _TOPIC_NAME.match(value):
             raise ValueError(
-                f"{value!r} can't be a Kafka topic: 1 to 249 of letters, digits, '.', '_', '-'"
+                f"{value!r} isn't a valid Kafka topic name; use 1 to 249 letters, digits, '.', "
+                "'_', '-'"
             )
         return value

@@ -1,9 +1,9 @@
-"""Dead letters decided once more: by today's schema, each at most once.
+"""Replays dead letters with the current schema, each at most once.
 
-Rows first, then the letters go. A replay that ends in between leaves letters whose rows are in the
-target; the next one finds them there by their offsets and lets the letters go. Two at a time can't
-both win: each counts up one transaction identifier of the target. Letters that the target doesn't
-cover yet are left alone: a run that begins there decides about their records.
+A replay commits the rows, then deletes their dead letters. After a crash in between, the next
+replay finds the rows by their offsets and deletes the dead letters. Of two concurrent replays only
+one can commit, because each increments the same transaction identifier of the target. Dead letters
+at offsets that the target doesn't cover yet are skipped, because a run will process their records.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOutcome:
-    """What became of some dead letters.
+    """The result of a replay.
 
     Attributes:
-        topic: its name in the configuration.
+        topic: the topic's key in the configuration.
         replayed: rows that were added to the target.
-        already: letters whose row was there, from a replay that didn't end.
-        refused: letters that don't fit today either; they stay, with the reason they had.
-        reasons: why they don't, and how many.
-        left: letters of records that the target doesn't cover yet; they stay.
-        version: the target's version, None where nothing was added.
+        already: dead letters whose row was already added by an interrupted replay.
+        refused: dead letters that still don't fit; they remain, with their original reason.
+        reasons: number of refused dead letters by their current reason.
+        left: dead letters at offsets that the target doesn't cover yet; they remain.
+        version: the target's version, None if nothing was added.
     """
 
     topic: str
@@ -78,24 +78,24 @@ class ReplayOutcome:
 def replay_letters(
     configuration: Configuration, topic: Topic, *, where: str | None = None, dry_run: bool = False
 ) -> ReplayOutcome:
-    """Put the letters that fit by now into the target, and take them out of the dead letters.
+    """Move dead letters that fit now to the target.
 
-    A pipeline that runs meanwhile isn't disturbed.
+    A concurrently running pipeline isn't affected.
 
     Args:
-        configuration: how to reach the store, and the schema file.
-        topic: whose letters.
-        where: SQL over the columns of the dead letters: only these.
-        dry_run: change nothing, tell what would be.
+        configuration: the configuration.
+        topic: the topic.
+        where: an SQL condition on the columns of the dead letter table.
+        dry_run: change nothing, only report the result.
 
     Raises:
-        PipelineError: there is no table, or a field can't be masked as the configuration says.
-        ConfigurationError: the schema file isn't usable.
-        CommitConflictError: other writers won five times in a row.
+        PipelineError: the table doesn't exist, or a mask can't be applied.
+        ConfigurationError: the schema file is invalid.
+        CommitConflictError: other writers' commits conflicted five times in a row.
     """
     if topic.upsert_keys is not None:
-        done = upsert_letters(configuration, topic, where=where, dry_run=dry_run)
-        return ReplayOutcome(topic=topic.key, **asdict(done))
+        result = upsert_letters(configuration, topic, where=where, dry_run=dry_run)
+        return ReplayOutcome(topic=topic.key, **asdict(result))
     schema = topic_schemas(configuration)[topic.key]
     attempt = 1
     while True:
@@ -109,13 +109,18 @@ def replay_letters(
 
 
 def drop_letters(configuration: Configuration, topic: Topic, *, where: str | None = None) -> int:
-    """Delete letters for good; those of records that the target doesn't cover yet stay.
+    """Delete dead letters at offsets that the target covers.
+
+    Args:
+        configuration: the configuration.
+        topic: the topic.
+        where: an SQL condition on the columns of the dead letter table.
 
     Returns:
-        How many were deleted.
+        The number of deleted dead letters.
 
     Raises:
-        PredicateError: `where` can't be understood.
+        PredicateError: `where` isn't a valid condition.
     """
     tables = TopicTables.of(configuration, topic)
     if not tables.dead_letters.exists() or not tables.target.exists():
@@ -123,14 +128,14 @@ def drop_letters(configuration: Configuration, topic: Topic, *, where: str | Non
     covered = covered_offsets(topic.config.kafka_topic, tables.target.snapshot().transactions)
     if not covered:
         return 0
-    decided = " OR ".join(f"(partition = {p} AND offset < {o})" for p, o in covered.items())
-    ours = f"topic = '{topic.config.kafka_topic}' AND ({decided})"
-    done = tables.dead_letters.delete(f"({where}) AND {ours}" if where else ours)
-    return done.num_deleted_rows or 0
+    offsets = " OR ".join(f"(partition = {p} AND offset < {o})" for p, o in covered.items())
+    condition = f"topic = '{topic.config.kafka_topic}' AND ({offsets})"
+    result = tables.dead_letters.delete(f"({where}) AND {condition}" if where else condition)
+    return result.num_deleted_rows or 0
 
 
 class _Replay:
-    """One attempt, from one version of each table."""
+    """One attempt of a replay, based on one version of each table."""
 
     def __init__(
         self, configuration: Configuration, topic: Topic, schema: str | None, where: str | None
@@ -151,17 +156,17 @@ class _Replay:
     def run(self, *, dry_run: bool) -> ReplayOutcome:
         if not self._target.exists():
             raise PipelineError(
-                f"topic {self._topic.key!r}: there is no table at {self._target.path}, so that "
-                "nothing says which records were decided; run the pipeline first.",
+                f"topic {self._topic.key!r}: there is no table at {self._target.path}, so the "
+                "covered offsets are unknown. Run the pipeline first.",
                 topic=self._topic.key,
             )
         if not self._dead_letters.exists():
             return self._outcome(None)
-        letters = self._dead_letters.snapshot()
+        dead_letters = self._dead_letters.snapshot()
         snapshot = self._target.snapshot()
-        version = self._add_rows(letters, snapshot, dry_run=dry_run)
+        version = self._add_rows(dead_letters, snapshot, dry_run=dry_run)
         if not dry_run:
-            self._take_out()
+            self._delete_done()
         return self._outcome(version)
 
     def _outcome(self, version: int | None) -> ReplayOutcome:
@@ -176,13 +181,13 @@ class _Replay:
         )
 
     def _add_rows(
-        self, letters: SnapshotHandle, snapshot: SnapshotHandle, *, dry_run: bool
+        self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle, *, dry_run: bool
     ) -> int | None:
         covered = covered_offsets(self._name, snapshot.transactions)
-        seen = self._seen(letters, snapshot)
-        columns = self._columns(letters, snapshot, covered, seen)
+        seen = self._seen(dead_letters, snapshot)
+        columns = self._columns(dead_letters, snapshot, covered, seen)
         layout = self._layout(columns)
-        application = f"bayou-replay/{letters.kernel.table_id}"
+        application = f"bayou-replay/{dead_letters.kernel.table_id}"
         transaction = (
             snapshot.kernel.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
             .with_schema_evolution(True)
@@ -192,7 +197,7 @@ class _Replay:
             .build(self._engine)
         )
         folders = folders_show_values(snapshot.kernel.properties, snapshot.partition_columns)
-        rows = self._rows(letters, covered, seen, layout, folders=folders)
+        rows = self._rows(dead_letters, covered, seen, layout, folders=folders)
         if dry_run:
             for _ in rows:
                 pass
@@ -207,12 +212,12 @@ class _Replay:
         result.run_post_commit_hooks(self._engine)
         return result.version
 
-    def _seen(self, letters: SnapshotHandle, snapshot: SnapshotHandle) -> TopicOffsets:
-        """Which of the letters' offsets are rows of the target."""
+    def _seen(self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle) -> TopicOffsets:
+        """Return the offsets of the target's rows in the range of the dead letters."""
         seen = TopicOffsets()
         bounds = [
             pc.min_max(batch.column("offset")).as_py()
-            for batch in letters.to_batches(["offset"], self._where)
+            for batch in dead_letters.to_batches(["offset"], self._where)
             if batch.num_rows
         ]
         if bounds:
@@ -223,19 +228,19 @@ class _Replay:
 
     def _columns(
         self,
-        letters: SnapshotHandle,
+        dead_letters: SnapshotHandle,
         snapshot: SnapshotHandle,
         covered: Mapping[int, int],
         seen: TopicOffsets,
     ) -> StructType:
-        """The record's columns: the table's, the schema file's, and what the letters bring."""
+        """Return the columns of the table, the schema file and new fields of the dead letters."""
         path = self._target.path
         columns = record_part(snapshot.schema, snapshot.partition_columns, self._topic.more_columns)
         if self._topic.config.policy != "evolve":
             return columns
         columns = merge_schemas(path, columns, topic_columns(self._topic, self._schema))
         new = StructType()
-        for batch in letters.to_batches(filter=self._where):
+        for batch in dead_letters.to_batches(filter=self._where):
             waiting = self._waiting(batch, covered, seen)
             decoded = self._decoder(self._layout(columns)).decode(waiting.column("value"))
             new = merge_fields(new, decoded.new_fields)
@@ -244,7 +249,7 @@ class _Replay:
             try:
                 return merge_schemas(path, columns, StructType((field,)))
             except SchemaError:
-                return None  # its letters stay
+                return None  # its dead letters remain
 
         new, _ = within_limit(columns, new, self._max_new_columns)
         return with_new_columns(columns, new, with_column)[0]
@@ -255,7 +260,7 @@ class _Replay:
 
     def _rows(
         self,
-        letters: SnapshotHandle,
+        dead_letters: SnapshotHandle,
         covered: Mapping[int, int],
         seen: TopicOffsets,
         layout: RowLayout,
@@ -265,15 +270,15 @@ class _Replay:
         config = self._topic.config
         read_at = time.time_ns() // 1000
         decoder = self._decoder(layout, discover=False)
-        for batch in letters.to_batches(filter=self._where):
+        for batch in dead_letters.to_batches(filter=self._where):
             waiting = self._waiting(batch, covered, seen, count=True)
             decoded = decoder.decode(waiting.column("value"))
             decoded = replace(decoded, columns=masked(decoded.columns, config.column_masks))
             decoded = with_partition_texts(
                 decoded, config.destination.partition_columns, folders=folders
             )
-            self._note(decoded, waiting)
-            seen.add(self._done[-1])  # a letter that is there twice becomes one row
+            self._count(decoded, waiting)
+            seen.add(self._done[-1])  # a duplicate dead letter becomes one row
             if len(decoded.positions):
                 yield layout.rows(decoded, waiting, read_at)
 
@@ -285,28 +290,28 @@ class _Replay:
         *,
         count: bool = False,
     ) -> pa.RecordBatch:
-        """The letters that the target covers and has no row of."""
+        """Return the dead letters at covered offsets whose rows aren't in the target."""
         partitions, offsets = batch.column("partition"), batch.column("offset")
-        wanted: Any = pa.array([False] * batch.num_rows)
-        there: Any = wanted
+        ready: Any = pa.array([False] * batch.num_rows)
+        existing: Any = ready
         for partition in pc.unique(partitions).to_pylist():
-            ours = pc.equal(partitions, partition)
-            below = pc.and_(ours, pc.less(offsets, covered.get(partition, 0)))
-            wanted = pc.or_(wanted, below)
+            in_partition = pc.equal(partitions, partition)
+            below = pc.and_(in_partition, pc.less(offsets, covered.get(partition, 0)))
+            ready = pc.or_(ready, below)
             known = pa.array(seen.of(partition).once, pa.int64())
-            there = pc.or_(there, pc.and_(below, pc.is_in(offsets, known)))
+            existing = pc.or_(existing, pc.and_(below, pc.is_in(offsets, known)))
         if count:
-            self._left += batch.num_rows - (pc.sum(wanted).as_py() or 0)
-            self._already += pc.sum(there).as_py() or 0
-            self._done.append(_where_from(batch.filter(there)))
-        return _once(batch.filter(pc.and_not(wanted, there)))
+            self._left += batch.num_rows - (pc.sum(ready).as_py() or 0)
+            self._already += pc.sum(existing).as_py() or 0
+            self._done.append(_offsets(batch.filter(existing)))
+        return _deduplicated(batch.filter(pc.and_not(ready, existing)))
 
-    def _note(self, decoded: Decoded, waiting: pa.RecordBatch) -> None:
+    def _count(self, decoded: Decoded, waiting: pa.RecordBatch) -> None:
         self._replayed += len(decoded.positions)
         self._refused += len(decoded.bad_positions)
         for row in pc.value_counts(decoded.reasons).to_pylist():
             self._reasons[row["values"]] = self._reasons.get(row["values"], 0) + row["counts"]
-        self._done.append(_where_from(waiting.take(decoded.positions)))
+        self._done.append(_offsets(waiting.take(decoded.positions)))
 
     def _decoder(self, layout: RowLayout, *, discover: bool | None = None) -> RecordDecoder:
         policy = self._topic.config.policy
@@ -332,7 +337,7 @@ class _Replay:
             self._topic.more_columns,
         )
 
-    def _take_out(self) -> None:
+    def _delete_done(self) -> None:
         done = pa.Table.from_batches(self._done) if self._done else None
         if done is None or not done.num_rows:
             return
@@ -344,21 +349,21 @@ class _Replay:
         ).when_matched_delete().execute()
 
 
-def _once(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The first letter of each record."""
-    where = pa.table(
+def _deduplicated(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the first dead letter of each record."""
+    positions = pa.table(
         {
             "partition": batch.column("partition"),
             "offset": batch.column("offset"),
             "row": pa.array(range(batch.num_rows), pa.int64()),
         }
     )
-    firsts = where.group_by(["partition", "offset"]).aggregate([("row", "min")])
+    firsts = positions.group_by(["partition", "offset"]).aggregate([("row", "min")])
     if firsts.num_rows == batch.num_rows:
         return batch
     rows: Any = firsts.column("row_min").combine_chunks()
     return batch.take(rows.take(pc.sort_indices(rows)))
 
 
-def _where_from(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.select(["partition", "offset"])

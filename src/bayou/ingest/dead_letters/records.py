@@ -1,9 +1,9 @@
-"""Records that became no row: a Delta table beside the target that keeps them whole.
+"""The schema of dead letters, stored in a Delta table beside the target.
 
 | column | type | |
 |---|---|---|
-| `reason` | string | why, in words |
-| `topic`, `partition`, `offset` | string, int, long | where the record stands in Kafka |
+| `reason` | string | why the record was refused |
+| `topic`, `partition`, `offset` | string, int, long | the record's position in Kafka |
 | `timestamp` | timestamp | the record's Kafka timestamp |
 | `headers` | array of (`key` string, `value` binary) | null for none |
 | `key`, `value` | binary | the raw bytes |
@@ -70,33 +70,33 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 def fingerprints(records: pa.RecordBatch | pa.Table) -> list[bytes]:
-    """One for each record, by its Kafka timestamp, key and value.
+    """Return a fingerprint of each record from its Kafka timestamp, key and value.
 
-    An offset alone doesn't identify a record: a recreated topic has the same offsets.
+    An offset doesn't identify a record, because a recreated topic has the same offsets.
 
     Args:
-        records: columns of the Kafka source, or rows of the dead letters.
+        records: columns of the Kafka source, or rows of the dead letter table.
     """
-    moments = records.column("timestamp").cast(_TIMESTAMP).cast(pa.int64()).to_pylist()
+    timestamps = records.column("timestamp").cast(_TIMESTAMP).cast(pa.int64()).to_pylist()
     keys, values = records.column("key").to_pylist(), records.column("value").to_pylist()
-    found = []
-    for parts in zip(moments, keys, values, strict=True):
+    result = []
+    for parts in zip(timestamps, keys, values, strict=True):
         digest = hashlib.blake2b(digest_size=16)
         for part in parts:
-            text = part if isinstance(part, bytes) else str(part).encode()
-            digest.update(b"%d %d " % (isinstance(part, bytes), len(text)) + text)
-        found.append(digest.digest())
-    return found
+            encoded = part if isinstance(part, bytes) else str(part).encode()
+            digest.update(b"%d %d " % (isinstance(part, bytes), len(encoded)) + encoded)
+        result.append(digest.digest())
+    return result
 
 
 def dead_letter_rows(
     decoded: Decoded, source: pa.RecordBatch, ingestion_timestamp: int
 ) -> pa.RecordBatch:
-    """Rows for the refused records of a decoded batch.
+    """Return the dead letters of the refused records of a decoded batch.
 
     Args:
-        decoded: positions in `source` and reasons.
-        source: columns of the Kafka source, headers packed.
+        decoded: the positions of refused records in `source`, and their reasons.
+        source: columns of the Kafka source, with packed headers.
         ingestion_timestamp: microseconds since the epoch.
     """
     refused = source.take(decoded.bad_positions)
@@ -104,11 +104,11 @@ def dead_letter_rows(
 
 
 def unread_rows(source: pa.RecordBatch, reason: str, ingestion_timestamp: int) -> pa.RecordBatch:
-    """Rows for records that were refused for one reason before they were read.
+    """Return the dead letters of records that are refused without being decoded.
 
     Args:
-        source: columns of the Kafka source, headers packed.
-        reason: why, in words.
+        source: columns of the Kafka source, with packed headers.
+        reason: the reason of all dead letters.
         ingestion_timestamp: microseconds since the epoch.
     """
     reasons: Any = pa.repeat(pa.scalar(reason), source.num_rows)
@@ -130,7 +130,7 @@ def _rows(
 
 
 def header_lists(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Headers of the Kafka source as lists of `key` and `value`: packed ones, or such lists."""
+    """Convert packed headers of the Kafka source to lists of `key` and `value`."""
     if pa.types.is_list(packed.type):
         return packed.cast(kind)
     values: list[Any] = packed.to_pylist()

@@ -1,4 +1,4 @@
-"""The dead letters of a topic: where they stand, and what is added before the target's commit."""
+"""The dead letter table of a topic, committed before the target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["DeadLetterTable"]
 
 
 class DeadLetterTable:
-    """The dead letters of one topic."""
+    """The dead letter table of one topic."""
 
     def __init__(self, engine: Engine, topic: Topic, kafka: KafkaTopic) -> None:
         self._engine = engine
@@ -44,22 +44,22 @@ class DeadLetterTable:
         return self._table.path
 
     def task_state(self) -> bytes:
-        """The transaction state for tasks."""
+        """Return the transaction state for tasks."""
         if self._state is None:
             transaction = self._begin(self._snapshot(), {})
             self._state = transaction.transaction_state(self._engine).to_bytes()
         return self._state
 
     def known_start(self) -> dict[int, int]:
-        """Where a first run began that was to begin at the end; nothing before that run."""
+        """Return the recorded start of a first run with `starting-offsets: latest`, if any."""
         snapshot = self._snapshot()
         return {} if snapshot is None else fixed_start(self._kafka, snapshot.transactions)
 
     def fix_start(self, positions: Mapping[int, int]) -> dict[int, int]:
-        """Remember where a topic begins that is to begin at the end; the first time counts.
+        """Record the start offsets of a first run with `starting-offsets: latest`, only once.
 
         Returns:
-            What is remembered.
+            The recorded start offsets.
         """
         snapshot = self._snapshot()
         known = {} if snapshot is None else fixed_start(self._kafka, snapshot.transactions)
@@ -72,25 +72,25 @@ class DeadLetterTable:
     def decided(
         self, covered: Mapping[int, int], storage_options: Mapping[str, str]
     ) -> dict[int, dict[int, frozenset[bytes]]]:
-        """Offsets of records that are here although the target doesn't cover them.
+        """Return the offsets of dead letters that the target doesn't cover.
 
-        A run that ended between the two commits leaves them: those records were refused, whatever
-        a second look at them would say.
+        A crash between the two commits leaves them. These records stay dead letters, even if they
+        could be decoded now.
 
         Args:
             covered: next offsets of the target.
-            storage_options: how to read the table.
+            storage_options: the options of the object store.
 
         Returns:
-            For each Kafka partition the offsets, with the `fingerprints` of the letters there: more
-            than one, or that of another record, where the topic was deleted and recreated.
+            For each Kafka partition the offsets, with the `fingerprints` of their dead letters. If
+            the topic was recreated, these may include fingerprints of other records.
 
         Raises:
-            PipelineError: the table forgets which offsets it covers, or has letters of an earlier
-                topic of this name, which no replay could tell from those of this one.
+            PipelineError: the table's offsets expire, or it has dead letters of an earlier topic
+                with this name.
         """
         snapshot = self._snapshot()
-        self._seen = self._marks(snapshot)
+        self._seen = self._topic_transactions(snapshot)
         if snapshot is None:
             return {}
         check_not_recreated(
@@ -99,7 +99,7 @@ class DeadLetterTable:
         if TRANSACTION_RETENTION in snapshot.properties:
             raise PipelineError(
                 f"topic {self._topic.key!r}: {self.path} has the property {TRANSACTION_RETENTION}, "
-                "by which it would forget which offsets it covers; unset it.",
+                "with which the table's offsets expire. Unset the property.",
                 topic=self._topic.key,
             )
         ahead = {
@@ -114,40 +114,40 @@ class DeadLetterTable:
             filter=f"offset >= {min(ahead.values())}",
             version=snapshot.version,
         )
-        found: dict[int, dict[int, frozenset[bytes]]] = {}
-        places = rows.select(["topic", "partition", "offset"]).to_pylist()
-        for row, fingerprint in zip(places, fingerprints(rows), strict=True):
+        result: dict[int, dict[int, frozenset[bytes]]] = {}
+        positions = rows.select(["topic", "partition", "offset"]).to_pylist()
+        for row, fingerprint in zip(positions, fingerprints(rows), strict=True):
             partition, offset = row["partition"], row["offset"]
             start = ahead.get(partition)
             if row["topic"] == self._kafka.name and start is not None and offset >= start:
-                known = found.setdefault(partition, {})
+                known = result.setdefault(partition, {})
                 known[offset] = known.get(offset, frozenset()) | {fingerprint}
-        return found
+        return result
 
     def commit(self, adds: Sequence[AddFile], spans: Mapping[int, OffsetSpan]) -> None:
-        """Add letters and record the offsets that were looked at.
+        """Add dead letters and record the processed offsets.
 
-        Offsets that are recorded already (a replay whose letters differ) don't hold new letters
-        back. Each commit counts up one transaction identifier of the whole topic, so that letters
-        of two pipelines always conflict.
+        New dead letters are added even if their offsets are already recorded (a retry whose dead
+        letters differ). Each commit increments one transaction identifier of the topic, so that
+        dead letters of two pipelines always conflict.
 
         Raises:
-            ConcurrentTransactionError: another pipeline has added letters of this topic.
+            ConcurrentTransactionError: another pipeline has added dead letters of this topic.
         """
         snapshot = self._snapshot()
-        marks = self._marks(snapshot)
-        if marks != self._seen:
+        transactions = self._topic_transactions(snapshot)
+        if transactions != self._seen:
             raise ConcurrentTransactionError(
-                f"{self.path} covers other offsets than this pipeline has written.",
+                f"{self.path}: another writer has changed the covered offsets.",
                 table=self.path,
                 winning_version=-1 if snapshot is None else snapshot.version,
             )
         known = {} if snapshot is None else next_offsets(self._kafka, snapshot.transactions)
         ahead = {p: s for p, s in spans.items() if s.end > known.get(p, 0)}
         written = {app_id(self._kafka, p): s.end - 1 for p, s in ahead.items()}
-        written[self._counter] = marks.get(self._counter, -1) + 1
+        written[self._counter] = transactions.get(self._counter, -1) + 1
         result = self._begin(snapshot, written).commit(self._engine, adds)
-        self._seen = marks | written
+        self._seen = transactions | written
         result.run_post_commit_hooks(self._engine)
 
     def discard(self, adds: Sequence[AddFile]) -> None:
@@ -164,11 +164,11 @@ class DeadLetterTable:
     def _counter(self) -> str:
         return f"kafka/{self._kafka.cluster_id}/{self._kafka.name}/letters"
 
-    def _marks(self, snapshot: Snapshot | None) -> dict[str, int]:
-        """This topic's transaction identifiers."""
-        ours = f"kafka/{self._kafka.cluster_id}/{self._kafka.name}/"
+    def _topic_transactions(self, snapshot: Snapshot | None) -> dict[str, int]:
+        """Return this topic's transaction identifiers."""
+        prefix = f"kafka/{self._kafka.cluster_id}/{self._kafka.name}/"
         known = {} if snapshot is None else snapshot.transactions
-        return {app: version for app, version in known.items() if app.startswith(ours)}
+        return {app: version for app, version in known.items() if app.startswith(prefix)}
 
     def _begin(self, snapshot: Snapshot | None, written: Mapping[str, int]) -> Transaction:
         builder = (

@@ -1,8 +1,7 @@
-"""Dead letters of a table of upserts, put into it as what they are: records of their time.
+"""Replays the dead letters of an upsert in the order of their records.
 
-The order of records decides which row counts, not when they come: a letter that fits by now is
-upserted with its own timestamp and offset, so that it wins against older records of its key and
-loses against newer ones. What is done twice ends the same.
+A dead letter that fits now is upserted with its own timestamp and offset, so it replaces older
+records of its key and is superseded by newer ones. The replay is idempotent.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertedLetters:
-    """What became of some dead letters; see `ReplayOutcome`."""
+    """The result of a replay; see `ReplayOutcome`."""
 
     replayed: int = 0
     refused: int = 0
@@ -39,14 +38,16 @@ class UpsertedLetters:
 def upsert_letters(
     configuration: Configuration, topic: Topic, *, where: str | None, dry_run: bool
 ) -> UpsertedLetters:
-    """Upsert the letters that fit by now, and take them out of the dead letters.
+    """Upsert dead letters that fit now, then delete them.
 
     Args:
-        where: SQL over the columns of the dead letters: only these.
-        dry_run: change nothing, tell what would be.
+        configuration: the configuration.
+        topic: the topic.
+        where: an SQL condition on the columns of the dead letter table.
+        dry_run: change nothing, only report the result.
 
     Raises:
-        BayouError: it can't be done; letters stay then.
+        BayouError: the replay failed, and the dead letters remain.
     """
     options = configuration.connector.storage.storage_options()
     dead_letters = table(dead_letters_path(topic.table_path), options)
@@ -54,38 +55,39 @@ def upsert_letters(
     if not dead_letters.exists():
         return UpsertedLetters()
     writer = DirectWriter(configuration, topic, records_of_topic=True)
-    chosen = f"topic = '{name}'" + (f" AND ({where})" if where else "")
-    letters = dead_letters.to_arrow(filter=chosen)
-    ready = _covered(letters, covered_offsets(name, writer.transactions()))
+    condition = f"topic = '{name}'" + (f" AND ({where})" if where else "")
+    candidates = dead_letters.to_arrow(filter=condition)
+    ready = _covered(candidates, covered_offsets(name, writer.transactions()))
     refused, report = writer.replay(ready.combine_chunks().to_batches(), dry_run=dry_run)
     reasons = pc.value_counts(refused.column("reason")).to_pylist()
-    outcome = UpsertedLetters(
+    result = UpsertedLetters(
         replayed=ready.num_rows - refused.num_rows,
         refused=refused.num_rows,
         reasons={reason["values"]: reason["counts"] for reason in reasons},
-        left=letters.num_rows - ready.num_rows,
+        left=candidates.num_rows - ready.num_rows,
         version=None if report is None else report.version,
     )
-    if outcome.replayed and not dry_run:
-        place = ["partition", "offset"]
-        done = ready.select(place).join(refused.select(place), place, join_type="left anti")
+    if result.replayed and not dry_run:
+        position = ["partition", "offset"]
+        done = ready.select(position)
+        done = done.join(refused.select(position), position, join_type="left anti")
         dead_letters.merge(
-            done.group_by(place).aggregate([]),
+            done.group_by(position).aggregate([]),
             on=f"target.topic = '{name}' AND target.partition = source.partition "
             "AND target.offset = source.offset",
             user_metadata="replayed",
         ).when_matched_delete().execute()
-    return outcome
+    return result
 
 
-def _covered(letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
-    """Those whose records the target covers: the others will be decided by the pipeline."""
+def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
+    """Return the dead letters at offsets that the target covers; a run processes the others."""
     ends = pa.table(
         {
             "partition": pa.array(covered, pa.int32()),
             "end": pa.array(covered.values(), pa.int64()),
         }
     )
-    found = pc.index_in(letters.column("partition"), value_set=ends.column("partition"))
-    below = pc.less(letters.column("offset"), ends.column("end").take(found))
-    return letters.filter(pc.fill_null(below, False))
+    indices = pc.index_in(dead_letters.column("partition"), value_set=ends.column("partition"))
+    below = pc.less(dead_letters.column("offset"), ends.column("end").take(indices))
+    return dead_letters.filter(pc.fill_null(below, False))

@@ -1,7 +1,7 @@
-"""A block of JSON records as columns in one pass of Arrow's reader: the fast path.
+"""Decodes a block of JSON records to columns with Arrow's reader: the fast path.
 
-It takes a block or refuses it (`NotColumnarError`); what it takes is exactly what the path record
-by record would give. The caller cuts a refused block smaller, down to single records.
+A block is decoded with the same result as record by record, or refused with `NotColumnarError`. The
+caller splits refused blocks, down to single records.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
 
 __all__ = ["ColumnReader", "NotColumnarError", "may_hold_large_integers"]
 
-pc: Any = pyarrow.compute  # its stubs don't know binary patterns
-read_json: Any = pyarrow.json.read_json  # nor that a buffer can be read
+pc: Any = pyarrow.compute  # its stubs lack binary patterns
+read_json: Any = pyarrow.json.read_json  # its stubs lack buffers
 
 _YEAR = r"(\d{3}[1-9]|\d{2}[1-9]\d|\d[1-9]\d{2}|[1-9]\d{3})"  # not 0000
 _DATE_TIME = (
@@ -31,7 +31,7 @@ _DATE_TIME = (
 )
 _DATE = f"^{_YEAR}" + r"-(0[1-9]|1[0-2])-\d\d$"
 _PARSED = {"long", "integer", "short", "byte", "double", "string", "boolean"}
-_TEXT = {"timestamp": _DATE_TIME, "date": _DATE}
+_PATTERNS = {"timestamp": _DATE_TIME, "date": _DATE}
 _FIRST, _LAST = (
     datetime(1, 1, 1, tzinfo=UTC),
     datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
@@ -39,11 +39,11 @@ _FIRST, _LAST = (
 
 
 class NotColumnarError(Exception):
-    """This block has a record that only the path record by record can judge."""
+    """The block has a record that must be decoded by the slow path."""
 
 
 class ColumnReader:
-    """Reads blocks of records of one schema. `usable` is false where a type needs the slow path."""
+    """Reads blocks of records of one schema. `usable` is False if a type needs the slow path."""
 
     def __init__(self, columns: StructType) -> None:
         self._columns = columns
@@ -54,20 +54,20 @@ class ColumnReader:
             )
 
     def parse(self, values: pa.Array[Any]) -> pa.Table:
-        """The records' columns as they are parsed, then the fields that the schema doesn't have.
+        """Return the parsed columns of the records, followed by fields that the schema lacks.
 
         Args:
-            values: binary, no nulls.
+            values: binary values without nulls.
 
         Raises:
-            NotColumnarError: not all are JSON objects whose known fields have the right JSON type.
-                A struct may have more fields than its column, see `nested_fields`.
+            NotColumnarError: a value isn't a JSON object whose known fields have the right JSON
+                types. Structs may have more fields than their column, see `nested_fields`.
         """
-        text = _joined(values)
+        lines = _joined(values)
         try:
             table: pa.Table = read_json(
-                pa.BufferReader(text),
-                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=text.size + 1),
+                pa.BufferReader(lines),
+                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=lines.size + 1),
                 parse_options=pyarrow.json.ParseOptions(
                     explicit_schema=self._parse_schema, unexpected_field_behavior="infer"
                 ),
@@ -79,12 +79,12 @@ class ColumnReader:
         return table
 
     def nested_fields(self, table: pa.Table) -> StructType:
-        """Partial columns for the nested fields of a parsed table that the schema doesn't have.
+        """Return partial columns for nested fields of a parsed table that the schema lacks.
 
         Raises:
-            NotColumnarError: there is such a field, and nothing says of what type.
+            NotColumnarError: the type of a new nested field is unknown.
         """
-        found = []
+        partials = []
         for field in self._parse_schema:
             parsed = table.schema.field(field.name).type
             if parsed == field.type:
@@ -95,21 +95,21 @@ class ColumnReader:
                 raise NotColumnarError
             if may_hold_large_integers(table.column(field.name)):
                 raise NotColumnarError
-            found += [partial for _, partial in new]
-        return merge_fields(StructType(), found)
+            partials += [partial for _, partial in new]
+        return merge_fields(StructType(), partials)
 
     def convert(self, table: pa.Table) -> list[pa.Array[Any]]:
-        """The schema's columns of a parsed table, in their final types.
+        """Convert the schema's columns of a parsed table to their final types.
 
         Raises:
-            NotColumnarError: a text isn't the date or timestamp that its column asks for, or a
-                number is beyond all doubles.
+            NotColumnarError: a string isn't a date or timestamp as its column requires, or a number
+                exceeds the range of doubles.
         """
         return [_converted(_one_chunk(table.column(f.name)), f.data_type) for f in self._columns]
 
 
 def may_hold_large_integers(column: Any) -> bool:
-    """Whether a double of it may be an integer beyond 64 bits, which Arrow's reader makes one."""
+    """Whether a double may be an integer beyond 64 bits, which Arrow's reader reads as double."""
     kind = column.type
     if pa.types.is_floating(kind):
         return bool(pc.any(pc.greater_equal(pc.abs(column), 2.0**63), min_count=0).as_py())
@@ -122,10 +122,10 @@ def may_hold_large_integers(column: Any) -> bool:
 
 
 def _joined(values: pa.Array[Any]) -> pa.Buffer:
-    """One record a line.
+    """Join records to lines.
 
-    Records that begin with `{` and end with `}` each hold one or more whole objects, or the reader
-    refuses them: as many objects as records are thus one object each.
+    Each record must start with `{` and end with `}`, so it contains one or more objects or is
+    refused by the reader. If the reader returns as many objects as records, each record is one.
     """
     if not (
         pc.all(pc.starts_with(values, b"{"), min_count=0).as_py()
@@ -138,8 +138,8 @@ def _joined(values: pa.Array[Any]) -> pa.Buffer:
         raise NotColumnarError from error  # not UTF-8
     offsets = pa.array([0, len(values)], pa.int32())
     lines: Any = pc.binary_join(pa.ListArray.from_arrays(offsets, values), b"\n")
-    text: pa.Buffer = lines[0].as_buffer()
-    return text
+    joined: pa.Buffer = lines[0].as_buffer()
+    return joined
 
 
 def _usable(field: StructField) -> bool:
@@ -153,7 +153,7 @@ def _usable_type(kind: DataType) -> bool:
         case ArrayType():
             return _usable_type(kind.element_type)
         case _:
-            return str(kind) in _PARSED or str(kind) in _TEXT
+            return str(kind) in _PARSED or str(kind) in _PATTERNS
 
 
 def _parse_type(kind: DataType) -> pa.DataType:
@@ -163,14 +163,14 @@ def _parse_type(kind: DataType) -> pa.DataType:
         case ArrayType():
             return pa.list_(_parse_type(kind.element_type))
         case _:
-            return pa.string() if str(kind) in _TEXT else to_arrow_type(kind)
+            return pa.string() if str(kind) in _PATTERNS else to_arrow_type(kind)
 
 
 def _converted(column: pa.Array[Any], kind: DataType) -> pa.Array[Any]:
-    if not _is_judged(kind):
+    if not _needs_check(kind):
         return column.cast(to_arrow_type(kind))
     if str(kind) == "double":
-        if pc.any(pc.is_inf(column), min_count=0).as_py():  # what Arrow makes of 400 digits
+        if pc.any(pc.is_inf(column), min_count=0).as_py():  # Arrow reads 400 digits as infinity
             raise NotColumnarError
         return column
     if isinstance(kind, StructType):
@@ -188,29 +188,29 @@ def _converted(column: pa.Array[Any], kind: DataType) -> pa.Array[Any]:
             type=to_arrow_type(kind),
             mask=column.is_null() if column.null_count else None,
         )
-    if not pc.all(pc.match_substring_regex(column, _TEXT[str(kind)]), min_count=0).as_py():
+    if not pc.all(pc.match_substring_regex(column, _PATTERNS[str(kind)]), min_count=0).as_py():
         raise NotColumnarError
     try:
-        moments: pa.Array[Any] = column.cast(to_arrow_type(kind))
+        result: pa.Array[Any] = column.cast(to_arrow_type(kind))
     except pa.ArrowInvalid as error:
         raise NotColumnarError from error
-    if pa.types.is_timestamp(moments.type):  # by its offset one may be in the year 0, or 10000
-        first, last = (pa.scalar(at, moments.type) for at in (_FIRST, _LAST))
-        within = pc.and_(pc.greater_equal(moments, first), pc.less_equal(moments, last))
+    if pa.types.is_timestamp(result.type):  # its offset may move it to the year 0 or 10000
+        first, last = (pa.scalar(at, result.type) for at in (_FIRST, _LAST))
+        within = pc.and_(pc.greater_equal(result, first), pc.less_equal(result, last))
         if not pc.all(within, min_count=0).as_py():
             raise NotColumnarError
-    return moments
+    return result
 
 
-def _is_judged(kind: DataType) -> bool:
-    """Whether a value may be parsed and still not fit."""
+def _needs_check(kind: DataType) -> bool:
+    """Whether a parsed value may still not fit the type."""
     match kind:
         case StructType():
-            return any(_is_judged(f.data_type) for f in kind)
+            return any(_needs_check(f.data_type) for f in kind)
         case ArrayType():
-            return _is_judged(kind.element_type)
+            return _needs_check(kind.element_type)
         case _:
-            return str(kind) in (*_TEXT, "double")
+            return str(kind) in (*_PATTERNS, "double")
 
 
 def _one_chunk(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:

@@ -1,13 +1,13 @@
-"""Types of fields that no schema names: from JSON values, and from what Arrow's reader inferred.
+"""Infers types of fields without a schema, from JSON values or from types of Arrow's reader.
 
-An integer is `long`, another number `double`, text is `string` (dates too: text that looks like a
-date need not be one in the next record), an object a `struct`, an array an `array`. A value without
-a type (null, `[]`, `{}`) says nothing. An array of values of several types, an integer beyond
-64 bits, or what lies deeper than 32 levels is kept as JSON text.
+An integer is a `long`, another number a `double`, a string a `string` (also a date, because the
+next record may have another string), an object a `struct`, an array an `array`. Null, `[]` and `{}`
+have no type. Arrays of several types, integers beyond 64 bits, and values deeper than 32 levels are
+stored as JSON strings.
 
-Of two types for one field a number widens to `double`; otherwise the stricter one stays, and
-records that don't fit it are dead letters: a struct before an array, then numbers, `boolean` and
-`string`. So the order in which records are met decides nothing.
+If a field has two types, numbers widen to `double`. Otherwise the stricter type is used, and
+records that don't fit it become dead letters. The order of strictness is struct, array, numbers,
+`boolean`, `string`, so the result doesn't depend on the order of records.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ from bayou.protocol.schema import (
 __all__ = ["NestedTooDeeplyError", "infer_arrow_field", "infer_field", "merge_fields"]
 
 _LONG_LIMIT = 2**63
-_DEEPEST = 32
-"""Levels of a column's type. Arrow reads no Parquet file of more than 100, two for an array."""
+_MAX_LEVELS = 32
+"""Maximum levels of a column's type. Arrow reads at most 100 levels in Parquet, two per array."""
 
 
 class NestedTooDeeplyError(Exception):
-    """What lies deeper than a column's levels has to be JSON text."""
+    """A value is nested deeper than a column's type, so it must be stored as a JSON string."""
 
 
 def infer_field(name: str, value: Any, level: int = 0) -> StructField | None:
-    """The column for a decoded JSON value, None where the value says nothing.
+    """Infer the column of a decoded JSON value, None if the value has no type.
 
     Args:
-        level: how deep in a column it lies.
+        name: the field's name.
+        value: the value.
+        level: the nesting level of the value in its column.
     """
     try:
         kind = _of_value(value, level)
@@ -54,17 +56,17 @@ def infer_field(name: str, value: Any, level: int = 0) -> StructField | None:
 
 
 def infer_arrow_field(name: str, kind: pa.DataType) -> StructField | None:
-    """The column for a type that `pyarrow.json` inferred, None where it says nothing.
+    """Infer the column of a type that `pyarrow.json` inferred, None for no type.
 
     Raises:
-        NestedTooDeeplyError: values have to tell what the column is.
+        NestedTooDeeplyError: the column must be inferred from the values.
     """
     data_type = _of_arrow(kind, 0)
     return None if data_type is None else StructField(name=name, data_type=data_type)
 
 
 def merge_fields(first: StructType, second: Iterable[StructField]) -> StructType:
-    """Fields of both, in the order of `first`; of two types for a field the stricter one."""
+    """Merge fields in the order of `first`; of two types for a field the stricter one is used."""
     merged = {f.name: f for f in first}
     for field in second:
         known = merged.get(field.name)
@@ -80,7 +82,7 @@ def _merged_field(first: StructField, second: StructField) -> StructField:
 
 
 class _MixedTypesError(Exception):
-    """Values of several types in one array, or what no column holds as it is."""
+    """An array with values of several types, or a value without a column type."""
 
 
 def _of_value(value: Any, level: int) -> DataType | None:
@@ -97,7 +99,7 @@ def _of_value(value: Any, level: int) -> DataType | None:
             return DOUBLE
         case str():
             return STRING
-        case _ if level == _DEEPEST:
+        case _ if level == _MAX_LEVELS:
             raise _MixedTypesError
         case list():
             return _of_list(value, level + 1)
@@ -113,14 +115,14 @@ def _of_list(values: list[Any], level: int) -> DataType | None:
         kind = _of_value(value, level)
         if kind is None:
             continue
-        if element is not None and not _of_one_kind(element, kind):
+        if element is not None and not _are_compatible(element, kind):
             raise _MixedTypesError
         element = kind if element is None else _merge(element, kind)
     return None if element is None else ArrayType(element_type=element)
 
 
 def _of_arrow(kind: pa.DataType, level: int) -> DataType | None:
-    if level > _DEEPEST:
+    if level > _MAX_LEVELS:
         raise NestedTooDeeplyError
     if pa.types.is_boolean(kind):
         return BOOLEAN
@@ -148,8 +150,8 @@ def _merge(first: DataType, second: DataType) -> DataType:
             return min(first, second, key=_strictness)
 
 
-def _of_one_kind(first: DataType, second: DataType) -> bool:
-    """Whether one array may hold both."""
+def _are_compatible(first: DataType, second: DataType) -> bool:
+    """Whether an array can contain both types."""
     numbers = (LONG, DOUBLE)
     return (
         first == second

@@ -1,8 +1,8 @@
-"""Kafka values that hold JSON objects, decoded to columns: a batch at a time.
+"""Decodes batches of JSON objects to columns.
 
-Every record either becomes a row or comes back with a reason; none is lost and none stops the rest.
-A batch goes through Arrow's JSON reader as a whole; a batch with a record that the reader refuses
-is cut smaller, and only the smallest pieces are judged record by record.
+Every record becomes a row or is returned with a reason; a bad record doesn't affect the others.
+Arrow's JSON reader decodes a whole batch. If it refuses a record, the batch is split, and only the
+smallest blocks are decoded record by record.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ _MAX_NAMES = 120
 
 
 class _AnyObject(msgspec.Struct):
-    """Any JSON object; its fields are checked to be JSON, and skipped."""
+    """Any JSON object; its fields are validated as JSON and skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodePlan:
-    """What a decoder needs to know; pickles.
+    """How records are decoded. Can be pickled.
 
     Attributes:
         columns: the fields of a record that have a column.
-        json_schema: text of the JSON Schema that every record must satisfy, None for none.
-        discover: unknown fields come back as `Decoded.new_fields`; else their record is refused.
-        ignore: they are left out, and their paths come back as `Decoded.ignored`.
-        widens: columns whose type the records' own schema has wider are among the new fields.
-        max_new_fields: a record with more unknown fields is refused; None for no limit.
-        over_limit: those of `taken` that the limit of a batch has no room for.
-        taken: paths in lower case (`name`, `place.city`) that no unknown field may have.
+        json_schema: the JSON Schema that validates records, None for none.
+        discover: return unknown fields as `Decoded.new_fields`; otherwise refuse their records.
+        ignore: drop unknown fields and return their paths as `Decoded.ignored`.
+        widens: columns that are wider in the records' schema count as new fields.
+        max_new_fields: maximum number of unknown fields of a record; None for no limit.
+        over_limit: the paths of `taken` that exceed the limit of a batch.
+        taken: lowercase paths (`name`, `place.city`) that unknown fields can't have.
     """
 
     columns: StructType
@@ -64,7 +64,7 @@ class DecodePlan:
     over_limit: frozenset[str] = frozenset()
 
     def has_room_for(self, new_fields: Iterable[StructField]) -> bool:
-        """Whether one record may have these unknown fields."""
+        """Whether one record may have this number of unknown fields."""
         if self.max_new_fields is None:
             return True
         return leaf_count(StructType(tuple(new_fields))) <= self.max_new_fields
@@ -76,12 +76,12 @@ class Decoded:
 
     Attributes:
         columns: the rows, with exactly the columns of the plan.
-        positions: for each row the position of its record in the batch, int64.
-        bad_positions: positions of the records that became no row, int64.
-        reasons: why, one text for each of them.
-        new_fields: fields that the plan doesn't have, nested ones in a column that holds nothing
-            else; then rows may be missing, and a caller decodes again with a wider plan.
-        ignored: paths of fields that were left out.
+        positions: the position in the batch of each row's record, int64.
+        bad_positions: positions of the refused records, int64.
+        reasons: the reason for each refused record.
+        new_fields: fields that the plan lacks, nested ones as partial columns. If there are any,
+            rows may be missing, and the caller decodes again with a plan that has these columns.
+        ignored: paths of fields that were dropped.
     """
 
     columns: pa.RecordBatch
@@ -93,7 +93,7 @@ class Decoded:
 
 
 class JsonDecoder:
-    """Decodes batches by one plan. Not for several threads at once."""
+    """Decodes batches with one plan. Not thread-safe."""
 
     def __init__(self, plan: DecodePlan) -> None:
         self._plan = plan
@@ -106,7 +106,7 @@ class JsonDecoder:
         """Decode Kafka values.
 
         Args:
-            values: binary; null for a record without a value.
+            values: binary values; null for a record without a value.
         """
         result = _Result(self._schema)
         if values.null_count:
@@ -116,28 +116,34 @@ class JsonDecoder:
             values = values.drop_null()
         else:
             positions = pa.array(range(len(values)), pa.int64())
-        self._block(values, positions, result)
+        self._decode_block(values, positions, result)
         return result.decoded()
 
-    def _block(self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result) -> None:
+    def _decode_block(
+        self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result
+    ) -> None:
         if len(values) == 0:
             return
         if self._reader.usable:
             try:
-                self._columnar(values, positions, result)
+                self._decode_columnar(values, positions, result)
                 return
             except (NotColumnarError, NestedTooDeeplyError):
                 pass
             if len(values) > _SMALLEST_BLOCK:
                 step = max(_SMALLEST_BLOCK, -(-len(values) // _FAN_OUT))
                 for start in range(0, len(values), step):
-                    self._block(values.slice(start, step), positions.slice(start, step), result)
+                    self._decode_block(
+                        values.slice(start, step), positions.slice(start, step), result
+                    )
                 return
-        self._one_by_one(values, positions, result)
+        self._decode_each(values, positions, result)
 
-    def _columnar(self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result) -> None:
+    def _decode_columnar(
+        self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result
+    ) -> None:
         try:
-            # Before the parser, which takes quadratic time for brackets in brackets, or crashes.
+            # Check first: the parser takes quadratic time for nested brackets, or crashes.
             raw: list[Any] = values.to_pylist()
             for value in raw:
                 check_json_nesting(value)
@@ -158,7 +164,7 @@ class JsonDecoder:
             if not self._plan.has_room_for(nested):
                 raise NotColumnarError
             result.new_fields = merge_fields(result.new_fields, nested)
-            return  # a wider plan decodes these rows
+            return  # the rows are decoded with the next plan
         columns = self._reader.convert(table)
         good: pa.Array[Any] | None = None
         refused: list[tuple[int, str]] = []
@@ -189,9 +195,9 @@ class JsonDecoder:
                     result.ignored |= {name}
                 continue
             reason = _unknown_reason([name], self._plan)
-            told = {i for i, _ in refused}
+            known = {i for i, _ in refused}
             refused += [
-                (i, reason) for i in pc.indices_nonzero(present).to_pylist() if i not in told
+                (i, reason) for i in pc.indices_nonzero(present).to_pylist() if i not in known
             ]
             good = pc.invert(present) if good is None else pc.and_not(good, present)
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -203,12 +209,14 @@ class JsonDecoder:
         result.new_fields = merge_fields(result.new_fields, new_fields)
         result.accept(batch, positions)
 
-    def _one_by_one(self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result) -> None:
+    def _decode_each(
+        self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result
+    ) -> None:
         rows: list[list[Any]] = []
         accepted: list[int] = []
         raw: list[Any] = values.to_pylist()
-        where: list[Any] = positions.to_pylist()
-        for value, position in zip(raw, where, strict=True):
+        raw_positions: list[Any] = positions.to_pylist()
+        for value, position in zip(raw, raw_positions, strict=True):
             try:
                 rows.append(self._row(value, result))
             except UnfitValueError as error:
@@ -241,21 +249,21 @@ class JsonDecoder:
             result.ignored |= {path for path, _ in unknown}
             unknown = []
         if unknown:
-            self._refuse_unless_welcome({path for path, _ in unknown})
+            self._check_unknown({path for path, _ in unknown})
             if not self._plan.has_room_for(partial for _, partial in unknown):
                 raise UnfitValueError(
                     f"{sum(leaf_count(partial.data_type) for _, partial in unknown)} new fields, "
-                    f"and max-new-columns is {self._plan.max_new_fields}"
+                    f"but max-new-columns is {self._plan.max_new_fields}"
                 )
         row = [column_value(record.get(f.name), f, f.name) for f in self._plan.columns]
-        most = self._plan.max_new_fields
-        if most is None or len(result.new_fields.fields) <= most:  # else there is no room anyway
+        limit = self._plan.max_new_fields
+        if limit is None or len(result.new_fields.fields) <= limit:  # otherwise already exceeded
             for _, partial in unknown:
                 result.new_fields = merge_fields(result.new_fields, (partial,))
         return row
 
-    def _refuse_unless_welcome(self, unknown: Collection[str]) -> None:
-        """Raise UnfitValueError where the plan has no room for one of these paths."""
+    def _check_unknown(self, unknown: Collection[str]) -> None:
+        """Raise UnfitValueError if the plan refuses one of these paths."""
         refused = unknown
         if self._plan.discover:
             refused = [path for path in unknown if path.lower() in self._plan.taken]
@@ -274,7 +282,7 @@ _SKIPPING: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_AnyObject)
 
 @dataclass(slots=True)
 class _Result:
-    """A batch in the making."""
+    """The accumulated result of a batch."""
 
     schema: pa.Schema
     batches: list[pa.RecordBatch] = field(default_factory=list)
@@ -317,7 +325,7 @@ def _rows_without_columns(count: int) -> pa.RecordBatch:
 
 
 def _may_be_empty(kind: pa.DataType) -> bool:
-    """Whether a value of the type can say nothing (`[]`, `{}`), which isn't an unknown field."""
+    """Whether a value of the type can be `[]` or `{}`, which has no type."""
     return pa.types.is_nested(kind)
 
 
@@ -333,7 +341,7 @@ def _unknown_reason(names: Collection[str], plan: DecodePlan) -> str:
     if any(n.lower() in plan.taken for n in names):
         return _short(
             f"unknown field {shown}: it can't be a column (a reserved name, a name that differs "
-            "from a column's only in case, or one with characters that a column can't have)"
+            "from a column's only in case, or invalid characters)"
         )
     return _short(f"unknown field {shown}, and schema evolution is off or can't add it")
 

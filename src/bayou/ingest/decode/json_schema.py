@@ -1,4 +1,4 @@
-"""A JSON Schema file as the columns of a Delta table.
+"""Converts a JSON Schema file to the columns of a Delta table.
 
 | JSON Schema | Delta type |
 |---|---|
@@ -9,18 +9,18 @@
 | `string`, format `date-time` | `timestamp` |
 | `string`, format `date` | `date` |
 | `object` with `properties` | `struct` of them |
-| `object` without `properties` | `string` holding its JSON text |
+| `object` without `properties` | `string` with its JSON |
 | `array` whose `items` have one of the types above | `array` of it |
-| `array` of anything else, or without `items` | `string` holding its JSON text |
+| `array` of anything else, or without `items` | `string` with its JSON |
 | `[T, "null"]`, `anyOf`/`oneOf` of `T` and `null` | as `T` |
 | `anyOf`/`oneOf` whose branches all have one type | that type |
 | `allOf` | the type of its parts, their `properties` together |
-| `enum` or `const` without `type` | the type of its values, where it is one |
-| any other union, `{}`, `true` | `string` holding the JSON text of the value |
-| `$ref` into the same file, `#/...` or the name of an `$anchor` | what it points to |
+| `enum` or `const` without `type` | the type of its values, if they have one type |
+| any other union, `{}`, `true` | `string` with the JSON of the value |
+| `$ref` in the same file, `#/...` or the name of an `$anchor` | the type of its target |
 
-Columns are nullable whatever `required` says: the schema decides which records come in, and a
-later version of it may require less. Draft 4 to 2020-12, as `$schema` says; formats are checked.
+All columns are nullable, because a later version of the schema may drop `required`. Drafts 4 to
+2020-12 are supported, selected by `$schema`. Formats are validated.
 """
 
 from __future__ import annotations
@@ -57,24 +57,24 @@ __all__ = [
 ]
 
 JSON_TEXT: Mapping[str, Any] = {"bayou.encoding": "json"}
-"""Metadata of a string column that holds the JSON text of a value."""
+"""Metadata of a string column that contains the JSON of a value."""
 
 _STRING_FORMATS = {"date-time": TIMESTAMP, "date": DATE}
 _SCALARS = {"integer": LONG, "number": DOUBLE, "boolean": BOOLEAN}
 _MAX_REFERENCES = 32
 _MAX_STEPS = 10 * MAX_FIELDS
-"""Parts of a schema that are looked at: a field has some."""
+"""Maximum number of visited parts of a schema; a field has several."""
 
 
 class _AnyValueError(Exception):
-    """The schema allows values of several types: the column holds JSON text."""
+    """The schema allows values of several types, so the column contains JSON."""
 
 
 def read_json_schema(file: Path) -> str:
-    """The text of a schema file, checked.
+    """Read and validate a schema file; return its content.
 
     Raises:
-        ConfigurationError: it can't be read, isn't a JSON Schema, or isn't one of an object.
+        ConfigurationError: the file can't be read, or isn't the JSON Schema of an object.
     """
     name = str(file)
     try:
@@ -88,19 +88,17 @@ def read_json_schema(file: Path) -> str:
         raise ConfigurationError(f"{name}: not valid JSON: {error}", file=name) from error
     except ValueError as error:
         reason = str(error).strip().splitlines()[0]
-        raise ConfigurationError(
-            f"{name}: not a usable JSON Schema: {reason}", file=name
-        ) from error
+        raise ConfigurationError(f"{name}: not a valid JSON Schema: {reason}", file=name) from error
     if not isinstance(document, dict):
         raise ConfigurationError(f"{name}: a record's schema must be an object", file=name)
     return text
 
 
 def record_validator(text: str) -> Any:
-    """A compiled validator for a schema's text; `is_valid` and `iter_errors` take decoded JSON.
+    """Compile the validator of a schema; `is_valid` and `iter_errors` take decoded JSON.
 
     Raises:
-        ValueError: not a valid schema, or it refers to something outside of itself.
+        ValueError: the schema is invalid, or refers to another file.
     """
     return jsonschema_rs.validator_for(
         msgspec.json.decode(text), validate_formats=True, retriever=_refuse_remote
@@ -108,7 +106,7 @@ def record_validator(text: str) -> Any:
 
 
 def record_columns(text: str) -> StructType:
-    """The columns of a record.
+    """Return the columns of a record's schema.
 
     Raises:
         ValueError: the schema doesn't describe an object with properties.
@@ -119,7 +117,7 @@ def record_columns(text: str) -> StructType:
     except _AnyValueError:
         columns = None
     if not isinstance(columns, StructType):
-        raise ValueError("a record must be an object with 'properties'")  # noqa: TRY004  # of text
+        raise ValueError("a record must be an object with 'properties'")  # noqa: TRY004
     folded: dict[str, str] = {}
     for name in columns.names:
         other = folded.setdefault(name.lower(), name)
@@ -129,12 +127,12 @@ def record_columns(text: str) -> StructType:
 
 
 def is_json_text(field: StructField) -> bool:
-    """Whether a string column holds JSON text instead of the string itself."""
+    """Whether a string column contains JSON instead of plain strings."""
     return all(field.metadata.get(key) == value for key, value in JSON_TEXT.items())
 
 
 class _Columns:
-    """Types of the parts of one document."""
+    """Computes the types of the parts of one document."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
@@ -184,7 +182,7 @@ class _Columns:
         return kinds[0] if len(kinds) == 1 else None
 
     def _all_of(self, schema: Mapping[str, Any], references: int) -> dict[str, Any]:
-        """One schema in place of `allOf` and what stands beside it; only what types need."""
+        """Merge `allOf` and its sibling keywords into one schema, as far as types need it."""
         merged = {k: v for k, v in schema.items() if k != "allOf"}
         for part in (self._resolved(p, references) for p in schema["allOf"]):
             properties = dict(merged.get("properties", {}))
@@ -219,7 +217,7 @@ class _Columns:
 
     def _target(self, reference: str) -> Any:
         if not reference.startswith("#"):
-            raise ValueError(f"$ref {reference!r} points outside of the file")
+            raise ValueError(f"$ref {reference!r} refers to another file")
         pointer = unquote(reference[1:])
         if pointer and not pointer.startswith("/"):
             return self._anchor(pointer)
@@ -229,11 +227,11 @@ class _Columns:
             try:
                 node = node[int(key)] if isinstance(node, list) else node[key]
             except (KeyError, IndexError, ValueError, TypeError) as error:
-                raise ValueError(f"$ref {reference!r} points to nothing") from error
+                raise ValueError(f"$ref {reference!r} has no target") from error
         return node
 
     def _anchor(self, name: str) -> Any:
-        """The schema with this `$anchor`; before 2019-09 it was written `$id: "#name"`."""
+        """Return the schema with this `$anchor` (`$id: "#name"` before 2019-09)."""
         waiting: list[Any] = [self._document]
         while waiting:
             node = waiting.pop()
@@ -243,7 +241,7 @@ class _Columns:
                 waiting += node.values()
             elif isinstance(node, list):
                 waiting += node
-        raise ValueError(f"$ref '#{name}' points to nothing")
+        raise ValueError(f"$ref '#{name}' has no target")
 
 
 def _only_null(schema: Any) -> bool:
@@ -270,4 +268,4 @@ def _kind_of(value: Any) -> str:
 
 
 def _refuse_remote(uri: str) -> Any:
-    raise ValueError(f"$ref {uri!r} points outside of the file")
+    raise ValueError(f"$ref {uri!r} refers to another file")

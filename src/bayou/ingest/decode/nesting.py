@@ -1,7 +1,7 @@
-"""The depth of a record: one limit for all formats, far below that of any parser.
+"""Limits the nesting depth of a record: one limit for all formats, far below any parser's limit.
 
-Parsers recurse. Beyond some depth they raise `RecursionError` or overflow the stack of their
-process, depending on the parser, the thread and the calls above it.
+Parsers are recursive. Beyond some depth they raise `RecursionError` or overflow the stack of the
+process, depending on the parser, the thread and its call stack.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 __all__ = ["MAX_NESTING", "RecordTooDeepError", "check_json_nesting", "check_nesting"]
 
 MAX_NESTING = 100
-"""Objects and arrays inside each other, the record included. Protobuf's own limit is the same."""
+"""Maximum number of nested objects and arrays, including the record; the same as in Protobuf."""
 
 
 class RecordTooDeepError(ValueError):
@@ -24,10 +24,10 @@ class RecordTooDeepError(ValueError):
 
 
 def check_nesting(value: Any, limit: int = MAX_NESTING) -> None:
-    """Check the depth of a decoded value: dicts, lists and tuples are levels.
+    """Check the depth of a decoded value of dicts, lists and tuples.
 
     Raises:
-        RecordTooDeepError: it is too deep.
+        RecordTooDeepError: the value is nested too deeply.
     """
     level = [value]
     for _ in range(limit + 1):
@@ -43,10 +43,10 @@ def check_nesting(value: Any, limit: int = MAX_NESTING) -> None:
 
 
 def check_json_nesting(text: bytes, limit: int = MAX_NESTING) -> None:
-    """Check the depth of JSON text; what isn't JSON is left to its parser.
+    """Check the depth of JSON; invalid JSON is left to the parser.
 
     Raises:
-        RecordTooDeepError: it is too deep.
+        RecordTooDeepError: the JSON is nested too deeply.
     """
     if text.count(b"[") + text.count(b"{") <= limit:
         return

@@ -1,8 +1,8 @@
-"""A limit on the number of columns that a schema becomes.
+"""Limits the number of columns of a schema.
 
-Avro, Protobuf and JSON schemas can name a type once and use it in many places; a table repeats its
-columns in each place. A schema of thirty types, each with two fields of the type before it, is a
-few kilobytes of text and a billion columns.
+Avro, Protobuf and JSON schemas can define a type once and use it many times; a table repeats its
+columns for each use. A schema of thirty types, each with two fields of the previous type, has a few
+kilobytes but a billion columns.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 __all__ = ["MAX_FIELDS", "FieldCount", "SchemaTooLargeError"]
 
 MAX_FIELDS = 10_000
-"""Most fields of a schema. The fields of a named type count each time the type is used."""
+"""Maximum number of fields of a schema. The fields of a named type count for each use."""
 
 
 class SchemaTooLargeError(ValueError):
@@ -18,22 +18,22 @@ class SchemaTooLargeError(ValueError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"the schema has more than {MAX_FIELDS:,} fields where each type that it refers to "
-            "is written out"
+            f"the schema has more than {MAX_FIELDS:,} fields after expanding the types that it "
+            "refers to"
         )
 
 
 class FieldCount:
-    """Counts the fields of one schema while its columns are made."""
+    """Counts the fields of one schema while its columns are created."""
 
     def __init__(self, limit: int = MAX_FIELDS) -> None:
         self._left = limit
 
     def add(self, count: int = 1) -> None:
-        """Count some more.
+        """Count fields.
 
         Raises:
-            SchemaTooLargeError: they are too many.
+            SchemaTooLargeError: the limit is exceeded.
         """
         self._left -= count
         if self._left < 0:

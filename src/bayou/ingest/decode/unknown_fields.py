@@ -1,8 +1,8 @@
-"""Fields of records that have no column yet, at any depth.
+"""Finds fields of records that have no column yet, at any depth.
 
-A field is told by its path, `place.state`, with `[]` for the elements of an array,
-`lines[].sku`, and by a *partial* type: the column it lies in, holding nothing else. Partial types
-merge like whole ones, so that what many records lack becomes one set of columns.
+A field has a path, such as `place.state` or `lines[].sku` (`[]` for the elements of an array), and
+a *partial* column: its top-level column with only this field. Partial columns are merged like
+others, so the unknown fields of many records become one set of columns.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["additions", "leaf_count", "unknown_fields", "widened"]
 def unknown_fields(
     record: Mapping[str, Any], columns: StructType
 ) -> Iterator[tuple[str, StructField]]:
-    """Path and partial column of each field with a value that `columns` doesn't have.
+    """Yield path and partial column of each field of a record that `columns` lacks.
 
-    A value that says nothing about its type (null, `[]`, `{}`) is no field.
+    Fields whose value has no type (null, `[]`, `{}`) are skipped.
     """
     for path, kind in _unknown(record, columns, "", 0):
         assert isinstance(kind, StructType)
@@ -34,14 +34,14 @@ def unknown_fields(
 def additions(
     columns: StructType, new_fields: Iterable[StructField]
 ) -> Iterator[tuple[str, StructField]]:
-    """Path and partial column of each field that partial columns add to `columns`."""
+    """Yield path and partial column of each field that partial columns add to `columns`."""
     for path, kind in _added(columns, StructType(tuple(new_fields)), ""):
         assert isinstance(kind, StructType)
         yield path, kind.fields[0]
 
 
 def leaf_count(kind: DataType) -> int:
-    """The number of fields without fields inside them: a map, or an array of texts, is one."""
+    """Return the number of fields without nested fields; a map or an array of strings is one."""
     match kind:
         case StructType():
             return sum(leaf_count(field.data_type) for field in kind)
@@ -51,9 +51,9 @@ def leaf_count(kind: DataType) -> int:
             return 1
 
 
-def widened(columns: StructType, told: Iterable[StructField]) -> StructType:
-    """Columns with the types of `told` where those are wider; nothing is added."""
-    types = {f.name: f.data_type for f in told}
+def widened(columns: StructType, fields: Iterable[StructField]) -> StructType:
+    """Return columns with the types of `fields` where those are wider; no column is added."""
+    types = {f.name: f.data_type for f in fields}
     return StructType(
         tuple(
             f.with_data_type(_wider(f.data_type, types[f.name])) if f.name in types else f
@@ -62,14 +62,14 @@ def widened(columns: StructType, told: Iterable[StructField]) -> StructType:
     )
 
 
-def _wider(known: DataType, told: DataType) -> DataType:
-    match known, told:
+def _wider(known: DataType, other: DataType) -> DataType:
+    match known, other:
         case (StructType(), StructType()):
-            return widened(known, told)
+            return widened(known, other)
         case (ArrayType(), ArrayType()):
-            return replace(known, element_type=_wider(known.element_type, told.element_type))
+            return replace(known, element_type=_wider(known.element_type, other.element_type))
         case _:
-            return told if widens_by_itself(known, told) else known
+            return other if widens_by_itself(known, other) else known
 
 
 def _unknown(value: Any, kind: DataType, path: str, level: int) -> Iterator[tuple[str, DataType]]:
@@ -77,19 +77,19 @@ def _unknown(value: Any, kind: DataType, path: str, level: int) -> Iterator[tupl
         case (StructType(), dict()):
             columns = {f.name: f for f in kind}
             for name, inner in value.items():
-                at = _below(path, name)
+                at = _join_path(path, name)
                 known = columns.get(name)
                 if known is None:
                     field = infer_field(name, inner, level)
                     if field is not None:
                         yield at, StructType((field,))
                 elif not is_json_text(known):
-                    for found, partial in _unknown(inner, known.data_type, at, level + 1):
-                        yield found, _in_struct(known, partial)
+                    for below, partial in _unknown(inner, known.data_type, at, level + 1):
+                        yield below, _in_struct(known, partial)
         case (ArrayType(), list()):
             for inner in value:
-                for found, partial in _unknown(inner, kind.element_type, f"{path}[]", level + 1):
-                    yield found, ArrayType(element_type=partial)
+                for below, partial in _unknown(inner, kind.element_type, f"{path}[]", level + 1):
+                    yield below, ArrayType(element_type=partial)
 
 
 def _added(kind: DataType, new: DataType, path: str) -> Iterator[tuple[str, DataType]]:
@@ -97,21 +97,21 @@ def _added(kind: DataType, new: DataType, path: str) -> Iterator[tuple[str, Data
         case (StructType(), StructType()):
             columns = {f.name: f for f in kind}
             for field in new:
-                at = _below(path, field.name)
+                at = _join_path(path, field.name)
                 known = columns.get(field.name)
                 if known is None:
                     yield at, StructType((field,))
                 else:
-                    for found, partial in _added(known.data_type, field.data_type, at):
-                        yield found, _in_struct(known, partial)
+                    for below, partial in _added(known.data_type, field.data_type, at):
+                        yield below, _in_struct(known, partial)
         case (ArrayType(), ArrayType()):
-            for found, partial in _added(kind.element_type, new.element_type, f"{path}[]"):
-                yield found, ArrayType(element_type=partial)
+            for below, partial in _added(kind.element_type, new.element_type, f"{path}[]"):
+                yield below, ArrayType(element_type=partial)
 
 
 def _in_struct(field: StructField, partial: DataType) -> StructType:
     return StructType((StructField(name=field.name, data_type=partial),))
 
 
-def _below(path: str, name: str) -> str:
+def _join_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name

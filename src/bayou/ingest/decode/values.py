@@ -1,4 +1,4 @@
-"""One decoded JSON value at a time, as the value of a column: the slow and exact path."""
+"""Converts decoded JSON values to column values one by one: the slow and exact path."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from bayou.protocol.schema import (
 __all__ = ["UnfitValueError", "column_value"]
 
 _DIGITS = Context(prec=76)
-"""Python's own holds 28 digits, a decimal column 38."""
+"""Python's default context has 28 digits, a decimal column 38."""
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
 class UnfitValueError(ValueError):
-    """A value that a column can't hold; the text names the field."""
+    """A value doesn't fit its column; the message names the field."""
 
 
 def column_value(value: Any, field: StructField, path: str) -> Any:
-    """What `pyarrow.array` takes for a column of the field's type.
+    """Convert a value for `pyarrow.array` with the field's type.
 
     Raises:
-        UnfitValueError: the column can't hold it.
+        UnfitValueError: the value doesn't fit the column.
     """
     if value is None:
         return None
@@ -80,14 +80,14 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
         case ("double" | "float", int() | float()) if not isinstance(value, bool):
             try:
                 if kind.name == "float":
-                    struct.pack("<f", value)  # Arrow would make it infinite
+                    struct.pack("<f", value)  # raises OverflowError; Arrow would return infinity
                 return float(value)
             except OverflowError as error:
                 raise _unfit(value, kind, path) from error
         case ("binary", str()):
             return _bytes(value, kind, path)
         case ("timestamp" | "timestamp_ntz" | "date", str()):
-            return _moment(value, kind, path)
+            return _date_or_timestamp(value, kind, path)
     raise _unfit(value, kind, path)
 
 
@@ -98,13 +98,13 @@ def _bytes(value: str, kind: PrimitiveType, path: str) -> bytes:
         raise _unfit(value, kind, path) from error
 
 
-def _moment(value: str, kind: PrimitiveType, path: str) -> date | datetime:
+def _date_or_timestamp(value: str, kind: PrimitiveType, path: str) -> date | datetime:
     try:
         if kind.name == "date":
             return date.fromisoformat(value)
-        moment = datetime.fromisoformat(value)
-        if (moment.tzinfo is None) == (kind.name == "timestamp_ntz"):
-            return moment if moment.tzinfo is None else moment.astimezone(UTC)
+        timestamp = datetime.fromisoformat(value)
+        if (timestamp.tzinfo is None) == (kind.name == "timestamp_ntz"):
+            return timestamp if timestamp.tzinfo is None else timestamp.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise _unfit(value, kind, path) from error
     raise _unfit(value, kind, path)

@@ -1,4 +1,4 @@
-"""`bayou demo`: New York's flights of 2013, from a Kafka topic to a Delta table to SQL."""
+"""`bayou demo`: reads New York's flights of 2013 from Kafka into a Delta table and queries it."""
 
 from bayou.ingest.demo.demo import QUESTION, DemoResult, run_demo
 

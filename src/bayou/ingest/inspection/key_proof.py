@@ -1,8 +1,8 @@
-"""The proof for tables of upserts: each key has the row that its records give it, or none.
+"""Verifies an upsert's table: each key has the row of its last record, or none if it is deleted.
 
-An upsert keeps one record of a key, so that an offset without a row says nothing. What must be
-there follows from the records: those that the brokers still have are read again and decided as a
-batch decides them, on top of rows and deleted keys that stem from records which are gone.
+An upsert keeps one record of a key, so an offset without a row isn't an error. The expected rows
+are computed from the records that the brokers still have, in the same way as in a batch, starting
+with the rows and deleted keys of records that the brokers don't have any more.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ __all__ = ["KeyProof", "prove_keys"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
-_FOLD = 200_000
-"""Records that wait until they are decided."""
+_MERGE_ROWS = 200_000
+"""Number of records that are merged into the expected rows at once."""
 
 _PARTITION, _OFFSET = "_kafka_partition", "_kafka_offset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyProof:
-    """What keys say of offsets; each by Kafka partition.
+    """The result of the verification by keys; offsets are by Kafka partition.
 
     Attributes:
-        missing: records that count for their key, and whose row isn't there.
-        stale: rows whose key a newer record has changed or deleted.
-        double_keys: rows beyond the first of their key.
+        missing: offsets of records whose row is missing.
+        stale: offsets of rows whose key a newer record has changed or deleted.
+        double_keys: number of rows with a duplicate key.
     """
 
     missing: Mapping[int, BitMap64] = field(default_factory=dict)
@@ -66,15 +66,18 @@ def prove_keys(
     covered: Mapping[int, int],
     letters: TopicOffsets,
 ) -> KeyProof:
-    """Read what the topic has below the covered offsets, and compare.
+    """Compare the table with the topic's records below the covered offsets.
 
-    Memory holds key and order of each key.
+    Memory holds the key and ordering columns of each key.
 
     Args:
-        snapshot: of the target.
-        starts: for each partition whose records weren't all read the first offset that was.
-        covered: for each partition the offset below which the target has everything.
-        letters: what the dead letters have.
+        configuration: the configuration.
+        topic: the topic.
+        kafka: the description of the Kafka topic.
+        snapshot: the target's snapshot.
+        starts: the first offset that was read, for partitions that weren't read from the start.
+        covered: for each partition the offset below which the target has all records.
+        letters: the offsets of the dead letters.
 
     Raises:
         KafkaError: the brokers don't answer.
@@ -83,22 +86,24 @@ def prove_keys(
     keys = topic.upsert_keys
     assert keys is not None
     readable: dict[int, OffsetSpan] = {}
-    for p, there in kafka.bounds.items():
-        start = max(there.start, starts.get(p, 0))
-        readable[p] = OffsetSpan(start=start, end=max(start, min(there.end, covered.get(p, 0))))
+    for p, bounds in kafka.bounds.items():
+        start = max(bounds.start, starts.get(p, 0))
+        readable[p] = OffsetSpan(start=start, end=max(start, min(bounds.end, covered.get(p, 0))))
     names = [n for n in keys.all_columns if n in snapshot.schema.names]
     rows = snapshot.to_arrow(columns=names)
     records = _Records(configuration, topic, kafka, keys, rows.schema)
-    deleted = _deleted(configuration, topic)
-    expected = records.decided(_without(rows, readable), _without(deleted, readable), deleted)
+    deleted = _deleted_keys(configuration, topic)
+    expected = records.last_rows(
+        _without_readable(rows, readable), _without_readable(deleted, readable), deleted
+    )
     for part in records.read(readable, letters):
-        expected = records.decided(expected, part, deleted)
+        expected = records.last_rows(expected, part, deleted)
     expected = expected.filter(pc.invert(expected.column(DELETED))).select(names)
-    return _compared(keys, expected, rows, records.refused)
+    return _compare(keys, expected, rows, records.refused)
 
 
 class _Records:
-    """Records of the topic as rows of key and order."""
+    """Reads the topic's records as rows of key and ordering columns."""
 
     def __init__(
         self,
@@ -118,7 +123,7 @@ class _Records:
         layout = policy.layout(policy.columns())
         record_format = topic_format(configuration, topic, json_schema)
         reading = policy.reading(layout, record_format, time.time_ns() // 1000)
-        # Fields that came later, or that rows never had, are no part of a key.
+        # New and unknown fields aren't part of a key.
         plan = replace(reading.plan, discover=False, ignore=True)
         self._reading = replace(reading, plan=plan)
         self._schema = pa.schema([*schema, pa.field(DELETED, pa.bool_())])
@@ -127,22 +132,24 @@ class _Records:
         self._properties = configuration.connector.kafka.client_properties()
         self.refused: dict[int, BitMap64] = {}
 
-    def decided(self, before: pa.Table, more: pa.Table, deleted: pa.Table) -> pa.Table:
-        """The rows that count of two sets of them, deletes among them.
+    def last_rows(self, before: pa.Table, more: pa.Table, deleted: pa.Table) -> pa.Table:
+        """Return the last row or delete of each key of two tables.
 
         Args:
-            deleted: keys as they were deleted: tombstones have their ordering values from there,
-                too, for some came from rows that aren't Kafka's.
+            before: the first table.
+            more: the second table.
+            deleted: the deleted keys, from which tombstones also take their ordering values,
+                because some values are from rows that don't come from Kafka.
         """
-        rows = pa.concat_tables([self._fitted(before), self._fitted(more)])
-        nothing = rows.drop_columns([DELETED]).slice(0, 0)
-        orderings = self._fitted(deleted).select(
-            [n for n in nothing.column_names if n != "_kafka_timestamp"]
+        rows = pa.concat_tables([self._cast(before), self._cast(more)])
+        empty = rows.drop_columns([DELETED]).slice(0, 0)
+        orderings = self._cast(deleted).select(
+            [n for n in empty.column_names if n != "_kafka_timestamp"]
         )
-        return last_of_each_key(self._keys, rows, nothing, orderings).drop_columns([FORCED])
+        return last_of_each_key(self._keys, rows, empty, orderings).drop_columns([FORCED])
 
     def read(self, readable: Mapping[int, OffsetSpan], letters: TopicOffsets) -> Iterator[pa.Table]:
-        """Rows of a part of the topic, dead letters left out."""
+        """Yield the rows of offset ranges, without dead letters."""
         reader = RecordReader(self._reading)
         waiting: list[pa.RecordBatch] = []
         for partition, span in readable.items():
@@ -151,40 +158,40 @@ class _Records:
             dead = letters.of(partition).once
             known = pa.array(dead.to_array(), pa.int64()) if dead else None
             for batch in kafka_records(self._properties, self._kafka.name, [(partition, span)]):
-                undecided = batch
+                candidates = batch
                 if known is not None:
-                    decided = pc.is_in(batch.column("offset"), value_set=known)
-                    undecided = batch.filter(pc.invert(decided))
-                for rows, refused in reader.read(undecided):
+                    is_dead = pc.is_in(batch.column("offset"), value_set=known)
+                    candidates = batch.filter(pc.invert(is_dead))
+                for rows, refused in reader.read(candidates):
                     if refused is not None:
                         at = self.refused.setdefault(partition, BitMap64())
                         at |= bitmap(refused.column("offset"))
                     if rows is not None:
                         waiting.append(rows.select(self._schema.names))
-                if sum(batch.num_rows for batch in waiting) >= _FOLD:
+                if sum(batch.num_rows for batch in waiting) >= _MERGE_ROWS:
                     yield pa.Table.from_batches(waiting)
                     waiting = []
         if waiting:
             yield pa.Table.from_batches(waiting)
 
-    def _fitted(self, rows: pa.Table) -> pa.Table:
-        """With the columns of this table's keys; rows without a flag are there."""
+    def _cast(self, rows: pa.Table) -> pa.Table:
+        """Cast rows to the schema of the keys; without the column `DELETED` none is deleted."""
         count = rows.num_rows
         columns = []
-        for wanted in self._schema:
-            if wanted.name in rows.column_names:
-                columns.append(rows.column(wanted.name).cast(wanted.type))
-            elif wanted.name == DELETED:
+        for key_field in self._schema:
+            if key_field.name in rows.column_names:
+                columns.append(rows.column(key_field.name).cast(key_field.type))
+            elif key_field.name == DELETED:
                 columns.append(pa.chunked_array([pa.repeat(pa.scalar(False), count)]))
             else:
-                columns.append(pa.chunked_array([pa.nulls(count, wanted.type)]))
+                columns.append(pa.chunked_array([pa.nulls(count, key_field.type)]))
         return pa.Table.from_arrays(
             columns, schema=pa.schema([f.with_nullable(True) for f in self._schema])
         )
 
 
-def _deleted(configuration: Configuration, topic: Topic) -> pa.Table:
-    """The keys that were deleted."""
+def _deleted_keys(configuration: Configuration, topic: Topic) -> pa.Table:
+    """Read the deleted keys."""
     options = configuration.connector.storage.storage_options()
     handle = table(deleted_keys_path(topic.table_path), options)
     columns = {_PARTITION: pa.array([], pa.int32()), _OFFSET: pa.array([], pa.int64())}
@@ -193,8 +200,8 @@ def _deleted(configuration: Configuration, topic: Topic) -> pa.Table:
     return rows.append_column(DELETED, pa.chunked_array([flags]))
 
 
-def _without(rows: pa.Table, readable: Mapping[int, OffsetSpan]) -> pa.Table:
-    """Those that stem from no record that can be read."""
+def _without_readable(rows: pa.Table, readable: Mapping[int, OffsetSpan]) -> pa.Table:
+    """Return the rows whose record the brokers don't have any more."""
     known: Any = pa.repeat(pa.scalar(False), rows.num_rows)
     partitions, offsets = rows.column(_PARTITION), rows.column(_OFFSET)
     for partition, span in readable.items():
@@ -205,20 +212,20 @@ def _without(rows: pa.Table, readable: Mapping[int, OffsetSpan]) -> pa.Table:
     return rows.filter(pc.invert(pc.fill_null(known, False)))
 
 
-def _compared(
+def _compare(
     keys: UpsertKeys, expected: pa.Table, rows: pa.Table, refused: Mapping[int, BitMap64]
 ) -> KeyProof:
     both = pa.concat_tables([expected.cast(rows.schema), rows])
     ids = key_numbers([both.column(c) for c in keys.columns])
     if ids is None or not both.num_rows:
         return KeyProof()
-    wanted, there = ids.slice(0, expected.num_rows), ids.slice(expected.num_rows)
-    doubles = len(there) - len(pc.unique(there))
-    found = pc.index_in(wanted, value_set=there)
-    missing = expected.filter(pc.invert(_same(expected, rows.take(found))))
-    due = pc.index_in(there, value_set=wanted)
-    stale = rows.filter(pc.invert(_same(rows, expected.take(due))))
-    # Rows of records that today's schema file refuses tell nothing.
+    expected_ids, row_ids = ids.slice(0, expected.num_rows), ids.slice(expected.num_rows)
+    duplicates = len(row_ids) - len(pc.unique(row_ids))
+    row_indices = pc.index_in(expected_ids, value_set=row_ids)
+    missing = expected.filter(pc.invert(_same_record(expected, rows.take(row_indices))))
+    expected_indices = pc.index_in(row_ids, value_set=expected_ids)
+    stale = rows.filter(pc.invert(_same_record(rows, expected.take(expected_indices))))
+    # Rows of records that the current schema file refuses aren't checked.
     by_partition = {
         partition: offsets - refused.get(partition, BitMap64())
         for partition, offsets in _offsets(stale).items()
@@ -226,13 +233,13 @@ def _compared(
     return KeyProof(
         missing=_offsets(missing),
         stale={p: offsets for p, offsets in by_partition.items() if offsets},
-        double_keys=doubles,
+        double_keys=duplicates,
     )
 
 
-def _same(ours: pa.Table, others: pa.Table) -> Any:
-    """Whether rows stem from the same record."""
-    parts = [pc.equal(ours.column(c), others.column(c)) for c in (_PARTITION, _OFFSET)]
+def _same_record(left: pa.Table, right: pa.Table) -> Any:
+    """Whether rows are from the same record."""
+    parts = [pc.equal(left.column(c), right.column(c)) for c in (_PARTITION, _OFFSET)]
     return pc.fill_null(pc.and_(*parts), False)
 
 

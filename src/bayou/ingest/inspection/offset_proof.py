@@ -1,12 +1,12 @@
-"""The proof that a table has each record of its topic once: no gap, no double, or where one is.
+"""Verifies that a table has each record of its topic exactly once, and locates errors.
 
-Each row names the record that it came from, each dead letter too, and the table's transactions say
-up to which offset it has everything. So every offset below that is a row, a dead letter, or was
-never a record (offsets have gaps: compaction, markers of transactions): what is none of these the
-brokers are asked for. A record that they have, and that neither table has, is a gap.
+Each row and each dead letter has the offset of its record, and the table's transactions have the
+covered offsets. So every offset below is a row, a dead letter, or isn't a record (offsets have gaps
+because of log compaction and transaction markers). Other offsets are requested from the brokers; a
+record that the brokers have and neither table has is a gap.
 
-Tables of upserts have one row a key, whose newest record it names: there an offset without a row
-says nothing, and the records are read again, see `key_proof`.
+An upsert's table has one row for each key, so offsets without rows aren't gaps. There the records
+are read again, see `key_proof`.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from bayou.kernel.deletion_vectors.deleted_rows import bitmap
 
 __all__ = ["OffsetProof", "PartitionProof", "prove_offsets"]
 
-_MOST_SPANS = 16
-"""Spans of a partition that are asked for, at most; nearer ones are joined."""
+_MAX_SPANS = 16
+"""Maximum number of ranges of a partition to read; close ranges are joined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProof:
-    """A Kafka partition.
+    """The result for a Kafka partition.
 
     Attributes:
-        partition: its number.
-        covered: the table has everything below this offset, it says.
-        rows, dead_letters: records that are there.
-        doubles: offsets that are there more than once.
-        gaps: offsets below `covered` whose record the brokers have, and the table doesn't.
-        unproven: offsets below `covered` that are nowhere any more: retention took their records,
-            if there were any.
-        waiting: offsets at or above `covered` that the brokers have.
-        ahead: rows at or above `covered`.
-        stale: rows of an upsert whose key a newer record has changed or deleted.
+        partition: number of the partition.
+        covered: the offset below which the table should have all records.
+        rows, dead_letters: number of records in the tables.
+        doubles: offsets that are in the tables more than once.
+        gaps: offsets below `covered` whose record the brokers have but the tables don't.
+        unproven: offsets below `covered` that neither tables nor brokers have; retention may have
+            deleted their records.
+        waiting: number of offsets from `covered` on that the brokers have.
+        ahead: offsets of rows from `covered` on.
+        stale: offsets of rows of an upsert whose key a newer record has changed or deleted.
     """
 
     partition: int
@@ -62,20 +62,20 @@ class PartitionProof:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is doubled, missing, ahead, or should be gone."""
+        """Whether there are no duplicates, gaps, rows ahead or stale rows."""
         return not (self.doubles or self.gaps or self.ahead or self.stale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetProof:
-    """A topic.
+    """The result for a topic.
 
     Attributes:
-        topic: its name in the configuration.
-        table_path: the target.
-        version: the version that was looked at.
-        partitions: of the Kafka topic.
-        double_keys: rows beyond the first of their key, where the table is one of upserts.
+        topic: the topic's key in the configuration.
+        table_path: the target table.
+        version: the verified version.
+        partitions: the result of each Kafka partition.
+        double_keys: for an upsert, the number of rows with a duplicate key.
     """
 
     topic: str
@@ -86,19 +86,19 @@ class OffsetProof:
 
     @property
     def holds(self) -> bool:
-        """Whether the table has every record that it covers exactly once."""
+        """Whether the table has every covered record exactly once."""
         return not self.double_keys and all(p.holds for p in self.partitions)
 
 
 def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
-    """Look through a topic's tables, and through Kafka where they say nothing.
+    """Verify a topic's tables, reading from Kafka the records that the tables lack.
 
-    Streams three columns of the target; memory holds compressed sets of offsets, where the table is
-    one of upserts the keys and what orders them besides.
+    Streams three columns of the target. Memory holds compressed bitmaps of offsets, and for an
+    upsert also the keys and ordering columns.
 
     Raises:
-        TableError: there is no table, or it can't be read.
-        KafkaError: the brokers don't answer, or have no such topic.
+        TableError: the table doesn't exist, or can't be read.
+        KafkaError: the brokers don't answer, or the topic doesn't exist.
     """
     tables = TopicTables.of(configuration, topic)
     snapshot = tables.target.snapshot()
@@ -110,13 +110,13 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     rows.read(snapshot, kafka.name, prefix="_kafka_")
     letters = TopicOffsets()
     options = configuration.connector.storage.storage_options()
-    # What was migrated from files has no rows with Kafka's offsets.
+    # Records that were migrated from files have no rows with Kafka's offsets.
     migrated = Ledger(topic.table_path, options).offsets()
     starts: Mapping[int, int] = {p: last + 1 for p, last in migrated.items()}
     if tables.dead_letters.exists():
-        there = tables.dead_letters.snapshot()
-        starts = {**starts, **fixed_start(kafka, there.transactions)}
-        letters.read(there, kafka.name)
+        dead_letters = tables.dead_letters.snapshot()
+        starts = {**starts, **fixed_start(kafka, dead_letters.transactions)}
+        letters.read(dead_letters, kafka.name)
     by_key = None
     if keys is not None:
         by_key = prove_keys(
@@ -128,9 +128,9 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
             covered=covered,
             letters=letters,
         )
-    look = _Look(properties=properties, kafka=kafka, by_key=by_key)
+    verifier = _PartitionVerifier(properties=properties, kafka=kafka, by_key=by_key)
     proofs = tuple(
-        look.partition(
+        verifier.verify(
             partition,
             covered.get(partition, 0),
             starts.get(partition),
@@ -151,14 +151,14 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
-    """How partitions are looked at."""
+class _PartitionVerifier:
+    """Verifies the partitions of a topic."""
 
     properties: Mapping[str, str]
     kafka: KafkaTopic
     by_key: KeyProof | None
 
-    def partition(
+    def verify(
         self,
         partition: int,
         covered: int,
@@ -166,19 +166,19 @@ class _Look:
         rows: SeenOffsets,
         letters: SeenOffsets,
     ) -> PartitionProof:
-        there = self.kafka.bounds.get(partition, OffsetSpan(start=0, end=0))
+        bounds = self.kafka.bounds.get(partition, OffsetSpan(start=0, end=0))
         known = rows.once | letters.once
         first = (
-            start if start is not None else min([there.start, *([known.min()] if known else [])])
+            start if start is not None else min([bounds.start, *([known.min()] if known else [])])
         )
         first = min(first, covered)
         stale = BitMap64()
         if self.by_key is None:
             missing = BitMap64(range(first, covered)) - known
-            asked = missing & BitMap64(range(there.start, max(there.start, there.end)))
-            gaps = self._records(partition, asked)
+            available = missing & BitMap64(range(bounds.start, max(bounds.start, bounds.end)))
+            gaps = self._records(partition, available)
         else:
-            missing = asked = BitMap64()
+            missing = available = BitMap64()
             gaps = self.by_key.missing.get(partition, BitMap64())
             stale = self.by_key.stale.get(partition, BitMap64())
         return PartitionProof(
@@ -188,30 +188,30 @@ class _Look:
             dead_letters=len(letters.once),
             doubles=spans(rows.twice | letters.twice | (rows.once & letters.once)),
             gaps=spans(gaps),
-            unproven=spans(missing - asked),
-            waiting=max(0, there.end - max(covered, there.start)),
+            unproven=spans(missing - available),
+            waiting=max(0, bounds.end - max(covered, bounds.start)),
             ahead=spans(rows.once - BitMap64(range(covered))),
             stale=spans(stale),
         )
 
-    def _records(self, partition: int, asked: BitMap64) -> BitMap64:
-        """Those of some offsets that are records."""
-        wanted = [(partition, span) for span in _joined(spans(asked))]
-        found = BitMap64()
-        for batch in kafka_records(self.properties, self.kafka.name, wanted):
-            found |= bitmap(batch.column("offset"))
-        return found & asked
+    def _records(self, partition: int, offsets: BitMap64) -> BitMap64:
+        """Return the offsets that are records of the topic."""
+        ranges = [(partition, span) for span in _join_spans(spans(offsets))]
+        records = BitMap64()
+        for batch in kafka_records(self.properties, self.kafka.name, ranges):
+            records |= bitmap(batch.column("offset"))
+        return records & offsets
 
 
-def _joined(found: Sequence[OffsetSpan]) -> list[OffsetSpan]:
-    """Few spans that hold all of these, the widest distances between them left out."""
-    if len(found) <= _MOST_SPANS:
-        return list(found)
+def _join_spans(ranges: Sequence[OffsetSpan]) -> list[OffsetSpan]:
+    """Join the closest ranges until at most `_MAX_SPANS` remain."""
+    if len(ranges) <= _MAX_SPANS:
+        return list(ranges)
     distances = sorted(
-        range(1, len(found)), key=lambda i: found[i].start - found[i - 1].end, reverse=True
+        range(1, len(ranges)), key=lambda i: ranges[i].start - ranges[i - 1].end, reverse=True
     )
-    cuts = sorted(distances[: _MOST_SPANS - 1])
+    cuts = sorted(distances[: _MAX_SPANS - 1])
     return [
-        OffsetSpan(start=found[a].start, end=found[b - 1].end)
-        for a, b in zip([0, *cuts], [*cuts, len(found)], strict=True)
+        OffsetSpan(start=ranges[a].start, end=ranges[b - 1].end)
+        for a, b in zip([0, *cuts], [*cuts, len(ranges)], strict=True)
     ]

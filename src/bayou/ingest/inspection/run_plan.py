@@ -1,6 +1,6 @@
-"""What a run would do, told from the brokers, the tables, and a look at the first records.
+"""Plans a run from the brokers, the tables and a sample of the first records.
 
-What a run would write: a first commit of the sampled records, made in a folder of its own.
+The cost is estimated by writing the sampled records to a temporary folder.
 """
 
 from __future__ import annotations
@@ -45,14 +45,13 @@ __all__ = ["RunCost", "TopicPlan", "plan_run", "run_cost"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCost:
-    """What a run would write, about; without dead letters, maintenance and statistics of upserts.
+    """An estimate of what a run would write, without dead letters, maintenance and upsert rewrites.
 
     Attributes:
-        data_files: files of rows. A batch makes one for each Kafka partition and each table
-            partition that its records fall into.
-        data_bytes: of these, compressed; rows of a few thousand records compress less well than
-            larger batches do.
-        log_files: commits and checkpoints.
+        data_files: number of data files. A batch writes one for each Kafka partition and each table
+            partition of its records.
+        data_bytes: compressed size of the data files; a sample compresses less well than a batch.
+        log_files: number of commits and checkpoints.
     """
 
     data_files: int
@@ -69,13 +68,15 @@ def run_cost(
     commits: int,
     checkpoint_interval: int,
 ) -> RunCost:
-    """Write a sample as a commit does, and multiply.
+    """Estimate the cost by writing a sample like one commit.
 
     Args:
-        rows: of the sample, by Kafka partition; each a task's.
-        records: how many the run would take.
-        commits: how many it would make.
-        checkpoint_interval: commits between two checkpoints.
+        rows: rows of the sample by Kafka partition; each partition is a task.
+        layout: the columns of the rows.
+        partition_columns: the table's partition columns.
+        records: number of records of the run.
+        commits: number of commits of the run.
+        checkpoint_interval: number of commits between checkpoints.
     """
     sampled = sum(batch.num_rows for batches in rows.values() for batch in batches)
     if not sampled or not commits:
@@ -90,36 +91,38 @@ def run_cost(
             .build(engine)
         )
         state = transaction.transaction_state(engine)
-        written = [add for share in rows.values() for add in write_data(engine, state, share)]
+        adds = [add for batches in rows.values() for add in write_data(engine, state, batches)]
     return RunCost(
-        data_files=len(written) * commits,
-        data_bytes=round(sum(add.size for add in written) / sampled * records),
+        data_files=len(adds) * commits,
+        data_bytes=round(sum(add.size for add in adds) / sampled * records),
         log_files=commits + commits // checkpoint_interval,
     )
 
 
 _SAMPLE = 1_000
-"""Records of each partition that are looked at."""
+"""Number of sampled records of each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """What a run would do with a topic.
+    """The plan of a topic.
 
     Attributes:
-        topic, kafka_topic, table_path: which.
-        creates: the table would be made, for there is none.
-        spans: what would be read of each partition.
-        lost: what retention took of each before it was read; read on behind it by `on-data-loss`.
-        commits: about how many, by batch-size.
-        bytes: of the records' values, about, by the sample.
-        sampled: records that were looked at.
-        refused: reasons of those that would be dead letters, and how many of the sample.
+        topic: the topic's key in the configuration.
+        kafka_topic: the name of the Kafka topic.
+        table_path: the target table.
+        creates: whether the run would create the table.
+        spans: offsets of each partition that the run would read.
+        lost: offsets of each partition that retention deleted before they were read.
+        commits: approximate number of commits, from batch-size.
+        bytes: approximate size of the records' values, from the sample.
+        sampled: number of sampled records.
+        refused: number of sampled records that would become dead letters, by reason.
         new_columns: columns that the schema file or the sampled records would add, with types.
-        columns: columns of the table as it would be.
-        unseen_masks: paths of masks that none of these columns is of.
-        cost: what would be written, by the sample; None where there is none.
-        error: why the topic would not run.
+        columns: columns of the resulting table.
+        unseen_masks: paths of masks that match none of these columns.
+        cost: estimate of what the run would write; None without an estimate.
+        error: the error that would stop the topic.
     """
 
     topic: str
@@ -140,30 +143,30 @@ class TopicPlan:
 
     @property
     def records(self) -> int:
-        """Offsets that would be read; gaps count."""
+        """Number of offsets to read, including gaps."""
         return sum(max(0, span.end - span.start) for span in self.spans.values())
 
 
 def plan_run(configuration: Configuration, topics: tuple[Topic, ...]) -> tuple[TopicPlan, ...]:
-    """Look, and write nothing.
+    """Plan a run of topics without writing to their tables.
 
     Raises:
-        ConfigurationError: a schema file isn't usable.
+        ConfigurationError: a schema file is invalid.
     """
     schemas = topic_schemas(configuration)
-    described = all_at_once(lambda topic: _described(configuration, topic), topics)
+    described = all_at_once(lambda topic: _describe(configuration, topic), topics)
     return tuple(
         _plan(configuration, topic, schemas[topic.key], kafka)
         for topic, kafka in zip(topics, described, strict=True)
     )
 
 
-def _described(configuration: Configuration, topic: Topic) -> KafkaTopic | BayouError:
-    """What the brokers say of a topic; brokers that are away say it of all at the same time."""
+def _describe(configuration: Configuration, topic: Topic) -> KafkaTopic | BayouError:
+    """Describe a Kafka topic; called in parallel, so that timeouts don't add up."""
     properties = configuration.connector.kafka.client_properties()
     try:
         return describe_topic(topic.config.kafka_topic, properties)
-    except Exception as fault:  # noqa: BLE001  # a topic ends no report of the others
+    except Exception as fault:  # noqa: BLE001  # a failure doesn't affect other topics
         return topic_error(fault, topic.key)
 
 
@@ -194,18 +197,18 @@ def _plan(
         lost = lost_offsets(kafka, covered)
         if topic.config.on_data_loss == "continue":
             covered = behind_lost(kafka, covered)
-        begin = starting_offsets(kafka, covered, key=topic.key)
-        ends = sorted(kafka.bounds.items())
-        spans = {p: OffsetSpan(start=begin[p], end=s.end) for p, s in ends}
+        starts = starting_offsets(kafka, covered, key=topic.key)
+        bounds = sorted(kafka.bounds.items())
+        spans = {p: OffsetSpan(start=starts[p], end=s.end) for p, s in bounds}
         plan = replace(plan, spans=spans, lost=lost)
         size = topic.config.processing.batch_size
         plan = replace(plan, commits=math.ceil(plan.records / size))
-        return _sampled(configuration, topic, schema, target, plan)
-    except Exception as fault:  # noqa: BLE001  # as in `_described`
+        return _with_sample(configuration, topic, schema, target, plan)
+    except Exception as fault:  # noqa: BLE001  # a failure doesn't affect other topics
         return replace(plan, error=topic_error(fault, topic.key).message)
 
 
-def _sampled(
+def _with_sample(
     configuration: Configuration,
     topic: Topic,
     schema: str | None,
@@ -214,21 +217,21 @@ def _sampled(
 ) -> TopicPlan:
     record_format = topic_format(configuration, topic, schema)
     known = target.columns
-    stated = topic_columns(topic, schema)
-    policy = SchemaPolicy(topic, target, json_schema=schema, schema_columns=stated)
-    columns = target.merged(known, stated)
+    schema_columns = topic_columns(topic, schema)
+    policy = SchemaPolicy(topic, target, json_schema=schema, schema_columns=schema_columns)
+    columns = target.merged(known, schema_columns)
     added = {field.name: field for field in columns if known.get(field.name) is None}
     sampled = list(_first_records(configuration, plan))
-    while True:  # as a batch does it: again with the columns of new fields
+    while True:  # as in a batch: repeat with columns for new fields
         layout = policy.layout(columns)
         reader = RecordReader(policy.reading(layout, record_format, time.time_ns() // 1000))
         refused: dict[str, int] = {}
         good: dict[int, list[pa.RecordBatch]] = {}
         for partition, batch in sampled:
-            for rows, letters in reader.read(batch):
+            for rows, dead in reader.read(batch):
                 if rows is not None:
                     good.setdefault(partition, []).append(rows.select(layout.schema.names))
-                for reason in () if letters is None else letters.column("reason").to_pylist():
+                for reason in () if dead is None else dead.column("reason").to_pylist():
                     refused[str(reason)] = refused.get(str(reason), 0) + 1
         if not reader.new_fields.fields:
             break
@@ -238,7 +241,7 @@ def _sampled(
     count = sum(batch.num_rows for _, batch in sampled)
     size = sum(batch.column("value").nbytes for _, batch in sampled)
     cost = run_cost(
-        _of_one_batch(good, plan, topic.config.processing.batch_size),
+        _limited_to_batch(good, plan, topic.config.processing.batch_size),
         layout,
         partition_columns=topic.config.destination.partition_columns,
         records=plan.records,
@@ -260,23 +263,23 @@ def _sampled(
 def _first_records(
     configuration: Configuration, plan: TopicPlan
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The first `_SAMPLE` records of each partition, fewer of large ones, and which it is."""
+    """Yield the first `_SAMPLE` records of each partition with its number, fewer if large."""
     properties = configuration.connector.kafka.client_properties()
-    wanted = [
+    spans = [
         (partition, OffsetSpan(start=span.start, end=min(span.end, span.start + _SAMPLE)))
         for partition, span in plan.spans.items()
         if not span.empty
     ]
-    return sampled_records(properties, plan.kafka_topic, wanted)
+    return sampled_records(properties, plan.kafka_topic, spans)
 
 
-def _of_one_batch(
+def _limited_to_batch(
     rows: Mapping[int, Sequence[pa.RecordBatch]], plan: TopicPlan, size: int
 ) -> dict[int, list[pa.RecordBatch]]:
-    """What a batch of that many records, taken evenly from the partitions, has of sampled rows."""
-    shares = {}
+    """Limit the sampled rows of each partition to its part of a batch of this size."""
+    limited = {}
     for partition, batches in rows.items():
         span = plan.spans[partition]
         limit = math.ceil(size * (span.end - span.start) / plan.records)
-        shares[partition] = pa.Table.from_batches(batches).slice(0, limit).to_batches()
-    return shares
+        limited[partition] = pa.Table.from_batches(batches).slice(0, limit).to_batches()
+    return limited

@@ -1,6 +1,6 @@
-"""Columns of a table as rows, and what differs between two schemas.
+"""Lists the columns of a schema, and compares two schemas.
 
-Masks whose field isn't in the table; with a schema file the configuration is refused for it.
+Also finds masks whose field isn't in the table; with a schema file the configuration refuses them.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaChange:
-    """A column that is on one side only, or has another type or nullability there.
+    """A column that only one schema has, or whose type or nullability differs.
 
     Attributes:
-        column: its path: `place.city`, `lines.element.sku`.
-        before, after: type as SQL spells it, with `not null` where it is; None where it isn't.
+        column: path of the column, such as `place.city` or `lines.element.sku`.
+        before, after: SQL type, with `not null` if it applies; None for a missing column.
     """
 
     column: str
@@ -45,7 +45,7 @@ class SchemaChange:
 
 
 def schema_rows(schema: StructType) -> list[dict[str, Any]]:
-    """A row for each column, nested ones below theirs: `column`, `type`, `nullable`."""
+    """Return a row for each column and nested column: `column`, `type`, `nullable`."""
     return [
         {"column": path, "type": kind, "nullable": nullable}
         for path, kind, nullable in _leaves(schema, "")
@@ -53,9 +53,13 @@ def schema_rows(schema: StructType) -> list[dict[str, Any]]:
 
 
 def compare_schemas(before: StructType, after: StructType) -> tuple[SchemaChange, ...]:
-    """What differs, in the order of `before`, then what only `after` has."""
-    old = {path: _described(kind, nullable) for path, kind, nullable in _leaves(before, "")}
-    new = {path: _described(kind, nullable) for path, kind, nullable in _leaves(after, "")}
+    """Return the differences, in the order of `before`, followed by new columns of `after`."""
+    old = {
+        path: _type_with_nullability(kind, nullable) for path, kind, nullable in _leaves(before, "")
+    }
+    new = {
+        path: _type_with_nullability(kind, nullable) for path, kind, nullable in _leaves(after, "")
+    }
     return tuple(
         SchemaChange(column=path, before=old.get(path), after=new.get(path))
         for path in (*old, *(p for p in new if p not in old))
@@ -66,17 +70,18 @@ def compare_schemas(before: StructType, after: StructType) -> tuple[SchemaChange
 def schema_file_changes(
     configuration: Configuration, topic: Topic, snapshot: SnapshotHandle
 ) -> tuple[SchemaChange, ...]:
-    """What a topic's schema file says otherwise than its table; columns that the pipeline makes
-    aside.
+    """Return the differences between a topic's table and its schema file.
+
+    Columns that the pipeline adds are ignored.
 
     Raises:
-        ConfigurationError: the file isn't usable, or there is none.
+        ConfigurationError: the topic has no schema file, or the file is invalid.
     """
     schema = topic_schemas(configuration)[topic.key]
     if schema is None:
         raise ConfigurationError(
             f"{configuration.file}: connector.topics.{topic.key}: there is no schema-file to "
-            "compare with; leave --schema-file out to compare versions of the table",
+            "compare with; omit --schema-file to compare versions of the table",
             file=configuration.file,
             key=f"connector.topics.{topic.key}.schema-file",
         )
@@ -89,11 +94,11 @@ def schema_file_changes(
 def _leaves(schema: StructType, prefix: str) -> Iterator[tuple[str, str, bool]]:
     for field in schema:
         path = f"{prefix}{field.name}"
-        yield path, _kind(field.data_type), field.nullable
-        yield from _below(field.data_type, path)
+        yield path, _type_name(field.data_type), field.nullable
+        yield from _nested(field.data_type, path)
 
 
-def _below(kind: DataType, path: str) -> Iterator[tuple[str, str, bool]]:
+def _nested(kind: DataType, path: str) -> Iterator[tuple[str, str, bool]]:
     match kind:
         case StructType():
             yield from _leaves(kind, f"{path}.")
@@ -105,7 +110,7 @@ def _below(kind: DataType, path: str) -> Iterator[tuple[str, str, bool]]:
             pass
 
 
-def _kind(kind: DataType) -> str:
+def _type_name(kind: DataType) -> str:
     match kind:
         case StructType():
             return "struct"
@@ -117,37 +122,39 @@ def _kind(kind: DataType) -> str:
             return str(kind)
 
 
-def _described(kind: str, nullable: bool) -> str:
+def _type_with_nullability(kind: str, nullable: bool) -> str:
     return kind if nullable else f"{kind} not null"
 
 
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 
 
 def masks_without_field(configuration: Configuration) -> dict[str, tuple[str, ...]]:
-    """The paths of such masks by topic; of a topic without a table nothing is known.
+    """Return the paths of masks that match no column, by topic.
+
+    Topics with a schema file or without a table have none.
 
     Raises:
-        BayouError: a table can't be opened, or its store takes more than ten seconds to answer.
+        BayouError: a table can't be opened, or its store doesn't answer within ten seconds.
     """
-    asked = [t for t in configuration.topics if t.config.masks and t.schema_file is None]
-    found: dict[str, tuple[str, ...]] = {}
+    topics = [t for t in configuration.topics if t.config.masks and t.schema_file is None]
+    unseen: dict[str, tuple[str, ...]] = {}
 
-    def look() -> None:
-        for topic in asked:
-            found[topic.key] = _unseen(configuration, topic)
+    def check() -> None:
+        for topic in topics:
+            unseen[topic.key] = _unseen(configuration, topic)
 
-    errand = Errand(look)
-    if not errand.wait(_PATIENCE):
-        raise StorageError("the store doesn't answer", path=asked[0].table_path)
-    errand.finish()
-    return {key: paths for key, paths in found.items() if paths}
+    task = Errand(check)
+    if not task.wait(_TIMEOUT):
+        raise StorageError("the store doesn't answer", path=topics[0].table_path)
+    task.finish()
+    return {key: paths for key, paths in unseen.items() if paths}
 
 
 def _unseen(configuration: Configuration, topic: Topic) -> tuple[str, ...]:
     columns = topic_columns(topic, None)
     handle = open_table(topic.table_path, configuration.connector.storage.storage_options())
     if handle.exists():
-        there = handle.snapshot()
-        columns = record_part(there.schema, there.partition_columns, topic.more_columns)
+        snapshot = handle.snapshot()
+        columns = record_part(snapshot.schema, snapshot.partition_columns, topic.more_columns)
     return unseen_masks(topic, columns)

@@ -1,4 +1,4 @@
-"""Which offsets of a topic the rows of a table name, as compressed sets."""
+"""Collects the Kafka offsets of a table's rows as compressed bitmaps."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 @dataclass(slots=True)
 class SeenOffsets:
-    """Offsets of a partition: once or more, and more than once."""
+    """Offsets of a partition: those seen at least once, and those seen more than once."""
 
     once: BitMap64 = field(default_factory=BitMap64)
     twice: BitMap64 = field(default_factory=BitMap64)
 
 
 class TopicOffsets:
-    """The offsets that a table has, by partition."""
+    """The offsets of a table's rows, by partition."""
 
     def __init__(self) -> None:
         self._seen: dict[int, SeenOffsets] = defaultdict(SeenOffsets)
 
     @property
     def partitions(self) -> list[int]:
-        """Partitions that any row names."""
+        """The partitions of all rows."""
         return list(self._seen)
 
     def of(self, partition: int) -> SeenOffsets:
-        """Those of a partition."""
+        """Return the offsets of a partition."""
         return self._seen.get(partition) or SeenOffsets()
 
     def read(
@@ -50,13 +50,13 @@ class TopicOffsets:
         prefix: str = "",
         within: OffsetSpan | None = None,
     ) -> None:
-        """Take in the rows of a topic.
+        """Add the rows of a topic.
 
         Args:
-            snapshot: the table's version.
-            topic: the Kafka topic, whose name can't hold a quote.
-            prefix: what stands before `topic`, `partition` and `offset` in the columns' names.
-            within: only offsets in it, of any partition.
+            snapshot: the table's snapshot.
+            topic: the Kafka topic, whose name can't contain a quote.
+            prefix: prefix of the columns `topic`, `partition` and `offset`.
+            within: only add offsets in this range, of any partition.
         """
         part, at = f"{prefix}partition", f"{prefix}offset"
         condition = f"{prefix}topic = '{topic}'"
@@ -66,31 +66,31 @@ class TopicOffsets:
             self._add_columns(batch.column(part), batch.column(at))
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take in rows with the columns `partition` and `offset`."""
+        """Add rows with the columns `partition` and `offset`."""
         self._add_columns(batch.column("partition"), batch.column("offset"))
 
     def _add_columns(self, partitions: pa.Array[Any], offsets: pa.Array[Any]) -> None:
         for partition in pc.unique(partitions).to_pylist():
             if partition is not None and partition >= 0:
-                chosen = offsets.filter(pc.equal(partitions, partition)).drop_null()
-                self._add(self._seen[partition], chosen)
+                selected = offsets.filter(pc.equal(partitions, partition)).drop_null()
+                self._add(self._seen[partition], selected)
 
     def _add(self, seen: SeenOffsets, offsets: pa.Array[Any]) -> None:
         new = bitmap(offsets)
         if len(new) < len(offsets):
             counts = pc.value_counts(offsets)
-            often = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-            seen.twice |= bitmap(often)
+            repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+            seen.twice |= bitmap(repeated)
         seen.twice |= seen.once & new
         seen.once |= new
 
 
 def spans(offsets: BitMap64) -> tuple[OffsetSpan, ...]:
-    """Runs of adjacent offsets, in order."""
+    """Return the ranges of consecutive offsets, in order."""
     if not offsets:
         return ()
-    held = pa.py_buffer(offsets.to_array())
-    numbers = pa.Array.from_buffers(pa.int64(), len(offsets), [None, held])
+    buffer = pa.py_buffer(offsets.to_array())
+    numbers = pa.Array.from_buffers(pa.int64(), len(offsets), [None, buffer])
     steps = pc.greater(pc.subtract(numbers[1:], numbers[:-1]), 1)
     cuts: list[int] = pc.indices_nonzero(steps).to_pylist()
     begins = [0, *(cut + 1 for cut in cuts)]

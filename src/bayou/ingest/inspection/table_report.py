@@ -1,4 +1,4 @@
-"""Whether there is a Delta table at a path, and what it is."""
+"""Reports whether a path is a Delta table, and its contents."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _COMMITS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReport:
-    """A table, or why there is none.
+    """The report of a table, or the error of reading it.
 
     Attributes:
-        path: where it was looked for.
-        error: why it can't be read; then nothing else is known. `TableNotFoundError`: it isn't a
-            Delta table.
-        version: the latest one.
-        rows, files, bytes: of it.
-        schema: column and type.
-        partition_columns: in the order of the directories.
+        path: the path of the table.
+        error: the error, after which the other attributes are empty. `TableNotFoundError` if the
+            path isn't a Delta table.
+        version: the latest version.
+        rows, files, bytes: size of the latest version.
+        schema: types by column.
+        partition_columns: the partition columns in order.
         sample: five rows.
         history: the newest ten commits.
     """
@@ -45,11 +45,11 @@ class TableReport:
 
 
 def table_report(path: str, table: TableHandle) -> TableReport:
-    """Look at a table: its log, every file's row count, and five rows.
+    """Read a table's log, the row count of every file, and five rows.
 
     Args:
-        path: how the user calls it.
-        table: its handle.
+        path: the path as the user wrote it.
+        table: the table's handle.
     """
     try:
         snapshot = table.snapshot()

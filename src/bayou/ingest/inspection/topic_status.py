@@ -1,8 +1,6 @@
-"""Where a topic stands: what its tables and the brokers say, whether a pipeline runs or not.
+"""The status of topics from their tables and the brokers, whether a pipeline runs or not.
 
-The topics that a configuration names, and those that the brokers have.
-
-The two tables of a topic, opened with the configuration's storage settings.
+Also lists the topics of a configuration and of the brokers.
 """
 
 from __future__ import annotations
@@ -43,14 +41,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTables:
-    """Handles on a topic's target and on its dead letters; neither need be there yet."""
+    """Handles of a topic's target table and dead letter table, which may not exist yet."""
 
     target: TableHandle
     dead_letters: TableHandle
 
     @classmethod
     def of(cls, configuration: Configuration, topic: Topic) -> TopicTables:
-        """Nothing is read yet."""
+        """Return the handles without reading the tables."""
         options = configuration.connector.storage.storage_options()
         return cls(
             target=table(topic.table_path, options),
@@ -60,12 +58,12 @@ class TopicTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStanding:
-    """A Kafka partition.
+    """The status of a Kafka partition.
 
     Attributes:
-        partition: its number.
-        position: the next offset that the table wants.
-        start, end: the first offset that the brokers have, and the one after the last.
+        partition: number of the partition.
+        position: the next offset to read.
+        start, end: the earliest offset and the end offset of the brokers.
     """
 
     partition: int
@@ -75,35 +73,36 @@ class PartitionStanding:
 
     @property
     def waiting(self) -> int:
-        """Offsets that are there and not in the table."""
+        """Number of offsets that aren't in the table yet."""
         return max(0, self.end - max(self.position, self.start))
 
     @property
     def lost(self) -> int:
-        """Offsets that retention has taken before they were read."""
+        """Number of offsets that retention deleted before they were read."""
         return max(0, self.start - self.position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStanding:
-    """A topic as a whole.
+    """The status of a topic.
 
     Attributes:
-        topic: its name in the configuration.
-        kafka_topic: its name at the brokers.
-        table_path: the target.
-        version: its latest version, None where there is no table yet.
-        last_commit: when that was, ms since the epoch, and what.
-        rows, files, bytes: of that version; None where it can't be read.
-        dead_letters: records that wait there; None likewise.
-        partitions: where each stands; empty where the brokers didn't say.
-        freshness_seconds: age of the oldest record that isn't in the table, 0 where all are; None
-            where the brokers didn't say.
+        topic: the topic's key in the configuration.
+        kafka_topic: the name of the Kafka topic.
+        table_path: the target table.
+        version: the latest version, None if there is no table yet.
+        last_commit: time of the latest version, ms since the epoch.
+        last_operation: operation of the latest version.
+        rows, files, bytes: size of the latest version; None if it can't be read.
+        dead_letters: number of dead letters; None if they can't be read.
+        partitions: the status of each partition; empty if the brokers didn't answer.
+        freshness_seconds: age of the oldest record that isn't in the table, 0 if all records are;
+            None if the brokers didn't answer.
         objective_seconds: `slo.freshness-seconds`.
         running: whether a pipeline on this machine holds the topic's lock.
-        maintenance: the last run of each task: what this machine's pipeline has told, or of the
-            newest 1,000 commits, whatever is later.
-        error: why something above isn't known.
+        maintenance: the last run of each task, from the state path of this machine or the newest
+            1,000 commits, whichever is later.
+        error: the error that prevented reading the status completely.
     """
 
     topic: str
@@ -125,7 +124,7 @@ class TopicStanding:
 
     @property
     def waiting(self) -> int | None:
-        """Offsets that are there and not in the table, None where the brokers didn't say."""
+        """Number of offsets that aren't in the table yet, None if the brokers didn't answer."""
         return sum(p.waiting for p in self.partitions) if self.partitions else None
 
     @property
@@ -138,7 +137,7 @@ class TopicStanding:
 def topic_standings(
     configuration: Configuration, topics: tuple[Topic, ...]
 ) -> tuple[TopicStanding, ...]:
-    """Ask brokers and tables, all topics at once; what fails is said in `error`."""
+    """Read the status of topics from brokers and tables in parallel; failures are in `error`."""
     return tuple(all_at_once(lambda topic: _standing(configuration, topic), topics))
 
 
@@ -163,9 +162,9 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
             standing = replace(standing, rows=0, files=0, bytes=0)
         waiting = 0
         if tables.dead_letters.exists():
-            there = tables.dead_letters.snapshot()
-            letters = there.transactions
-            waiting = there.row_count()
+            dead_letters = tables.dead_letters.snapshot()
+            letters = dead_letters.transactions
+            waiting = dead_letters.row_count()
         standing = replace(standing, dead_letters=waiting)
         properties = configuration.connector.kafka.client_properties()
         kafka = describe_topic(topic.config.kafka_topic, properties)
@@ -181,15 +180,15 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         partitions = tuple(
             PartitionStanding(
                 partition=p,
-                position=known.get(p, there.start),
-                start=there.start,
-                end=there.end,
+                position=known.get(p, bounds.start),
+                start=bounds.start,
+                end=bounds.end,
             )
-            for p, there in sorted(kafka.bounds.items())
+            for p, bounds in sorted(kafka.bounds.items())
         )
         standing = replace(standing, partitions=partitions)
         return replace(standing, freshness_seconds=_freshness(properties, kafka, partitions))
-    except Exception as fault:  # noqa: BLE001  # a topic ends no report of the others
+    except Exception as fault:  # noqa: BLE001  # a failure doesn't affect other topics
         return replace(standing, error=topic_error(fault, topic.key).message)
 
 
@@ -200,12 +199,12 @@ def _table_facts(
     commits = tables.target.history(1000)
     maintenance = dict(known_runs)
     for commit in commits:
-        found = task_of(commit)
-        if found is None:
+        completed = task_of(commit)
+        if completed is None:
             continue
-        task, result = found
-        told = maintenance.get(task)
-        if told is None or told.at < commit["timestamp"]:
+        task, result = completed
+        known = maintenance.get(task)
+        if known is None or known.at < commit["timestamp"]:
             maintenance[task] = LastRun(at=commit["timestamp"], result=result)
     return {
         "version": detail.version,
@@ -226,9 +225,9 @@ def _freshness(
         if not partition.waiting:
             continue
         span = OffsetSpan(start=max(partition.position, partition.start), end=partition.end)
-        moment = first_record_time(properties, kafka.name, partition.partition, span)
-        if moment is not None:
-            oldest = max(oldest, time.time() - moment)
+        timestamp = first_record_time(properties, kafka.name, partition.partition, span)
+        if timestamp is not None:
+            oldest = max(oldest, time.time() - timestamp)
     return oldest
 
 
@@ -237,9 +236,9 @@ class ListedTopic:
     """A Kafka topic.
 
     Attributes:
-        kafka_topic: its name at the brokers.
-        topic, table_path: its name in the configuration and its table, None where it isn't there.
-        partitions, offsets: how many the brokers have, None where they have no such topic.
+        kafka_topic: the name of the Kafka topic.
+        topic, table_path: its key in the configuration and its table, None if not configured.
+        partitions, offsets: number of partitions and offsets, None if the topic doesn't exist.
     """
 
     kafka_topic: str
@@ -250,32 +249,32 @@ class ListedTopic:
 
 
 def list_topics(configuration: Configuration, *, every: bool = False) -> list[ListedTopic]:
-    """Those of the configuration in its order; with `every` then the others of the brokers.
+    """List the topics of the configuration, and with `every` the other topics of the brokers.
 
-    Internal ones, whose names begin with `__`, are left out.
+    Internal topics, whose names start with `__`, are skipped.
 
     Raises:
         KafkaError: no broker answers.
     """
     properties = configuration.connector.kafka.client_properties()
-    there = topic_names(properties)
-    named: list[tuple[str, str | None, str | None]] = [
+    existing = topic_names(properties)
+    topics: list[tuple[str, str | None, str | None]] = [
         (t.config.kafka_topic, t.key, t.table_path) for t in configuration.topics
     ]
     if every:
-        known = {name for name, _, _ in named}
-        named += [(n, None, None) for n in sorted(there - known) if not n.startswith("__")]
-    found = []
-    for name, key, path in named:
+        known = {name for name, _, _ in topics}
+        topics += [(n, None, None) for n in sorted(existing - known) if not n.startswith("__")]
+    result = []
+    for name, key, path in topics:
         partitions = offsets = None
-        if name in there:
+        if name in existing:
             try:
                 bounds = describe_topic(name, properties).bounds
                 partitions, offsets = len(bounds), sum(s.end - s.start for s in bounds.values())
             except KafkaError as error:
                 if error.topic is None:
-                    raise  # of no topic in particular: the brokers have gone away
-        found.append(
+                    raise  # not an error of this topic: the brokers don't answer
+        result.append(
             ListedTopic(
                 kafka_topic=name,
                 topic=key,
@@ -284,4 +283,4 @@ def list_topics(configuration: Configuration, *, every: bool = False) -> list[Li
                 offsets=offsets,
             )
         )
-    return found
+    return result

@@ -1,4 +1,7 @@
-"""A topic's table kept in shape while it is written, and on a schedule."""
+"""Maintenance of a topic's table during a run: compaction, optimize, vacuum, deleted keys.
+
+Start at `scheduler`, which decides when a task is due; `steps` runs the tasks.
+"""
 
 from bayou.ingest.maintenance.scheduler import TopicUpkeep
 from bayou.ingest.maintenance.steps import (

@@ -1,4 +1,4 @@
-"""Which partitions of a table have small files to pack."""
+"""Finds the partitions of a table that have small files to compact."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallFiles:
-    """A partition whose files could be fewer.
+    """A partition with small files.
 
     Attributes:
-        where: the partition; None for the whole of a table without partitions.
-        files: small files in it.
-        newest: when the newest of its files was written, ms since the epoch.
+        where: the predicate of the partition; None for a table without partitions.
+        files: number of small files.
+        newest: modification time of its newest file, ms since the epoch.
     """
 
     where: Predicate | None
@@ -36,10 +36,11 @@ class SmallFiles:
 def partitions_with_small_files(
     snapshot: SnapshotHandle, *, small: int, written_since: int = 0
 ) -> list[SmallFiles]:
-    """Partitions with two small files or more, the longest untouched first.
+    """Return the partitions with at least two small files, the least recently written first.
 
     Args:
-        small: bytes below which a file is small.
+        snapshot: the table's snapshot.
+        small: size in bytes below which a file is small.
         written_since: only partitions with a file from this time on, ms since the epoch.
     """
     files = snapshot.files()
@@ -59,11 +60,11 @@ def partitions_with_small_files(
         }
     )
     grouped = rows.group_by(list(columns)).aggregate([("small", "sum"), ("newest", "max")])
-    chosen = pc.and_(
+    condition = pc.and_(
         pc.greater_equal(grouped.column("small_sum"), 2),
         pc.greater_equal(grouped.column("newest_max"), written_since),
     )
-    found = grouped.filter(chosen).sort_by("newest_max").to_pylist()
+    partitions = grouped.filter(condition).sort_by("newest_max").to_pylist()
     return [
         SmallFiles(
             where=_partition(
@@ -75,7 +76,7 @@ def partitions_with_small_files(
             files=row["small_sum"],
             newest=row["newest_max"],
         )
-        for row in found
+        for row in partitions
     ]
 
 

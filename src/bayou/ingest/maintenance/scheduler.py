@@ -1,4 +1,4 @@
-"""When a topic's table is due for what, and the thread that does it beside the batches."""
+"""Schedules the maintenance tasks of a topic's table and runs them in a background thread."""
 
 from __future__ import annotations
 
@@ -24,26 +24,28 @@ from bayou.version import ENGINE_INFO
 
 __all__ = ["TopicUpkeep"]
 
-_OVERDUE = 20
-"""Behind by so many intervals a table is packed although records wait."""
+_MAX_INTERVALS = 20
+"""Number of intervals after which a table is compacted although records wait."""
 
-_BETWEEN_VACUUMS = 24 * 3600.0
-_HISTORY = 200
+_VACUUM_INTERVAL = 24 * 3600.0
+_HISTORY_LIMIT = 200
 
 
 class TopicUpkeep:
     """The maintenance of one topic's table.
 
-    `took` counts what batches bring, `poll` begins what is due. Where rows are appended it goes
-    on beside the batches, for neither stands in the other's way; an upsert rewrites files too, so
-    that each step waits for the end of a batch, and a batch for the end of a step.
+    `took` counts the records of batches, `poll` starts due tasks. For appended rows, maintenance
+    runs concurrently with batches because they don't conflict. An upsert rewrites files, so steps
+    of maintenance and batches exclude each other.
 
     Args:
-        batches: held by whoever changes the table.
-        every: seconds between looks by the clock; None for none.
-        last_runs: what is told is kept there too.
-        slots: held while a task is done, so that not all topics are maintained at once; None: they
-            may be.
+        topic: the topic.
+        storage_options: the options of the object store.
+        reporter: receives the reports.
+        batches: the lock that a batch holds while it changes the table.
+        every: seconds between scheduled runs; None for no schedule.
+        last_runs: stores the reports for `bayou status`.
+        slots: held while a task runs, to limit concurrent tasks of all topics; None for no limit.
     """
 
     def __init__(
@@ -63,12 +65,12 @@ class TopicUpkeep:
         self._storage_options = dict(storage_options)
         self._reporter = reporter
         self._batches = batches
-        self._takes_turns = topic.upsert_keys is not None
+        self._is_upsert = topic.upsert_keys is not None
         self._every = every
         self._slots = nullcontext() if slots is None else slots
-        self._next_look = None if every is None else time.monotonic() + every
+        self._next_run = None if every is None else time.monotonic() + every
         self._compacted = self._optimized = 0
-        self._since = 0  # what an earlier process left is looked at once
+        self._since = 0  # the first compaction includes files of earlier processes
         self._last_batch = 0
         self._failed: set[str] = {
             task for task, run in last_runs.read().items() if run.result == "failed"
@@ -76,17 +78,18 @@ class TopicUpkeep:
         self._behind = False
         self._left = False
         self._stopped = threading.Event()
-        self._errand: Errand | None = None
+        self._task: Errand | None = None
         self._last_vacuum: float | None = None
-        self._last_vacuum_of_keys = 0.0
+        self._last_keys_vacuum = 0.0
         for task in self._failed:
-            self._again(task)
+            self._retry_next_time(task)
 
     def took(self, report: BatchReport, *, more_waits: bool) -> None:
-        """Count a batch.
+        """Count the records of a batch.
 
         Args:
-            more_waits: it was as large as it may be.
+            report: the batch's report.
+            more_waits: the batch had the maximum size, so more records wait.
         """
         self._compacted += report.records
         self._optimized += report.records
@@ -94,33 +97,33 @@ class TopicUpkeep:
         self._last_batch = _now() - round(report.seconds * 1000)
 
     def poll(self) -> None:
-        """Begin what is due, if nothing goes on."""
-        if self._stopped.is_set() or (self._errand is not None and self._errand.under_way):
+        """Start due tasks unless a task is running."""
+        if self._stopped.is_set() or (self._task is not None and self._task.under_way):
             return
-        self._errand = None
-        tasks = self._due(by_clock=self._looks())
+        self._task = None
+        tasks = self._due(by_clock=self._is_scheduled_now())
         if tasks:
-            self._errand = Errand(lambda: self._run(tasks, final=False))
+            self._task = Errand(lambda: self._run(tasks, final=False))
 
     def complete(self) -> None:
-        """At the end of a run that drained its topic: what is due, in this thread."""
-        if self._errand is not None:
-            self._errand.finish()
+        """Run due tasks in this thread, at the end of a run that has read all records."""
+        if self._task is not None:
+            self._task.finish()
         self._behind = False
         by_clock = self._every is not None or self._left
         if not self._stopped.is_set() and (tasks := self._due(by_clock=by_clock)):
             self._run(tasks, final=True)
 
     def stop(self) -> None:
-        """Finish the running step; nothing begins any more."""
+        """Wait for the running step and prevent further steps."""
         self._stopped.set()
-        if self._errand is not None:
-            self._errand.finish()
+        if self._task is not None:
+            self._task.finish()
 
-    def _looks(self) -> bool:
-        if self._next_look is None or self._every is None or time.monotonic() < self._next_look:
+    def _is_scheduled_now(self) -> bool:
+        if self._next_run is None or self._every is None or time.monotonic() < self._next_run:
             return False
-        self._next_look = time.monotonic() + self._every
+        self._next_run = time.monotonic() + self._every
         return True
 
     def _due(self, *, by_clock: bool) -> list[MaintenanceTask]:
@@ -136,7 +139,7 @@ class TopicUpkeep:
             tasks.append("compaction")
         if delta.enable_vacuum and by_clock:
             tasks.append("vacuum")
-        if by_clock and self._takes_turns:
+        if by_clock and self._is_upsert:
             tasks.append("forget")
         return tasks
 
@@ -145,7 +148,7 @@ class TopicUpkeep:
             return True
         if interval is None or records < interval:
             return False
-        return not self._behind or records >= _OVERDUE * interval
+        return not self._behind or records >= _MAX_INTERVALS * interval
 
     def _run(self, tasks: list[MaintenanceTask], *, final: bool) -> None:
         for task in tasks:
@@ -154,9 +157,9 @@ class TopicUpkeep:
             began = time.time()
             try:
                 with self._slots:
-                    report = self._maintained(task, final=final)
-            except Exception as fault:  # noqa: BLE001  # whatever it is, the topic goes on
-                self._again(task)
+                    report = self._maintain(task, final=final)
+            except Exception as fault:  # noqa: BLE001  # the topic continues after any failure
+                self._retry_next_time(task)
                 report = MaintenanceReport(
                     topic=self._topic.key,
                     task=task,
@@ -168,12 +171,12 @@ class TopicUpkeep:
                         f"{task}: {type(fault).__name__}: {fault}", topic=self._topic.key
                     ),
                 )
-            if report is not None and self._is_news(report):
+            if report is not None and self._is_reported(report):
                 self._last_runs.keep(report)
                 self._reporter.maintenance_finished(report)
 
-    def _is_news(self, report: MaintenanceReport) -> bool:
-        """Not that there was nothing to do, unless the last that was told is a failure."""
+    def _is_reported(self, report: MaintenanceReport) -> bool:
+        """Whether to report a run; `nothing` is only reported after a failure."""
         failed_before = report.task in self._failed
         if report.error is not None:
             self._failed.add(report.task)
@@ -182,21 +185,21 @@ class TopicUpkeep:
         nothing = report.result == "nothing" and (report.left > 0 or report.task == "forget")
         return failed_before or not nothing
 
-    def _again(self, task: str) -> None:
-        """It is due at the next look, though no record comes and no day goes by."""
+    def _retry_next_time(self, task: str) -> None:
+        """Make a task due at the next scheduled run, even without new records."""
         if task == "vacuum":
             self._last_vacuum = 0.0
         elif task == "forget":
-            self._last_vacuum_of_keys = 0.0
+            self._last_keys_vacuum = 0.0
         else:
             self._left = True
 
-    def _maintained(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
-        """None where it isn't due after all, or not worth telling."""
+    def _maintain(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
+        """Run a task; None if it isn't due."""
         if task == "forget":
-            return self._forgotten(final=final)
-        # Partitions that are written now are left for the next time, which has to see them.
-        behind = _now() if final else self._last_batch
+            return self._forget(final=final)
+        # Partitions that are being written wait for the next run, which must include them.
+        cold_before = _now() if final else self._last_batch
         handle = open_table(self._topic.table_path, self._storage_options)
         if task == "vacuum":
             if not self._vacuum_is_due(handle):
@@ -206,7 +209,7 @@ class TopicUpkeep:
             if task == "optimize":
                 self._optimized = 0
         alone: Callable[[], AbstractContextManager[Any]] = nullcontext
-        if self._takes_turns and not final:
+        if self._is_upsert and not final:
             alone = self._between_batches
         report = maintain_table(
             self._topic.key,
@@ -214,52 +217,52 @@ class TopicUpkeep:
             task,
             retention_hours=self._delta.vacuum_retention_hours,
             written_since=self._since,
-            cold_before=None if final else behind,
+            cold_before=None if final else cold_before,
             stopped=self._stopped.is_set,
             alone=alone,
         )
         if task != "vacuum":
             self._left = report.left > 0
             if report.error is None:
-                self._since = behind
-        beside = open_table(deleted_keys_path(self._topic.table_path), self._storage_options)
-        if report.error is None and self._takes_turns and beside.exists():
-            # Every batch with deletes adds to it. Only a failure is worth telling.
-            of_keys = maintain_table(
-                self._topic.key, beside, task, stopped=self._stopped.is_set, alone=alone
+                self._since = cold_before
+        deleted_keys = open_table(deleted_keys_path(self._topic.table_path), self._storage_options)
+        if report.error is None and self._is_upsert and deleted_keys.exists():
+            # Every batch with deletes adds a file to this table. Only failures are reported.
+            keys_report = maintain_table(
+                self._topic.key, deleted_keys, task, stopped=self._stopped.is_set, alone=alone
             )
-            report = report if of_keys.error is None else of_keys
+            report = report if keys_report.error is None else keys_report
         if report.error is not None:
-            self._again(task)
+            self._retry_next_time(task)
         return report
 
-    def _forgotten(self, *, final: bool) -> MaintenanceReport | None:
-        """Whatever the delta-config has done to the target: this table is the pipeline's own."""
+    def _forget(self, *, final: bool) -> MaintenanceReport | None:
+        """Remove old deleted keys and vacuum their table, independent of the delta-config."""
         keys, path = self._topic.upsert_keys, self._topic.table_path
-        beside = open_table(deleted_keys_path(path), self._storage_options)
-        if keys is None or not beside.exists():
+        table = open_table(deleted_keys_path(path), self._storage_options)
+        if keys is None or not table.exists():
             return None
         began = time.time()
-        known = DeletedKeys(
+        deleted_keys = DeletedKeys(
             for_path(path, self._storage_options), path, keys, engine_info=ENGINE_INFO
         )
         retention = timedelta(hours=self._delta.deleted_keys_retention_hours)
         with nullcontext() if final else self._between_batches():
-            count = known.forget(retention)
+            count = deleted_keys.forget(retention)
         report = MaintenanceReport(
             topic=self._topic.key,
             task="forget",
-            table_path=beside.path,
+            table_path=table.path,
             started=began,
             seconds=time.time() - began,
             result="done" if count else "nothing",
             keys=count,
         )
-        if began - self._last_vacuum_of_keys >= _BETWEEN_VACUUMS:
-            self._last_vacuum_of_keys = began
-            vacuumed = maintain_table(self._topic.key, beside, "vacuum")
+        if began - self._last_keys_vacuum >= _VACUUM_INTERVAL:
+            self._last_keys_vacuum = began
+            vacuumed = maintain_table(self._topic.key, table, "vacuum")
             if vacuumed.error is not None:
-                self._again("forget")
+                self._retry_next_time("forget")
                 return replace(report, result="failed", error=vacuumed.error)
         return report
 
@@ -267,29 +270,31 @@ class TopicUpkeep:
         return self._batches
 
     def _vacuum_is_due(self, handle: TableHandle) -> bool:
-        """Once a day; after a start the table's history says when it was."""
+        """Whether a day has passed since the last vacuum, which the table's history shows."""
         now = time.time()
         if self._last_vacuum is None:
             try:
-                commits = handle.history(_HISTORY) if handle.exists() else []
+                commits = handle.history(_HISTORY_LIMIT) if handle.exists() else []
             except BayouError:
-                return True  # the vacuum will say what is wrong
+                return True  # the vacuum reports the error
             vacuums = [c for c in commits if task_of(c) == ("vacuum", "done")]
-            if not vacuums and len(commits) == _HISTORY:
+            if not vacuums and len(commits) == _HISTORY_LIMIT:
                 self._last_vacuum = now
-                return True  # nobody knows: at most once in so many commits
-            known = (vacuums or commits[-1:])[:1]
-            stamp = known[0].get("timestamp") if known else None
-            self._last_vacuum = now if stamp is None else _seconds(stamp)
-        if abs(now - self._last_vacuum) < _BETWEEN_VACUUMS:  # a clock may have been far ahead
+                return True  # unknown: the last vacuum is older than this number of commits
+            last = (vacuums or commits[-1:])[:1]
+            timestamp = last[0].get("timestamp") if last else None
+            self._last_vacuum = now if timestamp is None else _seconds(timestamp)
+        if abs(now - self._last_vacuum) < _VACUUM_INTERVAL:  # abs: the clock may have been ahead
             return False
         self._last_vacuum = now
         return True
 
 
-def _seconds(stamp: object) -> float:
-    moment = getattr(stamp, "timestamp", None)
-    return float(moment()) if callable(moment) else float(stamp) / 1000  # type: ignore[arg-type]
+def _seconds(timestamp: object) -> float:
+    to_seconds = getattr(timestamp, "timestamp", None)
+    if callable(to_seconds):
+        return float(to_seconds())
+    return float(timestamp) / 1000  # type: ignore[arg-type]
 
 
 def _now() -> int:

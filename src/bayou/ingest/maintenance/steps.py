@@ -1,8 +1,7 @@
-"""What maintenance does to a table, in steps between which a pipeline may go first.
+"""Runs maintenance tasks in steps, between which a pipeline can commit batches.
 
-What became of a topic's maintenance the last time, kept in the state path for `bayou status`.
-
-Whether a vacuum keeps files as long as the table promises its readers.
+`LastRuns` stores the last result of each task in the state path for `bayou status`.
+`check_retention` checks the retention of a vacuum against the table's.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ __all__ = ["LastRun", "LastRuns", "check_retention", "last_runs", "maintain_tabl
 
 
 _SMALL = {"compaction": 32 << 20, "optimize": 128 << 20}
-"""Bytes below which a file is small; a compaction leaves those alone that took a while to grow."""
+"""Size in bytes below which a file is small; a compaction doesn't rewrite medium-sized files."""
 
 _RETRIES = 3
 _HOT_FILES = 50
-"""A partition with so many small files is packed even while it is written."""
+"""Number of small files from which a partition is compacted even while it is written."""
 
 
 def maintain_table(
@@ -53,26 +52,27 @@ def maintain_table(
     stopped: Callable[[], bool] = lambda: False,
     alone: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> MaintenanceReport:
-    """Do one task.
+    """Run one task.
 
     Args:
-        topic: for the report.
+        topic: the topic's key, for the report.
         handle: the table.
-        retention_hours: of a vacuum; None: the table's.
-        written_since: a compaction looks at partitions that were written since, ms since the epoch.
-        cold_before: partitions written from this time on wait, unless they have many small files;
-            None: none waits.
-        stopped: asked between steps; what is left waits for the next time.
-        alone: what each step that rewrites files holds while it works.
+        task: the task.
+        retention_hours: retention of a vacuum; None for the table's retention.
+        written_since: a compaction only includes partitions written since, ms since the epoch.
+        cold_before: partitions written from this time on are skipped, unless they have many small
+            files; None to skip no partition.
+        stopped: checked between steps; returns whether to end early.
+        alone: the context that each step that rewrites files holds.
 
     Returns:
-        What was done; an error is in the report.
+        The report, including an error.
     """
     began = time.time()
     report = MaintenanceReport(topic=topic, task=task, table_path=handle.path, started=began)
     try:
         if task == "vacuum":
-            # Not alone: it takes as long as listing does, and no commit stands in its way.
+            # Without `alone`: listing takes long, and a vacuum doesn't conflict with commits.
             metrics = handle.vacuum(retention_hours)
             deleted = metrics.num_deleted_files
             report = replace(report, files_removed=deleted, result="done" if deleted else "nothing")
@@ -84,8 +84,8 @@ def maintain_table(
             )
             cold = _cold(partitions, cold_before)
             report = replace(report, left=len(partitions) - len(cold))
-            report = _packed(report, handle, cold, stopped=stopped, alone=alone)
-    except Exception as fault:  # noqa: BLE001  # a table ends no maintenance of the others
+            report = _compact(report, handle, cold, stopped=stopped, alone=alone)
+    except Exception as fault:  # noqa: BLE001  # a failure doesn't stop maintenance of other tables
         report = replace(report, result="failed", error=topic_error(fault, topic))
     return replace(report, seconds=time.time() - began)
 
@@ -96,7 +96,7 @@ def _cold(partitions: Sequence[SmallFiles], cold_before: int | None) -> list[Sma
     return [p for p in partitions if p.newest < cold_before or p.files >= _HOT_FILES]
 
 
-def _packed(
+def _compact(
     report: MaintenanceReport,
     handle: TableHandle,
     partitions: Sequence[SmallFiles],
@@ -104,15 +104,15 @@ def _packed(
     stopped: Callable[[], bool],
     alone: Callable[[], AbstractContextManager[Any]],
 ) -> MaintenanceReport:
-    """A step a partition, each a commit; an error ends them, what is committed is reported."""
+    """Compact partitions, one commit each; after an error the committed ones are reported."""
     for number, partition in enumerate(partitions):
         left = report.left + len(partitions) - number
         if stopped():
             return replace(report, left=left)
         try:
             with alone():
-                metrics = _optimized(handle, partition, _SMALL[report.task])
-        except Exception as fault:  # noqa: BLE001  # what is committed is reported
+                metrics = _optimize(handle, partition, _SMALL[report.task])
+        except Exception as fault:  # noqa: BLE001  # committed partitions are reported
             error = topic_error(fault, report.topic)
             return replace(report, result="failed", error=error, left=left)
         if metrics.version is not None:
@@ -126,8 +126,8 @@ def _packed(
     return report
 
 
-def _optimized(handle: TableHandle, partition: SmallFiles, small: int) -> Any:
-    """Repeated where another writer changed the same files."""
+def _optimize(handle: TableHandle, partition: SmallFiles, small: int) -> Any:
+    """Optimize a partition; retry conflicts with other writers."""
     attempt = 0
     while True:
         try:
@@ -143,9 +143,9 @@ class LastRun(msgspec.Struct, frozen=True, kw_only=True):
     """The last run of a task.
 
     Attributes:
-        at: its end, ms since the epoch.
-        result: `done`, `nothing` where there was nothing to do, or `failed`.
-        reason: why it failed.
+        at: time of its end, ms since the epoch.
+        result: `done`, `nothing` if there was nothing to do, or `failed`.
+        reason: the reason of a failure.
     """
 
     at: int
@@ -157,21 +157,21 @@ _DECODER = msgspec.json.Decoder(dict[str, LastRun])
 
 
 class LastRuns:
-    """Those of a topic, by task; what the tables' histories don't tell."""
+    """The last run of each task of a topic, including runs that the tables' histories lack."""
 
     def __init__(self, state_path: Path, topic: str) -> None:
         self._file = topic_folder(state_path, topic) / "maintenance.json"
         self._lock = threading.Lock()
 
     def read(self) -> Mapping[str, LastRun]:
-        """Empty where none are known here: the pipeline runs elsewhere, or hasn't yet."""
+        """Return the last runs by task; empty if the pipeline hasn't run with this state path."""
         try:
             return _DECODER.decode(self._file.read_bytes())
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
 
     def keep(self, report: MaintenanceReport) -> None:
-        """Best effort: a full disk doesn't keep a table from being maintained."""
+        """Store a report; errors are ignored, so that a full disk doesn't stop maintenance."""
         run = LastRun(
             at=round((report.started + report.seconds) * 1000),
             result=report.result,
@@ -179,28 +179,26 @@ class LastRuns:
         )
         with self._lock, contextlib.suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            beside = self._file.with_suffix(".new")
-            beside.write_bytes(msgspec.json.encode({**self.read(), report.task: run}))
-            os.replace(beside, self._file)
+            temporary = self._file.with_suffix(".new")
+            temporary.write_bytes(msgspec.json.encode({**self.read(), report.task: run}))
+            os.replace(temporary, self._file)
 
 
 def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
-    """Those of the tasks that the configuration still asks for: what failed before it was turned
-    off fails no more.
-    """
+    """Return the last runs of the tasks that the configuration enables."""
     delta = topic.config.destination.delta_config
-    asked: dict[MaintenanceTask, bool] = {
+    enabled: dict[MaintenanceTask, bool] = {
         "compaction": delta.enable_compaction,
         "optimize": delta.enable_optimize,
         "vacuum": delta.enable_vacuum,
         "forget": topic.upsert_keys is not None,
     }
     known = LastRuns(configuration.state_path, topic.key).read()
-    return {task: known[task] for task, wanted in asked.items() if wanted and task in known}
+    return {task: known[task] for task, is_on in enabled.items() if is_on and task in known}
 
 
 def task_of(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
-    """The task that a commit of a table's history ends, and its result; None for other commits."""
+    """Return the task that a commit of the history completes, and its result; None for others."""
     match commit.get("operation"):
         case "OPTIMIZE":
             return "optimize", "done"
@@ -213,28 +211,30 @@ def task_of(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
 
 
 _HOUR = 3_600_000
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 
 
 def check_retention(configuration: Configuration) -> None:
-    """Refuse a retention that is shorter than the table's own; tables are opened for it.
+    """Check that `vacuum-retention-hours` isn't shorter than the tables' retention.
+
+    Opens the tables; a table that doesn't exist has the default retention.
 
     Raises:
-        ConfigurationError: names the topics; a table that isn't there yet has the default.
-        BayouError: a table can't be opened, or its store takes more than ten seconds to answer.
+        ConfigurationError: the retention of a topic is too short.
+        BayouError: a table can't be opened, or its store doesn't answer within ten seconds.
     """
     problems: list[str] = []
 
-    def look() -> None:
+    def check() -> None:
         for topic in configuration.topics:
             problem = _problem(configuration, topic)
             if problem is not None:
                 problems.append(problem)
 
-    errand = Errand(look)
-    if not errand.wait(_PATIENCE):
+    task = Errand(check)
+    if not task.wait(_TIMEOUT):
         raise StorageError("the store doesn't answer", path=configuration.topics[0].table_path)
-    errand.finish()
+    task.finish()
     if problems:
         raise ConfigurationError("\n".join(problems), file=configuration.file)
 
@@ -246,13 +246,12 @@ def _problem(configuration: Configuration, topic: Topic) -> str | None:
         return None
     handle = open_table(topic.table_path, configuration.connector.storage.storage_options())
     properties = handle.snapshot().properties if handle.exists() else {}
-    own = DELETED_FILE_RETENTION.read(properties) or 0
-    if hours * _HOUR >= own:
+    retention = DELETED_FILE_RETENTION.read(properties) or 0
+    if hours * _HOUR >= retention:
         return None
     key = f"connector.topics.{topic.key}.destination.delta-config.vacuum-retention-hours"
     return (
-        f"{configuration.file}: {key}: {hours} hours are shorter than the {own / _HOUR:g} hours "
-        f"that {topic.table_path} keeps files for its readers "
-        "(delta.deletedFileRetentionDuration); write that many or more, or change the table's "
-        "property first"
+        f"{configuration.file}: {key}: {hours} hours are shorter than the retention of "
+        f"{topic.table_path}, {retention / _HOUR:g} hours (delta.deletedFileRetentionDuration); "
+        "write at least that many hours, or change the table's property first"
     )

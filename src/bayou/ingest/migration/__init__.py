@@ -1,4 +1,7 @@
-"""JSON files that were there before the table, moved into it."""
+"""Migration of existing JSON files into a topic's table.
+
+Start at `migrate`; `ledger` records which files were migrated, `verify` compares files and table.
+"""
 
 from bayou.ingest.migration.ledger import Ledger, migrated_offsets
 from bayou.ingest.migration.migrate import migrate_json

@@ -1,8 +1,8 @@
-"""The elements of a JSON array, or objects one after another, as they stand in a file.
+"""Splits the raw elements of a JSON array, or a sequence of JSON objects, with constant memory.
 
-However long it is, memory is flat. They are cut at their brackets and not parsed, so that each is
-judged by itself afterwards, as a line of a file is: a number that no column takes, or half of a
-surrogate pair, makes a dead letter of its record and nothing of the others.
+Elements are split at their brackets without decoding them, so that each is decoded separately
+later, like a line: an invalid number or half of a surrogate pair makes a dead letter of its record
+without affecting the others.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import msgspec
 __all__ = ["LONGEST", "ArrayError", "array_elements", "joined_objects"]
 
 LONGEST = 128 << 20
-"""Bytes of an element, at most: where a bracket is never closed so much is held in memory."""
-_MOST_BRACES = 64
-"""An object is looked for by its braces up to so many that close; further ones cost more."""
+"""Maximum size of an element in bytes, which limits the memory for an unclosed bracket."""
+_MAX_BRACES = 64
+"""Maximum number of closing braces of an object that is split by the fast path."""
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
@@ -28,35 +28,35 @@ _RAW: msgspec.json.Decoder[msgspec.Raw] = msgspec.json.Decoder(msgspec.Raw)
 
 
 class ArrayError(Exception):
-    """The text is no array, from some element on."""
+    """The JSON is invalid after some element."""
 
 
 def array_elements(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The text of each element.
+    """Yield the JSON of each element of an array.
 
     Args:
-        chunks: the array's text, from its `[` on.
+        chunks: the JSON of the array, starting with its `[`.
 
     Raises:
-        ArrayError: it can't be read on behind the elements that came.
+        ArrayError: the JSON is invalid after the yielded elements.
     """
     text = _Text(chunks)
     text.expect(b"[")
     if text.next_byte() == b"]":
         text.expect(b"]")
     else:
-        found = b","
-        while found == b",":
+        separator = b","
+        while separator == b",":
             yield text.element()
-            found = text.expect(b",", b"]")
+            separator = text.expect(b",", b"]")
     text.expect(b"")
 
 
 def joined_objects(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The text of each object of some that follow one another, over several lines each.
+    """Yield the JSON of each object of a sequence of objects, which may span several lines.
 
     Raises:
-        ArrayError: they can't be read on behind those that came.
+        ArrayError: the JSON is invalid after the yielded objects.
     """
     text = _Text(chunks)
     while text.next_byte():
@@ -64,16 +64,16 @@ def joined_objects(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _Text:
-    """What was read and isn't used yet."""
+    """A buffer of the bytes that were read but not consumed."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._read = b""
-        self._begin = 0  # what stands before isn't needed any more
+        self._begin = 0  # bytes before it are consumed
         self._at = 0
 
     def next_byte(self) -> bytes:
-        """The next one that is no white space; none at the end."""
+        """Return the next byte that isn't white space; empty at the end."""
         while True:
             match = _SPACE.match(self._read, self._at)
             assert match is not None
@@ -81,37 +81,37 @@ class _Text:
             if self._at < len(self._read) or not self._more():
                 return self._read[self._at : self._at + 1]
 
-    def expect(self, *wanted: bytes) -> bytes:
-        """Go behind the next one, which has to be one of these."""
-        found = self.next_byte()
-        if found not in wanted:
-            meant = " or ".join(repr(w.decode()) if w else "the end" for w in wanted)
-            raise ArrayError(f"{_shown(found)} stands where {meant} should")
+    def expect(self, *allowed: bytes) -> bytes:
+        """Consume the next byte, which must be one of `allowed`."""
+        byte = self.next_byte()
+        if byte not in allowed:
+            expected = " or ".join(repr(a.decode()) if a else "the end" for a in allowed)
+            raise ArrayError(f"found {_shown(byte)} instead of {expected}")
         self._at += 1
-        return found
+        return byte
 
     def element(self) -> bytes:
-        """Go behind the next element."""
+        """Consume the next element."""
         first = self.next_byte()
         if first in (b"", b",", b"]", b"}"):
-            raise ArrayError(f"{_shown(first)} stands where an element should")
-        if first == b"{" and (quick := self._object()) is not None:
-            return quick
+            raise ArrayError(f"found {_shown(first)} instead of an element")
+        if first == b"{" and (fast := self._object()) is not None:
+            return fast
         nested = first in (b"[", b"{")
         pattern, depth = (_TO_BRACKET if nested else _TO_COMMA), 0
         while True:
             match = pattern.match(self._read, self._at)
             assert match is not None
             self._at = match.end()
-            found = self._read[self._at : self._at + 1]
-            if found in (b"", b'"'):  # the latter of a text that isn't whole yet
+            byte = self._read[self._at : self._at + 1]
+            if byte in (b"", b'"'):  # a quote is the start of an incomplete string
                 if not self._more():
                     raise ArrayError("it ends in the middle of an element")
                 continue
             if not nested:
                 break
             self._at += 1
-            depth += 1 if found in (b"[", b"{") else -1
+            depth += 1 if byte in (b"[", b"{") else -1
             if depth == 0:
                 break
         element = self._read[self._begin : self._at].rstrip()
@@ -120,12 +120,13 @@ class _Text:
         return element
 
     def _object(self) -> bytes | None:
-        """The next element by its braces, those in texts too; None where they mislead.
+        """Consume the next object by counting braces; None if braces in strings are unbalanced.
 
-        A third of the time. No object is the beginning of another, so what is one is the element.
+        This fast path takes a third of the time. No object is a prefix of another object, so a
+        valid object is the element.
         """
         depth, end = 1, self._at + 1
-        for _ in range(_MOST_BRACES):
+        for _ in range(_MAX_BRACES):
             close = self._read.find(b"}", end)
             if close < 0:
                 return None
@@ -158,7 +159,7 @@ def _shown(byte: bytes) -> str:
 
 
 def _is_one(element: bytes) -> bool:
-    """Whether brackets and quotes have told rightly where it ends."""
+    """Whether an element is JSON, so that its brackets and quotes were split correctly."""
     try:
         _RAW.decode(element)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -167,7 +168,7 @@ def _is_one(element: bytes) -> bool:
         return True
     else:
         return True
-    try:  # what this one takes besides has the shape of JSON, and is judged with the others
+    try:  # accepts invalid values in valid structure, whose record is refused later
         text = element.decode(errors="replace")
         json.loads(text, strict=False, parse_int=str, parse_float=str)
     except ValueError:

@@ -1,7 +1,7 @@
-"""JSON files of a folder, local or in a store, read as records in flat memory.
+"""Reads the JSON files of a local folder or a store as records, with constant memory.
 
-A file is one array of objects, an object a line, or objects over several lines each; `.gz` too.
-They are told apart by the first characters.
+A file contains one array of objects, one object per line, or a sequence of objects over several
+lines; it may be compressed (`.gz`). The layout is detected by the first characters.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ _CHUNK = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonFile:
-    """A file.
+    """A JSON file.
 
     Attributes:
-        path: decoded and absolute.
-        name: below the folder.
-        size: in bytes.
-        moment: microseconds since the epoch: midnight of the day that the folders name
-            (`year=2024/month=01/day=05` or `2024/01/05`), else when the file was written.
-        modified: milliseconds since the epoch: when the file was last written.
+        path: decoded and absolute path.
+        name: path relative to the folder.
+        size: size in bytes.
+        moment: timestamp of the records, microseconds since the epoch: midnight of the day in the
+            folder names (`year=2024/month=01/day=05` or `2024/01/05`), otherwise the modification
+            time.
+        modified: modification time, milliseconds since the epoch.
     """
 
     path: str
@@ -55,44 +56,44 @@ class JsonFile:
 
 
 def json_files(engine: Engine, folder: str) -> list[JsonFile]:
-    """The JSON files below a folder, or the one file, by moment and name (`9` before `10`).
+    """List the JSON files in a folder, or one file, by timestamp and name (`9` before `10`).
 
-    Hidden ones are left out.
+    Hidden files are skipped.
 
     Raises:
-        PipelineError: the name of a file isn't UTF-8, so that no table can hold it.
-        StorageError: the store fails.
+        PipelineError: the name of a file isn't UTF-8, so it can't be stored in a table.
+        StorageError: the store failed.
     """
     root = engine.files.resolve_path(folder)
     if _NAMES.match(root):
         try:
             return [_file(engine.files.status(root), root.rsplit("/", 1)[-1])]
         except FileMissingError:
-            pass  # a folder may be called so, too: Spark writes such
+            pass  # the path may be a folder: Spark writes folders with this name
 
     def hidden(path: str) -> bool:
         return path.rsplit("/", 1)[-1].startswith(("_", "."))
 
-    found: list[JsonFile] = []
+    files: list[JsonFile] = []
     with engine.files.list_tree(root, hidden) as listed:
         for status in listed:
             name = status.path[len(root) :].lstrip("/")
             if _NAMES.match(name) and not hidden(name):
-                found.append(_file(status, name))
-    return sorted(found, key=lambda file: (file.moment, _natural(file.name)))
+                files.append(_file(status, name))
+    return sorted(files, key=lambda file: (file.moment, _natural_key(file.name)))
 
 
 def path_below(folder: str, name: str) -> str:
-    """Where a file is that `json_files` has found."""
+    """Return the path of a file that `json_files` has listed."""
     is_file = _NAMES.match(folder) and folder.endswith(f"/{name}")
     return folder if is_file else f"{folder}/{name}"
 
 
 def is_whole(line: bytes) -> bool:
-    """Whether a line without a newline can't grow into another record.
+    """Whether a line without a newline is a complete record.
 
-    An object, an array or a string ends with its last character. A number doesn't: `12` may be the
-    beginning of `123`. A writer may still be in the middle of anything that doesn't parse.
+    A valid object, array or string is complete. A number isn't: `12` may be the start of `123`. A
+    line that can't be parsed may still be written.
     """
     if not line.startswith((b"{", b"[", b'"')):
         return False
@@ -106,16 +107,17 @@ def is_whole(line: bytes) -> bool:
 def records_of(
     engine: Engine, file: JsonFile, takes_last: Callable[[bytes], bool] | None = None
 ) -> Iterator[bytes]:
-    """The JSON text of each record, as it stands.
+    """Yield the raw JSON of each record of a file.
 
     Args:
-        takes_last: called with a last line that has no newline; False leaves the line out, because
-            a writer may still be writing it. Where None, the line is a record.
+        engine: the engine.
+        file: the file.
+        takes_last: called with a last line that has no newline; returns False to skip the line,
+            because it may still be written. With None the line is a record.
 
     Raises:
-        PipelineError: it can't be read on, the message says behind which record; a packed file
-            isn't whole.
-        StorageError: the store fails.
+        PipelineError: the file is invalid after some record, or a compressed file is incomplete.
+        StorageError: the store failed.
     """
     chunks = _bytes(engine, file)
     begin = b""
@@ -126,24 +128,28 @@ def records_of(
                 break
         rest = _chained(begin, chunks)
         if begin.startswith(b"["):
-            found = array_elements(rest)
-        elif _OVER_LINES.match(begin):
-            found = joined_objects(rest)
+            records = array_elements(rest)
+        elif _MULTILINE.match(begin):
+            records = joined_objects(rest)
         else:
-            found = _lines(rest, takes_last)
-        yield from _told(file, found)
+            records = _lines(rest, takes_last)
+        yield from _with_errors(file, records)
     except zlib.error as error:
-        raise PipelineError(f"{file.path} isn't whole: {error}", topic="") from error
+        raise PipelineError(
+            f"{file.path}: the compressed file is incomplete: {error}. Repair the file and start "
+            "again.",
+            topic="",
+        ) from error
 
 
-def _natural(name: str) -> tuple[list[tuple[bool, int, str]], str]:
-    """Numbers in names by their value."""
+def _natural_key(name: str) -> tuple[list[tuple[bool, int, str]], str]:
+    """Return a sort key that orders numbers in names by value."""
     parts = re.split(r"(\d+)", name)
     return [(p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts], name
 
 
 _ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder(object)
-_OVER_LINES = re.compile(rb"\{[ \t\r]*\n")
+_MULTILINE = re.compile(rb"\{[ \t\r]*\n")
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -155,20 +161,20 @@ def _file(status: FileStatus, name: str) -> JsonFile:
         raise PipelineError(
             f"{shown}: the file name isn't UTF-8. Rename the file.", topic=""
         ) from None
-    moment = status.modification_time * 1000
+    timestamp = status.modification_time * 1000
     for pattern in _DATED:
-        if found := pattern.search(status.path):
+        if match := pattern.search(status.path):
             try:
-                day = datetime(int(found[1]), int(found[2]), int(found[3]), tzinfo=UTC)
+                day = datetime(int(match[1]), int(match[2]), int(match[3]), tzinfo=UTC)
             except ValueError:
                 continue
-            moment = int(day.timestamp()) * 1_000_000
+            timestamp = int(day.timestamp()) * 1_000_000
             break
     return JsonFile(
         path=status.path,
         name=name,
         size=status.size,
-        moment=moment,
+        moment=timestamp,
         modified=status.modification_time,
     )
 
@@ -192,7 +198,7 @@ def _bytes(engine: Engine, file: JsonFile) -> Iterator[bytes]:
                     waiting = unpacking.unused_data
                     unpacking = zlib.decompressobj(wbits=31)
         if not whole:
-            raise zlib.error("it ends in the middle")
+            raise zlib.error("unexpected end of file")
 
 
 def _chained(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
@@ -206,16 +212,17 @@ def _lines(chunks: Iterator[bytes], takes_last: Callable[[bytes], bool] | None) 
         lines = (waiting + chunk).split(b"\n")
         waiting = lines.pop()
         for line in lines:
-            if text := line.strip(_SPACE):
-                yield text
+            if record := line.strip(_SPACE):
+                yield record
         if len(waiting) > LONGEST:
             raise ArrayError(f"a line has more than {LONGEST >> 20} MB")
-    text = waiting.strip(_SPACE)
-    if text and (takes_last is None or takes_last(text)):
-        yield text
+    last = waiting.strip(_SPACE)
+    if last and (takes_last is None or takes_last(last)):
+        yield last
 
 
-def _told(file: JsonFile, records: Iterator[bytes]) -> Iterator[bytes]:
+def _with_errors(file: JsonFile, records: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield records; raise invalid JSON as an error of the file."""
     number = 0
     try:
         for record in records:
@@ -223,7 +230,7 @@ def _told(file: JsonFile, records: Iterator[bytes]) -> Iterator[bytes]:
             number += 1
     except ArrayError as error:
         raise PipelineError(
-            f"{file.path} can't be read behind its record {number}: {error}. Repair the file and "
-            "start again: what was migrated stays.",
+            f"{file.path} can't be read after its record {number}: {error}. Repair the file and "
+            "start again; migrated records stay migrated.",
             topic="",
         ) from error

@@ -1,4 +1,4 @@
-"""Which files were already migrated, so that no record is written twice.
+"""Finds files that were already migrated, so that no record is written twice.
 
 A file is known by its path, with symbolic links resolved. A file that was renamed, moved or
 compressed afterwards has a new path. It is recognized by its records: they are equal to those of
@@ -24,8 +24,9 @@ class KnownFiles:
     """The files of a ledger.
 
     Args:
-        state: of the ledger.
-        listed: paths of files that are there.
+        engine: the engine.
+        state: the state of the ledger.
+        listed: paths of the existing files.
     """
 
     def __init__(self, engine: Engine, state: LedgerState, listed: Iterable[str]) -> None:
@@ -34,28 +35,28 @@ class KnownFiles:
         self._listed = frozenset(listed)
 
     def parts(self, file: JsonFile) -> list[Part]:
-        """What was migrated of a file, in the order of its records."""
+        """Return the migrated parts of a file, in the order of its records."""
         real = self._engine.files.real_path(file.path)
         if real == file.path and not self._has_links:
             return self._by_path.get(file.path, [])
         return self._by_real_path.get(real, [])
 
     def renamed(self, file: JsonFile) -> str | None:
-        """The path of a migrated file that is gone, whose records a new file begins with."""
+        """Return the path of a missing migrated file whose records a new file starts with."""
         try:
-            return self._renamed(file) if self._gone else None
-        except PipelineError:  # it can't be read to its end, which its migration tells
+            return self._renamed(file) if self._missing else None
+        except PipelineError:  # the file is damaged, which its migration reports
             return None
 
     def _renamed(self, file: JsonFile) -> str | None:
-        firsts = self._gone
+        firsts = self._missing
         digest = hashlib.sha256()
-        most = max(count for count, _ in firsts)
-        for number, record in enumerate(islice(records_of(self._engine, file), most), 1):
+        limit = max(count for count, _ in firsts)
+        for number, record in enumerate(islice(records_of(self._engine, file), limit), 1):
             digest.update(record)
             digest.update(b"\n")
             for parts in firsts.get((number, digest.hexdigest()), ()):
-                if self._is_gone(parts[0].path) and self._begins_with(file, parts):
+                if self._is_missing(parts[0].path) and self._begins_with(file, parts):
                     return parts[0].path
         return None
 
@@ -65,22 +66,22 @@ class KnownFiles:
 
     @cached_property
     def _by_real_path(self) -> dict[str, list[Part]]:
-        """Of files that were reached by several paths the parts that follow one another."""
-        every: dict[str, list[Part]] = {}
+        """The parts of each file by its real path, without parts migrated by another path."""
+        all_parts: dict[str, list[Part]] = {}
         for path, parts in self._by_path.items():
-            every.setdefault(self._engine.files.real_path(path), []).extend(parts)
-        return {path: _following(parts) for path, parts in every.items()}
+            all_parts.setdefault(self._engine.files.real_path(path), []).extend(parts)
+        return {path: _consecutive(parts) for path, parts in all_parts.items()}
 
     @cached_property
-    def _gone(self) -> dict[tuple[int, str], list[list[Part]]]:
-        """Files that may be gone, by the number and the checksum of their first records."""
-        found: dict[tuple[int, str], list[list[Part]]] = {}
+    def _missing(self) -> dict[tuple[int, str], list[list[Part]]]:
+        """Files that may be missing, by number and checksum of the records of their first part."""
+        missing: dict[tuple[int, str], list[list[Part]]] = {}
         for path, parts in self._by_path.items():
             if path not in self._listed and parts[0].skipped == 0 and parts[0].records:
-                found.setdefault((parts[0].records, parts[0].checksum), []).append(parts)
-        return found
+                missing.setdefault((parts[0].records, parts[0].checksum), []).append(parts)
+        return missing
 
-    def _is_gone(self, path: str) -> bool:
+    def _is_missing(self, path: str) -> bool:
         try:
             self._engine.files.status(path)
         except FileMissingError:
@@ -92,18 +93,18 @@ class KnownFiles:
         return all(checksum_of(islice(records, part.records)) == part.checksum for part in parts)
 
 
-def _following(parts: Iterable[Part]) -> list[Part]:
-    found: list[Part] = []
+def _consecutive(parts: Iterable[Part]) -> list[Part]:
+    result: list[Part] = []
     end = 0
     for part in sorted(parts, key=lambda p: (p.skipped, p.records)):
-        if part.skipped >= end:  # else a file that was migrated by two paths
-            found.append(part)
+        if part.skipped >= end:  # otherwise the file was migrated by two paths
+            result.append(part)
             end = part.skipped + part.records
-    return found
+    return result
 
 
 def checksum_of(values: Iterable[bytes]) -> str:
-    """SHA-256 of records as they stand in their file."""
+    """Return the SHA-256 of records, one per line."""
     digest = hashlib.sha256()
     for value in values:
         digest.update(value)

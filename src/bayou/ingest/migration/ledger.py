@@ -1,22 +1,20 @@
-"""What a migration is about to do, and so what it has done: a Delta table beside the target.
+"""The migration ledger: a Delta table beside the target that records the migrated files.
 
 `<table>_migration` gets a row for each part of a file before the target gets its records. The
-target's transaction identifier `migration/<folder>` is the number of the last batch that it has; a
-batch that is only here is done again, record for record.
+target's transaction identifier `migration/<folder>` is the number of the last committed batch. A
+batch that is only in the ledger is repeated with the same records.
 
 | column | type | |
 |---|---|---|
 | `source` | string | the folder |
-| `batch` | long | counts up from 0 |
-| `file` | string | below the folder |
-| `size` | long | of the file in bytes |
-| `skipped`, `records` | long | records of the file before this part, and in it |
+| `batch` | long | number of the batch, from 0 |
+| `file` | string | path relative to the folder |
+| `size` | long | size of the file in bytes |
+| `skipped`, `records` | long | number of records before the part, and in it |
 | `first` | long | number of the part's first record: `_kafka_offset` of its row |
-| `complete` | boolean | the part ends with the file |
-| `checksum` | string | SHA-256 of the part's records, a line each |
-| `offsets` | string | JSON: the last Kafka offset of each partition that records named, so far |
-
-Where Kafka goes on behind the records that were migrated.
+| `complete` | boolean | whether the part ends with the file |
+| `checksum` | string | SHA-256 of the part's records, one per line |
+| `offsets` | string | JSON: the last Kafka offset of each partition in the records so far |
 """
 
 from __future__ import annotations
@@ -50,14 +48,14 @@ __all__ = [
 
 
 def application_id(source: str) -> str:
-    """The target's transaction identifier for a folder."""
+    """Return the target's transaction identifier for a folder."""
     return f"migration/{source}"
 
 
 def migrated_source(application: str) -> str | None:
-    """The folder that a transaction identifier of a target is about, None for another's."""
-    before = application_id("")
-    return application.removeprefix(before) if application.startswith(before) else None
+    """Return the folder of a migration's transaction identifier, None for other identifiers."""
+    prefix = application_id("")
+    return application.removeprefix(prefix) if application.startswith(prefix) else None
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,11 +74,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """Where the file is."""
+        """Path of the file."""
         return path_below(self.source, self.file)
 
     def is_in(self, transactions: Mapping[str, int]) -> bool:
-        """Whether a target with these identifiers has it; a kill may have come before."""
+        """Whether a target with these transaction identifiers has the part's batch."""
         return self.batch <= transactions.get(application_id(self.source), -1)
 
 
@@ -100,18 +98,18 @@ _SCHEMA = pa.schema(_COLUMNS)
 
 
 class LedgerState:
-    """The ledger as one version has it, and what was added to that since.
+    """The ledger at one version, and the parts that were added since.
 
-    There may be a part for each of 100,000 files: a batch doesn't go through those before it.
+    The state is updated incrementally, because a ledger may have parts of 100,000 files.
 
     Args:
-        parts: in the order in which they were begun.
-        commits: how many batches were added, of all folders.
+        parts: the parts in the order of their start.
+        commits: number of batches of all folders.
 
     Attributes:
-        parts: as given, and those that were added.
-        commits: likewise.
-        next_number: number for a record that no folder's migration has used.
+        parts: all parts, including the added ones.
+        commits: number of batches, including the added ones.
+        next_number: the next unused record number of all folders.
     """
 
     def __init__(self, parts: Iterable[Part] = (), commits: int = 0) -> None:
@@ -119,29 +117,29 @@ class LedgerState:
         self.commits = commits
         self.next_number = 0
         self._batches: dict[str, int] = {}
-        self._take(parts)
+        self._add(parts)
 
     def added(self, parts: Iterable[Part]) -> None:
-        """A batch was added."""
-        self._take(parts)
+        """Add the parts of a batch."""
+        self._add(parts)
         self.commits += 1
 
     def next_batch(self, source: str) -> int:
-        """Number for a batch of a folder."""
+        """Return the number of a folder's next batch."""
         return self._batches.get(source, -1) + 1
 
     def of(self, source: str) -> list[Part]:
-        """Those of a folder."""
+        """Return the parts of a folder."""
         return [part for part in self.parts if part.source == source]
 
     def by_path(self) -> dict[str, list[Part]]:
-        """Those of each file, from whatever folder it was reached, in the order of its records."""
-        found: dict[str, list[Part]] = {}
+        """Return the parts of each file, of all folders, in the order of the file's records."""
+        result: dict[str, list[Part]] = {}
         for part in sorted(self.parts, key=lambda p: p.skipped + p.records):
-            found.setdefault(part.path, []).append(part)
-        return found
+            result.setdefault(part.path, []).append(part)
+        return result
 
-    def _take(self, parts: Iterable[Part]) -> None:
+    def _add(self, parts: Iterable[Part]) -> None:
         for part in parts:
             self.parts.append(part)
             self.next_number = max(self.next_number, part.first + part.records)
@@ -149,7 +147,7 @@ class LedgerState:
 
 
 class Ledger:
-    """The ledger of one target."""
+    """The migration ledger of one target."""
 
     def __init__(self, table_path: str, storage_options: dict[str, str]) -> None:
         self._path = ledger_path(table_path)
@@ -158,7 +156,7 @@ class Ledger:
         self._target = Table.for_path(self._engine, table_path)
 
     def read(self) -> LedgerState:
-        """How it stands now."""
+        """Read the latest version."""
         snapshot = self._snapshot()
         if snapshot is None:
             return LedgerState()
@@ -170,21 +168,22 @@ class Ledger:
         )
 
     def offsets(self) -> dict[int, int]:
-        """The last Kafka offset of each partition that records named which the target has."""
+        """Return the last Kafka offset of each partition in the migrated records of the target."""
         parts = self.read().parts
-        done = self._target.latest_snapshot(self._engine).transactions if parts else {}
-        found: dict[int, int] = {}
-        for text in {part.offsets for part in parts if part.is_in(done)}:
-            for partition, offset in msgspec.json.decode(text).items():
-                found[int(partition)] = max(found.get(int(partition), -1), offset)
-        return found
+        known = self._target.latest_snapshot(self._engine).transactions if parts else {}
+        result: dict[int, int] = {}
+        for offsets in {part.offsets for part in parts if part.is_in(known)}:
+            for partition, offset in msgspec.json.decode(offsets).items():
+                result[int(partition)] = max(result.get(int(partition), -1), offset)
+        return result
 
     def add(self, parts: Sequence[Part], commits: int) -> None:
-        """Say what a batch is about to do.
+        """Record a batch before it is committed to the target.
 
         Args:
-            commits: `LedgerState.commits` as the parts were made: of two migrations that number
-                their records from the same state one has to begin again.
+            parts: the parts of the batch.
+            commits: `LedgerState.commits` when the parts were numbered. Of two migrations that
+                number records from the same state, one must retry.
 
         Raises:
             ConcurrentTransactionError: another process has added a batch since.
@@ -193,7 +192,7 @@ class Ledger:
         known = 0 if snapshot is None else snapshot.transactions.get(_COMMITS, 0)
         if known != commits:
             raise ConcurrentTransactionError(
-                f"{self._path} has {known} batches, not {commits}.",
+                f"{self._path} has {known} batches instead of {commits}.",
                 table=self._path,
                 winning_version=-1 if snapshot is None else snapshot.version,
             )
@@ -226,10 +225,13 @@ _COMMITS = "migration/commits"
 def migrated_offsets(
     topic: Topic, kafka: KafkaTopic, covered: Mapping[int, int], storage_options: dict[str, str]
 ) -> dict[int, int]:
-    """The last offset that migrated records name, of each partition that isn't covered yet.
+    """Return the last Kafka offset of migrated records in each partition that isn't covered.
 
     Args:
-        covered: the next offsets of the target, which is there.
+        topic: the topic.
+        kafka: the description of the Kafka topic.
+        covered: the next offsets of the target, which must exist.
+        storage_options: the options of the object store.
     """
     if not kafka.bounds.keys() - covered.keys():
         return {}

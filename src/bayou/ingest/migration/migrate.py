@@ -1,7 +1,7 @@
-"""JSON files into a topic's table: in batches, each recorded before it is done.
+"""Migrates JSON files into a topic's table, in batches that the ledger records in advance.
 
-Killed at any moment it goes on where it was: the ledger says what the batch under way was to
-contain, the target's transaction identifier whether it does.
+A migration can be interrupted at any time and resumed: the ledger has the content of the last
+batch, and the target's transaction identifier shows whether it was committed.
 """
 
 from __future__ import annotations
@@ -50,28 +50,31 @@ def migrate_json(
     batch_records: int = _BATCH_RECORDS,
     told: Callable[[MigrationReport], None] | None = None,
 ) -> MigrationReport:
-    """Move the JSON files below a folder into a topic's table, as the topic's records are.
+    """Migrate the JSON files in a folder into a topic's table, like records of the topic.
 
-    Repeatable: what is there stays, files that are new or have grown are read. A last line without
-    its newline is a record once it is a whole JSON object, or once the file hasn't changed for
-    `connector.migration.settle-seconds`. Until then the line waits for the next migration.
+    A migration can be repeated: migrated records are skipped, new files and appended records are
+    read. A last line without a newline is a record if it is a complete JSON object, or if the file
+    hasn't changed for `connector.migration.settle-seconds`. Otherwise it waits for the next
+    migration.
 
     Args:
+        configuration: the configuration.
+        topic: the topic.
         source: a folder or a file, local or a URI of the topic's store.
-        batch_records: records of a commit, at most.
-        told: called after each commit.
+        batch_records: maximum number of records in a commit.
+        told: called after each commit with the report so far.
 
     Raises:
-        PipelineError: a file can't be read; records of a file that were migrated have changed;
-            another process migrates the same.
-        BayouError: it can't be written.
+        PipelineError: a file can't be read, migrated records of a file have changed, or another
+            process migrates the same files.
+        BayouError: the records can't be written.
     """
     return _Migration(configuration, topic, source, batch_records, told).run()
 
 
 @dataclass(slots=True)
 class _Piece:
-    """Records of one file that wait for a batch."""
+    """Records of one file in a batch."""
 
     file: JsonFile
     skipped: int
@@ -106,9 +109,9 @@ class _Migration:
 
     def run(self) -> MigrationReport:
         files = json_files(self._engine, self._source)
-        done = self._writer.transactions()  # before the ledger, which is written first
+        transactions = self._writer.transactions()  # read before the ledger, which is written first
         self._state = self._ledger.read()
-        self._check_ledger(done)
+        self._check_ledger(transactions)
         for part in self._state.of(self._source):
             offsets = {int(p): o for p, o in msgspec.json.decode(part.offsets).items()}
             self._old.offsets |= offsets
@@ -118,7 +121,7 @@ class _Migration:
         seen: set[str] = set()
         for file in files:
             real = self._engine.files.real_path(file.path)
-            if real in seen:  # a link to a file that is there, too
+            if real in seen:  # a link to another file of the folder
                 continue
             seen.add(real)
             parts = known.parts(file)
@@ -132,32 +135,31 @@ class _Migration:
             self._commit(pieces)
         return self._finished()
 
-    def _check_ledger(self, done: Mapping[str, int]) -> None:
-        """Refuse a ledger that lacks batches of the table: their files would come again, or never.
+    def _check_ledger(self, transactions: Mapping[str, int]) -> None:
+        """Check that the ledger has all batches of the table, otherwise files would be duplicated.
 
         Args:
-            done: the table's transaction identifiers.
+            transactions: the table's transaction identifiers.
         """
-        for application, batch in sorted(done.items()):
+        for application, batch in sorted(transactions.items()):
             source = migrated_source(application)
             if source is not None and batch >= self._state.next_batch(source):
                 raise PipelineError(
                     f"topic {self._topic.key!r}: {self._topic.table_path} has batch {batch} of the "
                     f"migration of {source}, but {ledger_path(self._topic.table_path)} doesn't "
-                    "name that batch: the table was copied or cloned without the table of its "
-                    "migration. Copy or clone that one, too, or leave the migration out "
-                    "(connector.migration).",
+                    "have that batch: the table was copied or cloned without the table of its "
+                    "migration. Copy or clone that table too, or disable connector.migration.",
                     topic=self._topic.key,
                 )
 
     def _check_not_renamed(self, known: KnownFiles, file: JsonFile) -> None:
-        """Refuse a file that was migrated by another name: its records would come twice."""
+        """Refuse a renamed file, whose records would be migrated twice."""
         before = known.renamed(file) if self._refuses_renamed else None
         if before is not None:
             raise PipelineError(
                 f"topic {self._topic.key!r}: {file.path} begins with the records of {before}, "
-                "which was migrated and is gone: it was renamed, moved or packed. Give it its old "
-                "name or take it out of the folder; if these are other records, set "
+                "which was migrated and no longer exists: it was renamed, moved or compressed. "
+                "Rename it back, or remove it from the folder. If these are other records, set "
                 "connector.migration.on-renamed-file: migrate.",
                 topic=self._topic.key,
             )
@@ -168,30 +170,30 @@ class _Migration:
         )
 
     def _repeat_unfinished(self, sources: set[str]) -> None:
-        """Batches that the ledger has and the target lacks, of whoever reached these files."""
-        done = self._writer.transactions()
+        """Repeat batches that the ledger has and the target lacks, of these source folders."""
+        transactions = self._writer.transactions()
         for source in sorted({self._source, *sources}):
-            parts = [part for part in self._state.of(source) if not part.is_in(done)]
+            parts = [part for part in self._state.of(source) if not part.is_in(transactions)]
             for batch in sorted({part.batch for part in parts}):
                 self._repeat([part for part in parts if part.batch == batch])
 
     def _repeat(self, parts: list[Part]) -> None:
         numbered: list[tuple[_Piece, int]] = []
         for part in parts:
-            found = json_files(self._engine, part.path)
+            files = json_files(self._engine, part.path)
             values: list[bytes] = []
-            if found:
+            if files:
                 end = part.skipped + part.records
-                there = records_of(self._engine, _as_it_was(found[0], part))
-                values = list(islice(there, part.skipped, end))
-            if not found or checksum_of(values) != part.checksum:
+                records = records_of(self._engine, _truncated(files[0], part))
+                values = list(islice(records, part.skipped, end))
+            if not files or checksum_of(values) != part.checksum:
                 raise PipelineError(
-                    f"topic {self._topic.key!r}: {part.file} below {part.source} was "
-                    f"{'changed' if found else 'deleted'} while it was migrated. Bring the "
-                    "file back as it was and start again.",
+                    f"topic {self._topic.key!r}: {part.file} in {part.source} was "
+                    f"{'changed' if files else 'deleted'} while it was migrated. Restore the "
+                    "original file and start again.",
                     topic=self._topic.key,
                 )
-            numbered.append((_Piece(found[0], part.skipped, values, part.complete), part.first))
+            numbered.append((_Piece(files[0], part.skipped, values, part.complete), part.first))
         for piece, _ in numbered:
             piece.values, piece.from_kafka = self._old.stripped(piece.values)
         self._write(numbered, parts[0].source, parts[0].batch)
@@ -230,13 +232,13 @@ class _Migration:
                 self._ledger.add(parts, self._state.commits)
                 break
             except CommitConflictError as error:
-                self._begin_again(pieces, error)
+                self._refresh_state(pieces, error)
         self._state.added(parts)
         numbered = [(piece, part.first) for piece, part in zip(pieces, parts, strict=True)]
         self._write(numbered, self._source, parts[0].batch)
 
     def _parts(self, pieces: list[_Piece], checksums: list[str]) -> list[Part]:
-        """Numbered as the ledger stands."""
+        """Return the parts of a batch, numbered after the ledger's last part."""
         offsets = {str(p): o for p, o in self._old.offsets.items()}
         number = self._state.next_number
         batch = self._state.next_batch(self._source)
@@ -259,19 +261,19 @@ class _Migration:
             number += len(piece.values)
         return parts
 
-    def _begin_again(self, pieces: list[_Piece], error: BayouError) -> None:
-        """Another folder's migration has taken numbers; it mustn't have taken these files."""
+    def _refresh_state(self, pieces: list[_Piece], error: BayouError) -> None:
+        """Read the ledger again after a conflict; raise if another process migrates these files."""
         before, self._state = self._state, self._ledger.read()
-        known, came = before.by_path(), self._state.by_path()
+        known, current = before.by_path(), self._state.by_path()
         files = [piece.file.path for piece in pieces]
-        same = len(self._state.of(self._source)) > len(before.of(self._source))
-        if same or any(len(came.get(f, ())) > len(known.get(f, ())) for f in files):
+        same_source = len(self._state.of(self._source)) > len(before.of(self._source))
+        if same_source or any(len(current.get(f, ())) > len(known.get(f, ())) for f in files):
             raise self._second_process() from error
 
     def _second_process(self) -> PipelineError:
         return PipelineError(
-            f"topic {self._topic.key!r}: another process migrates {self._source}; let that one "
-            "end, and start again.",
+            f"topic {self._topic.key!r}: another process migrates {self._source}. Wait until it "
+            "ends, and start again.",
             topic=self._topic.key,
         )
 
@@ -281,13 +283,13 @@ class _Migration:
         for piece, first in pieces:
             if not piece.values:
                 continue
-            moments = [piece.file.moment] * len(piece.values)
-            found = record_batch(
-                name, piece.values, partition=MIGRATED, first=first, timestamps=moments
+            timestamps = [piece.file.moment] * len(piece.values)
+            rows = record_batch(
+                name, piece.values, partition=MIGRATED, first=first, timestamps=timestamps
             )
             if any(piece.from_kafka):
-                found = found.filter(pa.array([not there for there in piece.from_kafka]))
-            records.append(found)
+                rows = rows.filter(pa.array([not kafka for kafka in piece.from_kafka]))
+            records.append(rows)
         try:
             written = self._writer.write(records, {application_id(source): batch})
         except ConcurrentTransactionError as error:
@@ -305,11 +307,12 @@ class _Migration:
 
 
 class _NewRecords:
-    """The records of a file behind its parts, which have to be there as they were migrated.
+    """The records of a file after its migrated parts, which must be unchanged.
 
     Attributes:
-        skipped: records of the parts.
-        last_waits: once all are read: the last line has no newline and may still grow.
+        skipped: number of records in the migrated parts.
+        last_waits: whether the last line has no newline and may still be written; valid after all
+            records are read.
     """
 
     def __init__(
@@ -328,21 +331,21 @@ class _NewRecords:
         for part in self._parts:
             if checksum_of(islice(records, part.records)) != part.checksum:
                 raise PipelineError(
-                    f"{self._file.path}: its first {part.skipped + part.records} records aren't "
-                    "those that were migrated. Move the file away, and write the records that the "
-                    "table lacks to a file of another name.",
+                    f"{self._file.path}: its first {part.skipped + part.records} records differ "
+                    "from the migrated records. Move the file away, and write the records that the "
+                    "table lacks to a file with another name.",
                     topic="",
                 )
         self._checking = False
         yield from records
 
     def _takes(self, line: bytes) -> bool:
-        # While parts are checked the line was taken already, by an earlier migration.
+        # A line of a migrated part was already accepted by an earlier migration.
         self.last_waits = not (self._checking or self._settled or is_whole(line))
         return not self.last_waits
 
 
-def _as_it_was(file: JsonFile, part: Part) -> JsonFile:
-    """A file up to where it ended when the part was read; a packed one can't be cut."""
+def _truncated(file: JsonFile, part: Part) -> JsonFile:
+    """Return a file with the size that it had when the part was read, unless it is compressed."""
     grown = part.size < file.size and not file.name.endswith(".gz")
     return replace(file, size=part.size) if grown else file

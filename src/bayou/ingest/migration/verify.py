@@ -1,4 +1,4 @@
-"""Source files beside the table, file by file: counts, and checksums of what they hold."""
+"""Verifies a migration: compares each source file with the table by counts and checksums."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCheck:
-    """A source file and what the table has of it.
+    """The comparison of a source file with the table.
 
     Attributes:
-        file: its name below the folder.
-        records: in the file now.
-        rows: of the table that are the file's; of an upsert those that no newer record replaced.
-        dead_letters: of the file.
-        problem: what is wrong, None where all is well.
+        file: path of the file relative to the folder.
+        records: number of records in the file now.
+        rows: rows of the file in the table; for an upsert, rows that no newer record replaced.
+        dead_letters: dead letters of the file.
+        problem: the problem, None if the file is migrated correctly.
     """
 
     file: str
@@ -46,11 +46,11 @@ class FileCheck:
 
 
 def verify_migration(configuration: Configuration, topic: Topic, source: str) -> list[FileCheck]:
-    """Compare every file below a folder with the table.
+    """Compare every file in a folder with the table.
 
-    The file's checksum must be that of the records that were migrated; each of them must be a row
-    or a dead letter, once, or one that the table gets from Kafka. Rows that an upsert has replaced
-    or deleted since aren't missed; those of a batch that never came to the table are.
+    The file's checksum must be the checksum of the migrated records. Each record must be exactly
+    one row or dead letter, unless the table reads it from Kafka. Rows that an upsert has replaced
+    or deleted since aren't reported as missing; rows of a batch that wasn't committed are.
 
     Raises:
         BayouError: a file or a table can't be read.
@@ -63,37 +63,38 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     known = KnownFiles(engine, state, (file.path for file in files))
     old = OldRecords(FromKafka(topic, storage_options))
     table = open_table(topic.table_path, storage_options)
-    done = table.snapshot().transactions if table.exists() else {}
+    transactions = table.snapshot().transactions if table.exists() else {}
     appends = topic.upsert_keys is None
     rows = _numbers(topic.table_path, "_kafka_partition", "_kafka_offset", storage_options)
-    letters = _numbers(dead_letters_path(topic.table_path), "partition", "offset", storage_options)
+    letters_path = dead_letters_path(topic.table_path)
+    dead_letters = _numbers(letters_path, "partition", "offset", storage_options)
     return [
-        _checked(
+        _check(
             file,
             known.parts(file),
             records_of(engine, file),
-            (rows, letters),
+            (rows, dead_letters),
             old,
-            exact=lambda part: appends or not part.is_in(done),
+            exact=lambda part: appends or not part.is_in(transactions),
         )
         for file in files
     ]
 
 
 def _numbers(path: str, partition: str, number: str, storage_options: dict[str, str]) -> Any:
-    """Numbers of the migrated records that a table has, sorted."""
+    """Return the sorted numbers of the migrated records in a table."""
     handle = open_table(path, storage_options)
     if not handle.exists():
         return pa.array([], pa.int64())
-    found: Any = handle.to_arrow(columns=[number], filter=f"{partition} = {MIGRATED}")
-    values = found.column(0).combine_chunks()
+    table: Any = handle.to_arrow(columns=[number], filter=f"{partition} = {MIGRATED}")
+    values = table.column(0).combine_chunks()
     return values.take(pc.sort_indices(values))
 
 
-def _checked(
+def _check(
     file: JsonFile,
     parts: list[Part],
-    there: Iterator[bytes],
+    file_records: Iterator[bytes],
     numbers: tuple[Any, Any],
     old: OldRecords,
     *,
@@ -102,38 +103,44 @@ def _checked(
     """Compare a file with the table.
 
     Args:
-        exact: whether each record of a part has to be there still.
+        file: the file.
+        parts: the ledger's parts of the file.
+        file_records: the records of the file.
+        numbers: the numbers of migrated records in the table and the dead letter table.
+        old: recognizes records that the table reads from Kafka.
+        exact: whether each record of a part must still be in the table.
     """
-    rows, letters = numbers
-    records = row_count = letter_count = 0
+    rows, dead_letters = numbers
+    records = row_count = dead_letter_count = 0
     problem = None if parts else "it isn't migrated"
     for part in parts:
-        values = list(islice(there, part.records))
+        values = list(islice(file_records, part.records))
         records += len(values)
         if checksum_of(values) != part.checksum:
-            problem = f"its records from {part.skipped} on aren't those that were migrated"
-        of_rows, of_letters = _within(rows, part), _within(letters, part)
-        row_count += len(of_rows)
-        letter_count += len(of_letters)
-        decided = len(of_rows) + len(of_letters) + sum(old.stripped(values)[1])
-        if len(of_rows.unique()) < len(of_rows) or len(of_letters.unique()) < len(of_letters):
+            problem = f"its records from {part.skipped} on differ from the migrated records"
+        part_rows, part_letters = _within(rows, part), _within(dead_letters, part)
+        row_count += len(part_rows)
+        dead_letter_count += len(part_letters)
+        known = len(part_rows) + len(part_letters) + sum(old.stripped(values)[1])
+        unique = len(part_rows.unique()), len(part_letters.unique())
+        if unique != (len(part_rows), len(part_letters)):
             problem = "records of it are in the table more than once"
-        elif exact(part) and decided != part.records:
-            problem = f"{part.records - decided} of its records aren't in the table"
-    rest = sum(1 for _ in there)
+        elif exact(part) and known != part.records:
+            problem = f"{part.records - known} of its records aren't in the table"
+    rest = sum(1 for _ in file_records)
     if parts and (rest or not parts[-1].complete):
         problem = f"{rest} records at its end aren't migrated"
     return FileCheck(
         file=file.name,
         records=records + rest,
         rows=row_count,
-        dead_letters=letter_count,
+        dead_letters=dead_letter_count,
         problem=problem,
     )
 
 
 def _within(numbers: Any, part: Part) -> Any:
-    """Those of a part; there are many parts, so they are looked up and not gone through."""
+    """Return the numbers of a part, by binary search because there may be many parts."""
     start, end = (
         bisect.bisect_left(range(len(numbers)), number, key=lambda at: numbers[at].as_py())
         for number in (part.first, part.first + part.records)

@@ -1,4 +1,7 @@
-"""What a running pipeline shows: metrics, health and a status page, over HTTP."""
+"""Monitoring of a running pipeline: metrics, health and a status page over HTTP.
+
+Start at `status`, the values of a pipeline's status; `status_store` collects them from events.
+"""
 
 from bayou.ingest.monitoring.listeners import Listeners, Monitor, monitored
 from bayou.ingest.monitoring.status import PipelineStatus, Sample, ShownCommit, TopicStatus

@@ -1,7 +1,4 @@
-"""Several listeners as one.
-
-A run with everything that watches it.
-"""
+"""Combines several reporters, and starts the monitoring of a run."""
 
 from __future__ import annotations
 
@@ -30,10 +27,10 @@ __all__ = ["Listeners", "Monitor", "monitored"]
 
 
 class Listeners:
-    """Tells every listener what happened, in their order; implements `Reporter`.
+    """Forwards events to listeners in their order; implements `Reporter`.
 
-    Events that a listener has no method for pass it by, so that one that knows few events listens
-    to a pipeline that knows more.
+    A listener without a method for an additional event is skipped, so it works with pipelines that
+    have more events.
     """
 
     def __init__(self, *listeners: Reporter) -> None:
@@ -70,22 +67,22 @@ class Listeners:
     def __getattr__(self, name: str) -> Callable[[Any], None]:
         if name.startswith("_"):
             raise AttributeError(name)
-        told = [getattr(listener, name) for listener in self._listeners if hasattr(listener, name)]
+        methods = [getattr(each, name) for each in self._listeners if hasattr(each, name)]
 
-        def tell(event: Any) -> None:
-            for method in told:
+        def forward(event: Any) -> None:
+            for method in methods:
                 method(event)
 
-        return tell
+        return forward
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitor:
-    """What watches a run.
+    """The monitoring of a run.
 
     Attributes:
-        store: to be told by the run; knows its status.
-        url: the status page, None where no port was opened.
+        store: receives the run's events and has its status.
+        url: URL of the status page, None if no port is opened.
     """
 
     store: StatusStore
@@ -94,14 +91,14 @@ class Monitor:
 
 @contextlib.contextmanager
 def monitored(configuration: Configuration, *, watch: bool = False) -> Iterator[Monitor]:
-    """Watch a run for as long as this holds.
+    """Monitor a run inside the context.
 
     Args:
-        configuration: says whether and where a port is opened (`connector.monitoring`).
-        watch: ask brokers and tables now and then although no port is opened.
+        configuration: the configuration; `connector.monitoring` configures the port.
+        watch: poll brokers and tables even if no port is opened.
 
     Raises:
-        PrerequisiteError: the address can't be listened at.
+        PrerequisiteError: the port can't be opened.
     """
     config = configuration.connector.monitoring
     store = StatusStore(configuration)

@@ -1,4 +1,4 @@
-"""A pipeline's status in Prometheus' text format."""
+"""Exports a pipeline's status in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _COUNTERS = {
     "rows": ("bayou_rows", "Rows added to the table."),
-    "dead_letters": ("bayou_dead_letters", "Records added to the dead letters."),
-    "left_out": ("bayou_left_out", "Records that the tables had already."),
-    "deleted": ("bayou_deleted_rows", "Rows that records of an upsert took out."),
+    "dead_letters": ("bayou_dead_letters", "Records added to the dead letter table."),
+    "left_out": ("bayou_left_out", "Records that the tables already had."),
+    "deleted": ("bayou_deleted_rows", "Rows that an upsert deleted."),
     "superseded": ("bayou_superseded", "Records of an upsert that changed no row."),
-    "bytes": ("bayou_written_bytes", "Bytes of data files that were committed."),
-    "batches": ("bayou_batches", "Micro-batches that were committed."),
-    "retries": ("bayou_retries", "Attempts at a batch beyond the first."),
-    "conflicts": ("bayou_conflicts", "Commits that another writer's commit refused."),
-    "lost": ("bayou_lost_offsets", "Offsets that Kafka's retention took before they were read."),
-    "checks": ("bayou_freshness_checks", "Looks at the freshness."),
-    "misses": ("bayou_freshness_misses", "Looks that found it beyond the objective."),
+    "bytes": ("bayou_written_bytes", "Bytes of committed data files."),
+    "batches": ("bayou_batches", "Committed micro-batches."),
+    "retries": ("bayou_retries", "Attempts at a batch after the first."),
+    "conflicts": ("bayou_conflicts", "Commits that conflicted with another writer's commit."),
+    "lost": ("bayou_lost_offsets", "Offsets that Kafka's retention deleted before they were read."),
+    "checks": ("bayou_freshness_checks", "Checks of the freshness."),
+    "misses": ("bayou_freshness_misses", "Checks with a freshness beyond the objective."),
 }
 _GAUGES = {
-    "waiting": ("bayou_lag_records", "Offsets that wait, of all partitions."),
+    "waiting": ("bayou_lag_records", "Waiting offsets of all partitions."),
     "freshness": (
         "bayou_freshness_seconds",
-        "Age of the oldest record that isn't in the table, at most.",
+        "Maximum age of the oldest record that isn't in the table.",
     ),
     "objective": ("bayou_freshness_objective_seconds", "slo.freshness-seconds."),
     "version": ("bayou_table_version", "The table's latest version."),
     "files": ("bayou_table_files", "Live files of the table."),
-    "small_files": ("bayou_table_small_files", "Those below 16 MiB."),
+    "small_files": ("bayou_table_small_files", "Live files below 16 MiB."),
     "table_bytes": ("bayou_table_bytes", "Bytes of the live files."),
-    "letters_waiting": ("bayou_dead_letters_waiting", "Rows of the dead letters' table."),
+    "letters_waiting": ("bayou_dead_letters_waiting", "Rows of the dead letter table."),
     "last_commit": (
         "bayou_last_commit_timestamp_seconds",
-        "When the last batch was committed.",
+        "Time of the last batch's commit.",
     ),
 }
 _HISTOGRAMS = {
-    "batch_seconds": ("bayou_batch_seconds", "From a batch's arrival to its commit."),
+    "batch_seconds": ("bayou_batch_seconds", "Time from a batch's arrival to its commit."),
     "commit_seconds": (
         "bayou_commit_seconds",
-        "Of a batch's commits; of an upsert with its merge.",
+        "Time of a batch's commits; for an upsert including its merge.",
     ),
 }
-_PARTITION_LAG = ("bayou_partition_lag_records", "Offsets that wait, of one partition.")
+_PARTITION_LAG = ("bayou_partition_lag_records", "Waiting offsets of a partition.")
 _UP = ("bayou_topic_up", "1 while the topic is read, 0 before, after, and when it has failed.")
-_FAILED = ("bayou_topic_failed", "1 where an error stopped the topic.")
-_MAINTENANCE = ("bayou_maintenance_runs", "Maintenance tasks that ended, well or not.")
-_MAINTAINED = ("bayou_maintenance_timestamp_seconds", "When a task ended last.")
-_MAINTENANCE_OK = ("bayou_maintenance_ok", "1 where the task's last run did what it should.")
-_WATCH = ("bayou_watch_ok", "1 where brokers and tables answered when they were last asked.")
-_INFO = ("bayou_build_info", "The version that runs.")
+_FAILED = ("bayou_topic_failed", "1 if an error stopped the topic.")
+_MAINTENANCE = ("bayou_maintenance_runs", "Maintenance tasks that ended, with or without error.")
+_MAINTAINED = ("bayou_maintenance_timestamp_seconds", "Time of the task's last end.")
+_MAINTENANCE_OK = ("bayou_maintenance_ok", "1 if the task's last run succeeded.")
+_WATCH = ("bayou_watch_ok", "1 if brokers and tables answered when they were last checked.")
+_INFO = ("bayou_build_info", "The running version.")
 
 METRIC_NAMES = frozenset(
     {
@@ -82,11 +82,11 @@ METRIC_NAMES = frozenset(
         _INFO[0],
     }
 )
-"""Every name that a query can use."""
+"""All metric names for queries."""
 
 
 def exposition(status: PipelineStatus) -> bytes:
-    """The text of `/metrics`."""
+    """Return the content of `/metrics`."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Status(status))
     return generate_latest(registry)
@@ -98,13 +98,13 @@ class _Status(Collector):
 
     def collect(self) -> Iterator[Metric]:
         topics = self._status.topics
-        for attribute, (name, text) in _COUNTERS.items():
-            counter = CounterMetricFamily(name, text, labels=["topic"])
+        for attribute, (name, description) in _COUNTERS.items():
+            counter = CounterMetricFamily(name, description, labels=["topic"])
             for topic in topics:
                 counter.add_metric([topic.topic], float(getattr(topic, attribute)))
             yield counter
-        for attribute, (name, text) in _GAUGES.items():
-            gauge = GaugeMetricFamily(name, text, labels=["topic"])
+        for attribute, (name, description) in _GAUGES.items():
+            gauge = GaugeMetricFamily(name, description, labels=["topic"])
             for topic in topics:
                 value = getattr(topic, attribute)
                 if value is not None:
@@ -137,25 +137,25 @@ def _states(topics: tuple[TopicStatus, ...]) -> Iterator[Metric]:
 def _maintenance(topics: tuple[TopicStatus, ...]) -> Iterator[Metric]:
     labels = ["topic", "task"]
     runs = CounterMetricFamily(*_MAINTENANCE, labels=labels)
-    moments = GaugeMetricFamily(*_MAINTAINED, labels=labels)
-    fine = GaugeMetricFamily(*_MAINTENANCE_OK, labels=labels)
+    timestamps = GaugeMetricFamily(*_MAINTAINED, labels=labels)
+    ok = GaugeMetricFamily(*_MAINTENANCE_OK, labels=labels)
     for topic in topics:
         for run in topic.maintenance:
             runs.add_metric([topic.topic, run.task], float(run.runs))
-            moments.add_metric([topic.topic, run.task], run.at)
-            fine.add_metric([topic.topic, run.task], float(run.result in ("done", "nothing")))
+            timestamps.add_metric([topic.topic, run.task], run.at)
+            ok.add_metric([topic.topic, run.task], float(run.result in ("done", "nothing")))
     yield runs
-    yield moments
-    yield fine
+    yield timestamps
+    yield ok
 
 
 def _histograms(topics: tuple[TopicStatus, ...]) -> Iterator[Metric]:
     bounds = [*(str(b) for b in BATCH_BUCKETS), "+Inf"]
-    for attribute, (name, text) in _HISTOGRAMS.items():
-        family = HistogramMetricFamily(name, text, labels=["topic"])
+    for attribute, (name, description) in _HISTOGRAMS.items():
+        family = HistogramMetricFamily(name, description, labels=["topic"])
         for topic in topics:
-            found: Histogram = getattr(topic, attribute)
-            below = itertools.accumulate(found.counts)
+            histogram: Histogram = getattr(topic, attribute)
+            below = itertools.accumulate(histogram.counts)
             buckets = [(b, float(count)) for b, count in zip(bounds, below, strict=True)]
-            family.add_metric([topic.topic], buckets, sum_value=found.total)
+            family.add_metric([topic.topic], buckets, sum_value=histogram.total)
         yield family

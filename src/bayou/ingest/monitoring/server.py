@@ -1,6 +1,6 @@
-"""The HTTP side of monitoring: `/`, `/status.json`, `/metrics`, `/healthz`, `/readyz`.
+"""The HTTP server of monitoring: `/`, `/status.json`, `/metrics`, `/healthz`, `/readyz`.
 
-Made of the standard library: five documents for a handful of readers need no framework.
+Uses the standard library, because five documents for a few readers need no framework.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _JSON = "application/json; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
 _OPEN = ("/healthz", "/readyz")
 _POLL_SECONDS = 0.1
-"""How long `close` waits at most for the server to notice."""
+"""Maximum time that `close` waits for the server."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; connect-src 'self'; img-src data:; "
@@ -41,14 +41,14 @@ _HEADERS = {
 
 
 class StatusServer:
-    """Serves a store's status until it is closed.
+    """Serves the status of a store until it is closed.
 
     Args:
-        config: where to listen, and the token.
-        store: asked at each request.
+        config: the address and the token.
+        store: the source of the status, read for each request.
 
     Raises:
-        PrerequisiteError: the address can't be listened at.
+        PrerequisiteError: the port can't be opened.
     """
 
     def __init__(self, config: MonitoringConfig, store: StatusStore) -> None:
@@ -64,8 +64,8 @@ class StatusServer:
             self._server = kind((config.host, config.port), Handler)
         except OSError as error:
             raise PrerequisiteError(
-                f"connector.monitoring: {config.host}:{config.port} can't be listened at: "
-                f"{error.strerror or error}; choose another port, or 0 for a free one.",
+                f"connector.monitoring: can't listen on {config.host}:{config.port}: "
+                f"{error.strerror or error}. Set another port, or 0 for a free port.",
                 what="port",
             ) from error
         self._thread = threading.Thread(
@@ -78,27 +78,27 @@ class StatusServer:
 
     @property
     def url(self) -> str:
-        """Where the page is, without a token."""
+        """URL of the status page, without a token."""
         host, port = self._server.server_address[:2]
         shown = host.decode() if isinstance(host, bytes) else host
         return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 MOST_CONNECTIONS = 32
-"""Connections that are served at once; each has a thread."""
+"""Maximum number of concurrent connections; each has a thread."""
 
 
 class _Server(ThreadingHTTPServer):
-    """A thread for each connection, up to a limit.
+    """A server with one thread for each connection, up to a limit.
 
-    At the limit the oldest connection whose request hasn't come yet is closed, so that idle
-    connections don't keep a probe out. If there is none, the new connection is closed.
+    At the limit, the oldest connection without a request is closed, so that idle connections don't
+    block a probe. If there is none, the new connection is closed.
     """
 
     daemon_threads = True
@@ -111,7 +111,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread, where there is room."""
+        """Serve a connection in a thread, unless the limit is reached."""
         with self._changed:
             if len(self._open) >= MOST_CONNECTIONS:
                 self._close_oldest_waiting()
@@ -130,7 +130,7 @@ class _Server(ThreadingHTTPServer):
         ).start()
 
     def request_came(self, connection: socket.socket) -> None:
-        """The request of a connection was read: it is answered now, and not closed."""
+        """Mark a connection whose request was read, so that it isn't closed."""
         with self._changed:
             self._open[connection] = True
 
@@ -145,12 +145,12 @@ class _Server(ThreadingHTTPServer):
     def _close_oldest_waiting(self) -> None:
         for connection, came in self._open.items():
             if not came:
-                with contextlib.suppress(OSError):  # its reader has gone
+                with contextlib.suppress(OSError):  # already closed
                     connection.shutdown(socket.SHUT_RDWR)
                 return
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader that went away is nothing to tell."""
+        """Ignore errors of closed connections."""
 
 
 class _ServerV6(_Server):
@@ -164,19 +164,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     server_version = "bayou"
     sys_version = ""
-    timeout = 10  # seconds without a byte, and for an answer
+    timeout = 10  # seconds without a byte, and for a response
 
-    def do_GET(self) -> None:  # http.server's name
-        """Answer."""
+    def do_GET(self) -> None:  # the name in http.server
+        """Respond to a request."""
         assert isinstance(self.server, _Server)
         self.server.request_came(self.connection)
         try:
             url = urlsplit(self.path)
         except ValueError:
-            self._answer(HTTPStatus.BAD_REQUEST, "text/plain", b"no path\n")
+            self._respond(HTTPStatus.BAD_REQUEST, "text/plain", b"no path\n")
             return
-        if not self._host_is_ours():
-            self._answer(HTTPStatus.FORBIDDEN, "text/plain", b"unknown host\n")
+        if not self._is_allowed_host():
+            self._respond(HTTPStatus.FORBIDDEN, "text/plain", b"unknown host\n")
         elif url.path not in _OPEN and not self._may_read(parse_qs(url.query)):
             self.send_response(HTTPStatus.UNAUTHORIZED)
             self.send_header("WWW-Authenticate", 'Bearer realm="bayou"')
@@ -184,48 +184,49 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._route(url.path, named=self._may_read(parse_qs(url.query)))
 
-    do_HEAD = do_GET  # noqa: N815  # likewise
+    do_HEAD = do_GET  # noqa: N815  # the name in http.server
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests aren't logged: their addresses may hold the token."""
+        """Don't log requests, because their URLs may contain the token."""
 
     def _route(self, path: str, *, named: bool) -> None:
         status = self.store.status()
         match path:
             case "/":
-                self._answer(HTTPStatus.OK, _HTML, self.page)
+                self._respond(HTTPStatus.OK, _HTML, self.page)
             case "/status.json":
-                self._answer(HTTPStatus.OK, _JSON, _json(status))
+                self._respond(HTTPStatus.OK, _JSON, _json(status))
             case "/metrics":
-                self._answer(HTTPStatus.OK, CONTENT_TYPE, exposition(status))
+                self._respond(HTTPStatus.OK, CONTENT_TYPE, exposition(status))
             case "/healthz":
                 self._health(status.healthy, status, named=named)
             case "/readyz":
                 self._health(status.ready, status, named=named)
             case _:
-                self._answer(HTTPStatus.NOT_FOUND, "text/plain", b"not found\n")
+                self._respond(HTTPStatus.NOT_FOUND, "text/plain", b"not found\n")
 
     def _health(self, fine: bool, status: PipelineStatus, *, named: bool) -> None:
-        """Answer a probe; topics are named to readers who may read everything."""
+        """Respond to a probe; authorized readers also get the states of the topics."""
         body: dict[str, Any] = {"ok": fine}
         if named:
             body["topics"] = {topic.topic: topic.state for topic in status.topics}
         code = HTTPStatus.OK if fine else HTTPStatus.SERVICE_UNAVAILABLE
-        self._answer(code, _JSON, msgspec.json.encode(body) + b"\n")
+        self._respond(code, _JSON, msgspec.json.encode(body) + b"\n")
 
     def _may_read(self, query: dict[str, list[str]]) -> bool:
         if self.token is None:
             return True
-        kind, _, given = self.headers.get("Authorization", "").partition(" ")
+        kind, _, credentials = self.headers.get("Authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            shown = given.encode("latin-1")  # as http.server reads a header's bytes
+            token = credentials.encode("latin-1")  # http.server decodes headers as Latin-1
         else:
-            shown = query.get("token", [""])[0].encode()
-        return hmac.compare_digest(shown, self.token.encode())
+            token = query.get("token", [""])[0].encode()
+        return hmac.compare_digest(token, self.token.encode())
 
-    def _host_is_ours(self) -> bool:
-        """Without a token only this machine's own names count: a web page elsewhere that has its
-        own name resolve to 127.0.0.1 must not read.
+    def _is_allowed_host(self) -> bool:
+        """Whether the request's host is allowed: without a token, only loopback addresses.
+
+        This prevents DNS rebinding, where a web page resolves its own name to 127.0.0.1.
         """
         if self.token is not None:
             return True
@@ -235,7 +236,7 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         return host is not None and is_loopback(host)
 
-    def _answer(self, code: HTTPStatus, kind: str, body: bytes) -> None:
+    def _respond(self, code: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(code)
         self._body(kind, body)
 

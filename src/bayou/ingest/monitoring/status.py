@@ -1,4 +1,4 @@
-"""What is known about a running pipeline, at a moment: values, for metrics, page and live view."""
+"""The status of a running pipeline, for metrics, status page and live view."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = [
 ]
 
 BATCH_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds in seconds; one more bucket holds the rest."""
+"""Upper bounds of the histogram's buckets in seconds; one more bucket has the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """Seconds of batches: how many fell below each of `BATCH_BUCKETS` and above the one before."""
+    """Histogram of durations: the number of batches in each of `BATCH_BUCKETS`."""
 
     counts: tuple[int, ...] = (0,) * (len(BATCH_BUCKETS) + 1)
     total: float = 0.0
 
     def plus(self, seconds: float) -> Histogram:
-        """With one batch more."""
+        """Return the histogram with another batch."""
         bucket = bisect.bisect_left(BATCH_BUCKETS, seconds)
         counts = tuple(count + (i == bucket) for i, count in enumerate(self.counts))
         return Histogram(counts=counts, total=self.total + seconds)
@@ -37,11 +37,11 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A moment of a topic.
+    """The values of a topic at a time.
 
     Attributes:
         at: seconds since the epoch.
-        lag: offsets that wait; None where it isn't known.
+        lag: number of waiting offsets; None if unknown.
         freshness: age in seconds of the oldest record that isn't in the table.
         rows: rows added since the start.
     """
@@ -54,7 +54,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCommit:
-    """A batch that was committed; `at` in seconds since the epoch."""
+    """A committed batch; `at` is in seconds since the epoch."""
 
     topic: str
     at: float
@@ -67,10 +67,10 @@ class ShownCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceRun:
-    """The last run of a maintenance task of a topic; `at` in seconds since the epoch.
+    """The last run of a maintenance task of a topic; `at` is in seconds since the epoch.
 
-    `result` is `done`, `nothing` where there was nothing to do, or `failed: ` and why. `runs`
-    counts those since the start: 0 where the last one was an earlier process'.
+    `result` is `done`, `nothing` if there was nothing to do, or `failed: ` with the reason. `runs`
+    is the number of runs since the start, 0 if the last run was in an earlier process.
     """
 
     task: str
@@ -81,27 +81,29 @@ class MaintenanceRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:
-    """A topic.
+    """The status of a topic.
 
     Attributes:
-        topic, kafka_topic, table_path: which.
+        topic: the topic's key in the configuration.
+        kafka_topic: the name of the Kafka topic.
+        table_path: the target table.
         state: `waiting` before it starts, `running`, `stopped`, or `failed`.
-        error: why it failed.
-        rows, dead_letters, left_out, batches, retries, conflicts, bytes: since the start.
-        deleted, superseded: of an upsert, rows that it took out and records that changed no row.
-        lost: offsets that retention took before they were read, since the start.
-        batch_seconds, commit_seconds: of its batches, and of the commits in them.
-        version: the table's latest version that is known.
-        last_commit: seconds since the epoch.
-        lag: offsets that wait, by Kafka partition; empty where it isn't known.
-        freshness: age in seconds of the oldest record that isn't in the table; None: not known.
+        error: the error of a failed topic.
+        rows, dead_letters, left_out, batches, retries, conflicts, bytes: totals since the start.
+        deleted, superseded: for an upsert, deleted rows and records that changed no row.
+        lost: offsets that retention deleted before they were read, since the start.
+        batch_seconds, commit_seconds: durations of batches, and of their commits.
+        version: the table's latest known version.
+        last_commit: time of the last commit, seconds since the epoch.
+        lag: number of waiting offsets by Kafka partition; empty if unknown.
+        freshness: age in seconds of the oldest record that isn't in the table; None if unknown.
         objective: `slo.freshness-seconds`.
-        checks, misses: how often freshness was looked at, and how often it missed the objective.
-        rows_per_second: over the last minute.
-        files, small_files, table_bytes: of the table; None where they weren't counted yet.
-        letters_waiting: rows of the dead letters' table, None where they weren't counted yet.
+        checks, misses: number of freshness checks, and of checks that missed the objective.
+        rows_per_second: rate over the last minute.
+        files, small_files, table_bytes: size of the table; None if not counted yet.
+        letters_waiting: rows of the dead letter table, None if not counted yet.
         maintenance: the last run of each task.
-        samples: the last hour, oldest first.
+        samples: values of the last hour, oldest first.
     """
 
     topic: str
@@ -138,7 +140,7 @@ class TopicStatus:
 
     @property
     def waiting(self) -> int | None:
-        """Offsets that wait, of all partitions."""
+        """Number of waiting offsets of all partitions."""
         return sum(self.lag.values()) if self.lag else None
 
     @property
@@ -150,10 +152,16 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStatus:
-    """All topics; `began` and `at` in seconds since the epoch.
+    """The status of a pipeline; `began` and `at` are in seconds since the epoch.
 
     Attributes:
-        watch_error: why brokers or tables couldn't be asked last time.
+        version: Bayou's version.
+        configuration: the path of the configuration.
+        began: start of the run.
+        at: time of this status.
+        topics: the status of each topic.
+        commits: the last commits, newest first.
+        watch_error: the error of the last poll of brokers or tables.
     """
 
     version: str
@@ -166,10 +174,10 @@ class PipelineStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether every topic runs, or has done all there was."""
+        """Whether every topic runs or has ended without an error."""
         return all(topic.state in ("running", "stopped") for topic in self.topics)
 
     @property
     def healthy(self) -> bool:
-        """Whether any topic can still do something."""
+        """Whether any topic hasn't failed."""
         return not self.topics or any(topic.state != "failed" for topic in self.topics)

@@ -1,4 +1,4 @@
-"""What a pipeline's events and a look at brokers and tables add up to; the one mutable place."""
+"""Collects a pipeline's status from its events and from polls of brokers and tables."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from bayou.version import VERSION
 
 __all__ = ["StatusStore"]
 
-_SAMPLES = 360
-_APART = 10.0
-"""Seconds between samples, but for the newest: together they are an hour's."""
-_COMMITS = 50
+_MAX_SAMPLES = 360
+_SAMPLE_INTERVAL = 10.0
+"""Seconds between samples, except for the newest; together they cover an hour."""
+_MAX_COMMITS = 50
 _RATE_SECONDS = 60.0
-_ARRIVALS = 1_024
+_MAX_ARRIVALS = 1_024
 
 
 class StatusStore:
-    """Listens to a run and remembers; safe in threads. Implements `Reporter`.
+    """Collects the status of a run. Thread-safe. Implements `Reporter`.
 
-    Moments are kept by a clock that doesn't jump, and told by the machine's: ages and rates stay
-    true where somebody sets that one.
+    Times are stored by a monotonic clock and returned by the machine's clock, so that ages and
+    rates stay correct when the machine's clock is changed.
 
     Args:
-        configuration: names the topics.
-        clock: seconds since the epoch.
-        steady: seconds that never jump, since whenever.
+        configuration: the configuration.
+        clock: returns seconds since the epoch.
+        steady: returns seconds of a monotonic clock.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class StatusStore:
         self._file = configuration.file
         self._lock = threading.Lock()
         self._watch_error: str | None = None
-        self._commits: deque[ShownCommit] = deque(maxlen=_COMMITS)
+        self._commits: deque[ShownCommit] = deque(maxlen=_MAX_COMMITS)
         self._topics = {
             topic.key: _Topic(
                 topic=topic.key,
@@ -140,17 +140,17 @@ class StatusStore:
                 topic.saw_version(event.version)
 
     def positions(self, topic: str) -> Mapping[int, int]:
-        """For each partition the next offset that the table wants; empty before the start."""
+        """Return the next offset to read of each partition; empty before the start."""
         with self._lock:
             return dict(self._topics[topic].positions)
 
     def active(self) -> list[str]:
-        """Topics that run."""
+        """Return the running topics."""
         with self._lock:
             return [key for key, topic in self._topics.items() if topic.state == "running"]
 
     def behind(self) -> list[str]:
-        """Topics that run, and those that stopped with an error, whose lag grows on."""
+        """Return the running topics and the failed topics, whose lag still grows."""
         with self._lock:
             return [
                 key
@@ -161,21 +161,21 @@ class StatusStore:
     def ends_seen(
         self, topic: str, ends: Mapping[int, int], first_waiting: Mapping[int, float]
     ) -> None:
-        """The brokers were asked for the end of every partition.
+        """Set the end offset of every partition.
 
         Args:
-            topic: its name in the configuration.
-            ends: the offset after the last record.
-            first_waiting: for partitions whose `unknown_arrivals` were looked up, when the first
-                record that waits was written, seconds since the epoch.
+            topic: the topic's key in the configuration.
+            ends: the end offset of each partition.
+            first_waiting: for partitions of `unknown_arrivals`, the timestamp of the first waiting
+                record, seconds since the epoch.
         """
         now, jump = self._now(), self._jump()
-        written = {partition: moment - jump for partition, moment in first_waiting.items()}
+        written = {partition: time - jump for partition, time in first_waiting.items()}
         with self._lock:
             self._topics[topic].saw_ends(ends, written, now)
 
     def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
-        """Partitions with records that wait since before anybody looked, and their offsets."""
+        """Return the position of partitions whose records wait since before the first poll."""
         with self._lock:
             return self._topics[topic].unknown_arrivals(ends)
 
@@ -189,20 +189,20 @@ class StatusStore:
         table_bytes: int,
         letters: int,
     ) -> None:
-        """The tables were looked at."""
+        """Set the size of a topic's tables."""
         with self._lock:
-            found = self._topics[topic]
-            found.saw_version(version)
-            found.files, found.small_files = files, small_files
-            found.table_bytes, found.letters_waiting = table_bytes, letters
+            state = self._topics[topic]
+            state.saw_version(version)
+            state.files, state.small_files = files, small_files
+            state.table_bytes, state.letters_waiting = table_bytes, letters
 
     def watched(self, error: str | None) -> None:
-        """A look at brokers and tables ended, well or not."""
+        """Set the error of the last poll of brokers and tables, None for success."""
         with self._lock:
             self._watch_error = error
 
     def status(self) -> PipelineStatus:
-        """Everything, now."""
+        """Return the current status."""
         now, jump = self._now(), self._jump()
         with self._lock:
             return PipelineStatus(
@@ -211,25 +211,25 @@ class StatusStore:
                 began=self._began + jump,
                 at=now + jump,
                 topics=tuple(topic.status(now, jump) for topic in self._topics.values()),
-                commits=tuple(_moved(self._commits, jump)),
+                commits=tuple(_shifted(self._commits, jump)),
                 watch_error=self._watch_error,
             )
 
     def _now(self) -> float:
-        """What the machine's clock would say if nobody had set it since the start."""
+        """Return the time of the machine's clock without changes since the start."""
         return self._steady() + self._since
 
     def _jump(self) -> float:
-        """By how much it was set since then; what is less than a second is its own drift."""
+        """Return the change of the machine's clock; less than a second is its drift."""
         jump = self._clock() - self._now()
         return jump if abs(jump) > 1.0 else 0.0
 
 
-Moment = TypeVar("Moment", Sample, ShownCommit)
+Timed = TypeVar("Timed", Sample, ShownCommit)
 
 
-def _moved(moments: Iterable[Moment], jump: float) -> Iterable[Moment]:
-    return (replace(m, at=m.at + jump) for m in moments) if jump else moments
+def _shifted(items: Iterable[Timed], jump: float) -> Iterable[Timed]:
+    return (replace(item, at=item.at + jump) for item in items) if jump else items
 
 
 def _result(result: str, reason: str | None) -> str:
@@ -238,10 +238,10 @@ def _result(result: str, reason: str | None) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Partition:
-    """When which offsets had arrived: (seconds since the epoch, end) with rising ends.
+    """The arrival times of a partition's offsets: (seconds since the epoch, end offset).
 
-    The first pair has the last end that was covered when it was seen, so the first record that
-    waits came after that time.
+    The end offsets increase. The first pair has an end offset that was covered at its time, so the
+    first waiting record arrived later.
     """
 
     arrivals: deque[tuple[float, int]] = field(default_factory=deque)
@@ -249,9 +249,9 @@ class _Partition:
 
     def saw(self, end: int, now: float) -> None:
         if [seen for _, seen in list(self.arrivals)[-2:]] == [end, end]:
-            self.arrivals.pop()  # when it was seen first and last is enough
+            self.arrivals.pop()  # only the first and last time of an end offset are needed
         self.arrivals.append((now, end))
-        if len(self.arrivals) > _ARRIVALS:  # a long stall: ages grow by a look at most
+        if len(self.arrivals) > _MAX_ARRIVALS:  # a long stall: drop every second pair
             first, *others = self.arrivals
             self.arrivals = deque([first, *others[1::2]])
 
@@ -262,7 +262,7 @@ class _Partition:
             self.waiting_since = None
 
     def age(self, position: int, now: float) -> float | None:
-        """Of the first record that waits, at most; 0 for none, None where nobody has looked."""
+        """Return the maximum age of the first waiting record, 0 for none, None if unknown."""
         if not self.arrivals:
             return None
         if self.arrivals[-1][1] <= position:
@@ -305,7 +305,7 @@ class _Topic:
     table_bytes: int | None = None
     letters_waiting: int | None = None
     maintenance: dict[str, MaintenanceRun] = field(default_factory=dict)
-    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_MAX_SAMPLES))
 
     def follow(self, positions: Mapping[int, int], now: float) -> None:
         self.positions.update(positions)
@@ -314,8 +314,8 @@ class _Topic:
         self.keep(self._sample(now))
 
     def keep(self, sample: Sample) -> None:
-        """Of those that are close to one another the newest."""
-        if len(self.samples) > 1 and self.samples[-1].at - self.samples[-2].at < _APART:
+        """Add a sample; it replaces the newest one if that is too close to the one before."""
+        if len(self.samples) > 1 and self.samples[-1].at - self.samples[-2].at < _SAMPLE_INTERVAL:
             self.samples.pop()
         self.samples.append(sample)
 
@@ -337,12 +337,12 @@ class _Topic:
         self.follow({number: span.end for number, span in event.spans.items()}, now)
 
     def saw_version(self, version: int | None) -> None:
-        """Batches and maintenance tell theirs in any order."""
+        """Set the version, which batches and maintenance report in any order."""
         if version is not None:
             self.version = version if self.version is None else max(version, self.version)
 
     def lose(self, spans: Mapping[int, OffsetSpan]) -> None:
-        """While no table remembers them the same offsets are told whenever the topic is opened."""
+        """Count lost offsets once, although they may be reported each time the topic is opened."""
         for number, span in spans.items():
             start = max(span.start, self.lost_below.get(number, span.start))
             self.lost += max(0, span.end - start)
@@ -380,10 +380,11 @@ class _Topic:
             self.misses += self.objective is not None and sample.freshness > self.objective
 
     def status(self, now: float, jump: float) -> TopicStatus:
-        """Now.
+        """Return the current status.
 
         Args:
-            jump: by how much the clock was set, by which moments are told.
+            now: the current time.
+            jump: the change of the machine's clock, which is added to times.
         """
         sample = self._sample(now)
         return TopicStatus(
@@ -417,7 +418,7 @@ class _Topic:
             table_bytes=self.table_bytes,
             letters_waiting=self.letters_waiting,
             maintenance=tuple(self.maintenance.values()),
-            samples=tuple(_moved([*self.samples, sample], jump)),
+            samples=tuple(_shifted([*self.samples, sample], jump)),
         )
 
     def _lag(self) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""The pipeline's Spark session: what it logs goes to a file, people read our words."""
+"""The pipeline's Spark session, whose log goes to a file instead of the terminal."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from bayou.spark import start_session
 __all__ = ["LOG_NAME", "pipeline_session", "start_workers", "stop_session"]
 
 LOG_NAME = "spark.log"
-"""The file in the state path that Spark's log goes to."""
+"""Spark's log file in the state path."""
 
 _CONF = {
-    # Each topic has a pool: a small batch doesn't wait for all tasks of a large one.
+    # Each topic has its own pool: a small batch doesn't wait for all tasks of a large one.
     "spark.scheduler.mode": "FAIR",
     "spark.python.daemon.module": "bayou.ingest.runtime.worker_daemon",
 }
 
 
 _JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Rows never pass the JVM here, it plans and keeps books: the optimizing compiler and a parallel
-collector would take more of the first seconds than they ever give back."""
+"""The JVM only plans and schedules, no rows pass through it: the optimizing compiler and a parallel
+garbage collector would cost more startup time than they save."""
 
 
 def pipeline_session(
     state_path: Path, *, master: str | None, conf: Mapping[str, str]
 ) -> SparkSession:
-    """Start a session whose JVM and workers write what they say to a file of this run.
+    """Start a session whose JVM and Python workers log to a file in the state path.
 
     Args:
-        state_path: the folder of the file.
-        master: Spark's master, all cores of this machine where None.
+        state_path: the folder of the log file.
+        master: Spark's master; None for all cores of this machine.
         conf: Spark settings.
 
     Raises:
-        PrerequisiteError: no Java, a port is taken, or the folder or the file can't be used.
+        PrerequisiteError: Java is missing, a port is taken, or the folder or file can't be used.
         PipelineError: Spark doesn't start for another reason.
     """
     make_folder(state_path)
@@ -62,19 +62,18 @@ def pipeline_session(
                 java_options=_JAVA_OPTIONS,
             )
         except (PySparkException, Py4JError, ConnectionError) as error:
-            raise _not_started(error, log) from error
+            raise _start_error(error, log) from error
     counters: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
-    if counters is not None:  # it would print a traceback when the JVM is killed
+    if counters is not None:  # it prints a traceback when the JVM is killed
         counters.handle_error = lambda *_: None
     return spark
 
 
 def start_workers(spark: SparkSession) -> Errand:
-    """Have Spark start its Python workers while it is busy with something else.
+    """Start Spark's Python workers in the background.
 
     Returns:
-        Done when they are there. Need not be waited for: what goes wrong, the first batch will meet
-        too.
+        The background task. Waiting for it isn't necessary: the first batch raises its errors too.
     """
     context = spark.sparkContext
     tasks = context.defaultParallelism
@@ -82,48 +81,48 @@ def start_workers(spark: SparkSession) -> Errand:
 
 
 def stop_session(spark: SparkSession) -> None:
-    """Stop it, also where its JVM has ended."""
+    """Stop a session, even if its JVM has ended."""
     with warnings.catch_warnings(), contextlib.suppress(Py4JError, ConnectionError):
-        warnings.simplefilter("ignore", RuntimeWarning)  # PySpark's words for the latter
+        warnings.simplefilter("ignore", RuntimeWarning)  # PySpark's warning that the JVM has ended
         spark.stop()
 
 
 @contextlib.contextmanager
 def _stderr_of_children(file: Path) -> Iterator[None]:
-    """Processes started inside keep the file as their stderr; ours comes back afterwards."""
+    """Redirect the stderr of processes started inside to the file; restore our own on exit."""
     try:
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     except OSError as error:
         raise unusable(file, error) from error
-    kept = os.dup(2)
+    saved = os.dup(2)
     try:
         os.dup2(opened, 2)
         os.close(opened)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
-def _not_started(error: Exception, log: Path) -> BayouError:
-    """Why Spark didn't start: what its log says, for a JVM that ended says nothing else."""
-    told = log.read_text(encoding="utf-8", errors="replace")
-    if taken := _TAKEN_PORT.search(told):
+def _start_error(error: Exception, log: Path) -> BayouError:
+    """Return the error for a session that doesn't start; the reason comes from Spark's log."""
+    content = log.read_text(encoding="utf-8", errors="replace")
+    if taken := _TAKEN_PORT.search(content):
         service, port = taken[1].rpartition(".")[2], taken[2]
         setting = _PORTS.get(service)
-        where = f"set {setting} to a free one in connector.spark" if setting else "free it"
+        action = f"set {setting} to a free port in connector.spark" if setting else "free the port"
         return PrerequisiteError(
-            f"Spark doesn't start: port {port} is taken by another process; stop that one, or "
-            f"{where}.",
+            f"Spark doesn't start: port {port} is taken by another process. Stop that process, or "
+            f"{action}.",
             what="port",
         )
-    faults = _FAULT.findall(told)
-    reason = faults[0].strip() if faults else str(error).strip().splitlines()[0]
-    return PipelineError(f"Spark doesn't start: {reason} (its log is {log})", topic="")
+    exceptions = _EXCEPTION.findall(content)
+    reason = exceptions[0].strip() if exceptions else str(error).strip().splitlines()[0]
+    return PipelineError(f"Spark doesn't start: {reason}. See its log {log}.", topic="")
 
 
 _TAKEN_PORT = re.compile(r"BindException: .*Service '([\w.]+)' .*\(starting from (\d+)\)")
-_FAULT = re.compile(r"^(?:\w+\.)+\w*(?:Error|Exception): (.+)$", re.MULTILINE)
+_EXCEPTION = re.compile(r"^(?:\w+\.)+\w*(?:Error|Exception): (.+)$", re.MULTILINE)
 _PORTS = {
     "SparkUI": "spark.ui.port",
     "sparkDriver": "spark.driver.port",

@@ -1,7 +1,7 @@
-"""Topics that were stopped by what may pass, begun again while others go on.
+"""Restarts topics that stopped with a transient error while other topics run.
 
-A run of a topic that has told its end isn't revived: a new one asks broker and tables where things
-stand, as it would in a process that was started again.
+A finished run isn't reused: a new `TopicRun` reads the positions from broker and tables, as after
+a restart of the process.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["Restarts"]
 
 
 class Restarts:
-    """Remembers topics that stopped, and prepares another run of each when its time has come.
+    """Remembers stopped topics and prepares a new run of each when its restart is due.
 
     Args:
-        another: makes another run of a topic.
+        another: creates a new run of a topic.
     """
 
     def __init__(self, another: Callable[[Topic], TopicRun]) -> None:
@@ -33,10 +33,10 @@ class Restarts:
         self._before: dict[str, TopicSummary] = {}
 
     def stopped(self, run: TopicRun, *, others: bool) -> None:
-        """A run has come to its end, which is told.
+        """Finish and report a run that ended.
 
         Args:
-            others: others go on, so another run of its topic may follow.
+            others: other topics still run, so the topic may be restarted.
         """
         summary = run.finish(restart=others)
         if summary.restart is not None:
@@ -44,37 +44,37 @@ class Restarts:
             self._stopped[summary.topic] = _Stopped(summary=summary, run=run, due=due)
 
     def ready(self) -> list[TopicRun]:
-        """Runs that are prepared and may begin, each given once; waits for nothing."""
+        """Return the prepared runs that may start, each once. Doesn't block."""
         now = time.monotonic()
         for key, stopped in list(self._stopped.items()):
             if stopped.due <= now:
                 del self._stopped[key]
                 run = self._another(stopped.run.topic)
                 self._before[key] = self.whole(stopped.summary)
-                errand = Errand(partial(run.prepare, once=False))
-                self._preparations[key] = _Preparation(run=run, errand=errand)
-        found = []
+                task = Errand(partial(run.prepare, once=False))
+                self._preparations[key] = _Preparation(run=run, task=task)
+        ready = []
         for key, preparation in list(self._preparations.items()):
-            if not preparation.errand.under_way:
+            if not preparation.task.under_way:
                 del self._preparations[key]
-                preparation.errand.finish()
+                preparation.task.finish()
                 if preparation.run.has_work:
-                    found.append(preparation.run)
+                    ready.append(preparation.run)
                 else:
                     self.stopped(preparation.run, others=True)
-        return found
+        return ready
 
     def end(self) -> None:
-        """Wait for what is being prepared, and let go of it."""
+        """Wait for running preparations and abandon their runs."""
         for preparation in self._preparations.values():
-            preparation.errand.finish()
+            preparation.task.finish()
             preparation.run.abandon()
 
     def whole(self, last: TopicSummary) -> TopicSummary:
-        """What all runs of a topic did.
+        """Return the summary of all runs of a topic.
 
         Args:
-            last: of its last run.
+            last: the summary of the last run.
         """
         before = self._before.get(last.topic)
         if before is None:
@@ -99,4 +99,4 @@ class _Stopped:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Preparation:
     run: TopicRun
-    errand: Errand
+    task: Errand

@@ -1,8 +1,8 @@
-"""Spark's Python daemon, with the imports of the pipeline's tasks done before it forks.
+"""Spark's Python daemon with the modules of the pipeline's tasks imported before it forks.
 
-Every worker would do them for itself, about a second of one core each. Spark runs this module in
-place of `pyspark.daemon` (`spark.python.daemon.module`), once for each kind of worker; only those
-that run tasks have something to gain.
+Otherwise every worker imports them, which takes about one second of CPU each. Spark runs this
+module in place of `pyspark.daemon` (`spark.python.daemon.module`), once for each kind of worker;
+only workers that run tasks benefit.
 """
 
 from __future__ import annotations

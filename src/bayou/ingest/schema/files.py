@@ -1,4 +1,4 @@
-"""The schema files of a configuration, read and checked against what the topics ask of them."""
+"""Reads the schema files of a configuration and checks them against the topics' settings."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["topic_schemas"]
 
 
 def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
-    """The JSON Schema's text of every topic, None for a topic that has none.
+    """Return the text of every topic's schema file, None for a topic without one.
 
     Raises:
-        ConfigurationError: a file isn't usable, or a column that the topic names isn't in it.
+        ConfigurationError: a file is invalid, or lacks a column that the topic refers to.
     """
     return {topic.key: _schema(configuration, topic) for topic in configuration.topics}
 
@@ -40,19 +40,19 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
     if reserved:
         raise ConfigurationError(
             f"{topic.schema_file}: the property {reserved[0]!r} has the name of a column that the "
-            "pipeline makes; rename it.",
+            "pipeline adds. Rename it.",
             file=str(topic.schema_file),
         )
     known = {*fields, *KAFKA_COLUMNS.names, *TIME_PARTS}
     config = topic.config
     destination = config.destination
-    named = {"partition-columns": destination.partition_columns}
+    references = {"partition-columns": destination.partition_columns}
     if config.column_timestamps:
-        named["timestamp-formats"] = tuple(config.column_timestamps)
+        references["timestamp-formats"] = tuple(config.column_timestamps)
     if config.event_time is not None:
-        named["event-time"] = (config.event_time,)
-    for key, wanted in named.items():
-        missing = [c for c in wanted if c not in known]
+        references["event-time"] = (config.event_time,)
+    for key, names in references.items():
+        missing = [name for name in names if name not in known]
         if missing:
             section = "destination." if key == "partition-columns" else ""
             path = f"connector.topics.{topic.key}.{section}{key}"
@@ -82,10 +82,10 @@ def _avro_schema(configuration: Configuration, topic: Topic, file: Path) -> str:
 
 def _check_keys(configuration: Configuration, topic: Topic, columns: StructType) -> None:
     destination = topic.config.destination
-    named = {"key-columns": destination.upsert_keys}
+    references = {"key-columns": destination.upsert_keys}
     if destination.upsert_keys and destination.ordering_column is not None:
-        named["ordering-column"] = (destination.ordering_column,)
-    for key, names in named.items():
+        references["ordering-column"] = (destination.ordering_column,)
+    for key, names in references.items():
         for reason in filter(None, (unfit_key(name, columns) for name in names)):
             path = f"connector.topics.{topic.key}.destination.{key}"
             raise ConfigurationError(
@@ -96,12 +96,12 @@ def _check_keys(configuration: Configuration, topic: Topic, columns: StructType)
 
 
 def _check_masks(configuration: Configuration, topic: Topic, columns: StructType) -> None:
-    """A path that leads nowhere would leave in clear what it was to mask."""
+    """Check that every mask's field exists; a wrong path would leave a field unmasked."""
     schema = to_arrow_schema(columns)
     for path, mask in topic.config.masks.items():
         paths = topic.config.column_paths(path)
-        reason = next(filter(None, (unfit_mask(schema, found, mask) for found in paths)), None)
-        if reason is None and not any(has_field(schema, found) for found in paths):
+        reason = next(filter(None, (unfit_mask(schema, column, mask) for column in paths)), None)
+        if reason is None and not any(has_field(schema, column) for column in paths):
             reason = f"{path!r} isn't a field"
         if reason is not None:
             key = f"connector.topics.{topic.key}.masks"
@@ -119,7 +119,7 @@ def _check_event_time(configuration: Configuration, topic: Topic, columns: Struc
         path = f"connector.topics.{topic.key}.event-time"
         raise ConfigurationError(
             f"{configuration.file}: {path}: {name!r} is a {field.data_type} in "
-            f"{topic.schema_file}; name a property of the format date-time or date",
+            f"{topic.schema_file}; name a property with the format date-time or date",
             file=configuration.file,
             key=path,
         )

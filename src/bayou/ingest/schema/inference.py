@@ -1,4 +1,4 @@
-"""A JSON Schema that records agree with, written from the records."""
+"""Infers a JSON Schema from records."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from typing import Any
 __all__ = ["inferred_schema"]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_MOMENT = re.compile(
+_TIMESTAMP = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]([01]\d|2[0-3]):\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z", re.ASCII
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 
 
 def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, Any]:
-    """The narrowest schema of a few kinds that all records satisfy.
+    """Return the narrowest schema that all records satisfy.
 
-    No field is required and none is forbidden: what a few records had says little about the rest.
-    Texts that are all a date or a moment get that format; a field of several types allows
-    each of them.
+    No field is required, and additional fields are allowed. Strings that are all dates or all
+    timestamps have that format. A field with values of several types allows each of them.
     """
     shape = _Shape()
     for record in records:
@@ -32,7 +31,7 @@ def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, 
 
 @dataclass(slots=True)
 class _Shape:
-    """What values had in common."""
+    """The types, formats and fields of the values of a field."""
 
     types: dict[str, None] = field(default_factory=dict)
     formats: set[str] = field(default_factory=set)
@@ -66,24 +65,24 @@ class _Shape:
         kinds = [t for t in self.types if not (t == "integer" and "number" in self.types)]
         if not kinds or kinds == ["null"]:
             return {}
-        written: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else sorted(kinds)}
+        schema: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else sorted(kinds)}
         if len(self.formats) == 1 and "" not in self.formats:
-            written["format"] = next(iter(self.formats))
+            schema["format"] = next(iter(self.formats))
         if self.properties:
-            written["properties"] = {n: s.schema() for n, s in self.properties.items()}
+            schema["properties"] = {n: s.schema() for n, s in self.properties.items()}
         if self.items is not None and (items := self.items.schema()):
-            written["items"] = items
-        return written
+            schema["items"] = items
+        return schema
 
 
-def _format(text: str) -> str:
-    """What a column of that type takes; `0000-00-00` only looks like a date."""
+def _format(value: str) -> str:
+    """Return the format of a string, "" for none; `0000-00-00` isn't a valid date."""
     try:
-        if _MOMENT.match(text):
-            datetime.fromisoformat(text).astimezone(UTC)
+        if _TIMESTAMP.match(value):
+            datetime.fromisoformat(value).astimezone(UTC)
             return "date-time"
-        if _DATE.match(text):
-            date.fromisoformat(text)
+        if _DATE.match(value):
+            date.fromisoformat(value)
             return "date"
     except (ValueError, OverflowError):
         pass

@@ -1,9 +1,8 @@
-"""New fields of records as columns of their table: as many of them as it can have.
+"""Adds new fields of records as columns of their table.
 
-Names of columns differ by more than case, nested ones too, and some characters they can't have.
-A field that can't be a column is refused by itself: the object that it lies in is a column without
-it, as it would be if it had been known before. Of names that differ only in case the one with small
-letters stays, whichever record came first.
+Names of columns, also of nested ones, must differ in more than case and can't contain some
+characters. A field that can't be a column is refused alone: its object becomes a column without it.
+Of names that differ only in case, the lowercase name is used, independent of the order of records.
 """
 
 from __future__ import annotations
@@ -22,14 +21,16 @@ def with_new_columns(
     new_fields: Iterable[StructField],
     with_column: Callable[[StructType, StructField], StructType | None],
 ) -> tuple[StructType, frozenset[str]]:
-    """Columns with new fields.
+    """Return the columns with new fields.
 
     Args:
+        columns: the known columns.
         new_fields: partial columns, see `unknown_fields`.
-        with_column: columns with one more, or with a partial one; None where that can't be.
+        with_column: returns the columns with one column or partial column added, None if the
+            column is invalid.
 
     Returns:
-        The columns, and in lower case the paths of fields that can't be one.
+        The columns, and the lowercase paths of the refused fields.
     """
     refused: set[str] = set()
     for path, field in _in_order(additions(columns, new_fields)):
@@ -37,11 +38,11 @@ def with_new_columns(
         if wider is not None:
             columns = wider
             continue
-        begun = (with_column(columns, part) for part in _parts(field))
-        first = next((found for found in begun if found is not None), None)
+        candidates = (with_column(columns, part) for part in _parts(field))
+        first = next((valid for valid in candidates if valid is not None), None)
         if first is None:
             refused.add(path.lower())
-        else:  # what lies beside that part is looked at field by field
+        else:  # the other parts are checked field by field
             columns, more = with_new_columns(first, (field,), with_column)
             refused |= more
     return columns, frozenset(refused)
@@ -50,16 +51,17 @@ def with_new_columns(
 def within_limit(
     columns: StructType, new_fields: Iterable[StructField], room: int
 ) -> tuple[StructType, frozenset[str]]:
-    """The first new fields that a limit has room for; every way to add columns passes here.
+    """Return the first new fields up to a limit.
 
     Args:
+        columns: the known columns.
         new_fields: partial columns, see `unknown_fields`.
-        room: fields that may be added, nested ones counted one by one.
+        room: maximum number of fields to add; nested fields count one by one.
 
     Returns:
-        The new fields, and in lower case the paths of those beyond the limit.
+        The new fields, and the lowercase paths of the fields beyond the limit.
     """
-    found = StructType()
+    accepted = StructType()
     refused: set[str] = set()
     for path, field in additions(columns, new_fields):
         size = leaf_count(field.data_type)
@@ -67,21 +69,21 @@ def within_limit(
             refused.add(path.lower())
             continue
         room -= size
-        found = merge_fields(found, (field,))
-    return found, frozenset(refused)
+        accepted = merge_fields(accepted, (field,))
+    return accepted, frozenset(refused)
 
 
-def _in_order(found: Iterable[tuple[str, StructField]]) -> list[tuple[str, StructField]]:
-    """As they come, but for those that differ only in case."""
-    given = list(found)
-    places: dict[str, int] = {}
-    for path, _ in given:
-        places.setdefault(path.lower(), len(places))
-    return sorted(given, key=lambda item: (places[item[0].lower()], item[0].swapcase()))
+def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, StructField]]:
+    """Keep the order of fields, but sort paths that differ only in case: lowercase first."""
+    items = list(fields)
+    positions: dict[str, int] = {}
+    for path, _ in items:
+        positions.setdefault(path.lower(), len(positions))
+    return sorted(items, key=lambda item: (positions[item[0].lower()], item[0].swapcase()))
 
 
 def _parts(field: StructField) -> Iterator[StructField]:
-    """Partial columns with one field inside each, small letters first."""
+    """Yield partial columns with one nested field each, lowercase names first."""
     for kind in _narrowed(field.data_type):
         yield field.with_data_type(kind)
 

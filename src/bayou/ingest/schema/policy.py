@@ -1,12 +1,10 @@
-"""Which columns a topic's rows have, and what becomes of fields that the table doesn't have.
+"""The schema policy of a topic: the columns of its rows, and fields without a column.
 
 | `schema-policy` | a field without a column |
 |---|---|
 | `evolve` | becomes a nullable column in the commit of its rows |
-| `freeze` | is left out; the row is taken, and the commit says which fields it lacks |
+| `freeze` | is dropped; the commit reports it |
 | `dead-letter` | makes its record a dead letter |
-
-Whether a topic's key columns can be a key.
 """
 
 from __future__ import annotations
@@ -47,10 +45,10 @@ __all__ = [
 
 
 def check_keys(topic: Topic, layout: RowLayout) -> None:
-    """Check keys against the columns of a record; without columns nothing can be said yet.
+    """Check upsert keys against the columns of a record, unless no columns are known yet.
 
     Raises:
-        PipelineError: a column isn't there, or can't be compared.
+        PipelineError: a column doesn't exist, or can't be compared.
     """
     if topic.upsert_keys is None or not layout.record.fields:
         return
@@ -60,13 +58,13 @@ def check_keys(topic: Topic, layout: RowLayout) -> None:
         if reason is not None:
             what = "ordering-column" if name == keys.ordering else "key-columns"
             raise PipelineError(
-                f"topic {topic.key!r}: {what}: {reason}; name fields of the records.",
+                f"topic {topic.key!r}: {what}: {reason}. Name fields of the records.",
                 topic=topic.key,
             )
 
 
 def unfit_key(name: str, columns: StructType) -> str | None:
-    """Why a column can't be in a key or order records; None where it can."""
+    """Return why a column can't be a key or ordering column, None if it can."""
     field = next((f for f in columns if f.name == name), None)
     if field is None:
         return f"{name!r} isn't a field of the records"
@@ -76,16 +74,16 @@ def unfit_key(name: str, columns: StructType) -> str | None:
 
 
 def told_in_history(left_out: Sequence[str], new_columns: Sequence[str]) -> dict[str, str]:
-    """What a commit says of fields: those that rows lack, and columns that it adds to the table."""
-    found = {"leftOut": ", ".join(left_out), "newColumns": ", ".join(new_columns)}
-    return {name: text for name, text in found.items() if text}
+    """Return the commit info of dropped fields and new columns."""
+    info = {"leftOut": ", ".join(left_out), "newColumns": ", ".join(new_columns)}
+    return {name: paths for name, paths in info.items() if paths}
 
 
 def check_masks(topic: Topic, columns: StructType) -> None:
-    """Check masks against the columns of a record; fields that aren't there are passed over.
+    """Check masks against the columns of a record; missing fields are skipped.
 
     Raises:
-        PipelineError: a column can't be masked so, and would stay in clear.
+        PipelineError: a mask can't be applied to its column.
     """
     reason = _unfit_masks(topic, columns)
     if reason is not None:
@@ -94,14 +92,14 @@ def check_masks(topic: Topic, columns: StructType) -> None:
 
 def _unfit_masks(topic: Topic, columns: StructType) -> str | None:
     schema = to_arrow_schema(columns)
-    found = (unfit_mask(schema, path, mask) for path, mask in topic.config.column_masks.items())
-    return next((reason for reason in found if reason is not None), None)
+    reasons = (unfit_mask(schema, path, mask) for path, mask in topic.config.column_masks.items())
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
-    """Masks of fields that no column is of; none while there are no columns, which tell nothing.
+    """Return the paths of masks that match no column; empty while no columns are known.
 
-    With `flatten` an object that is dropped as a whole has no column, so of such nothing is known.
+    With `flatten`, `drop` masks are skipped, because a dropped object has no column.
     """
     config = topic.config
     if not columns.fields:
@@ -111,17 +109,18 @@ def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
         path
         for path, mask in config.masks.items()
         if not (config.flatten is not None and mask == "drop")
-        and not any(has_field(schema, found) for found in config.column_paths(path))
+        and not any(has_field(schema, column) for column in config.column_paths(path))
     )
 
 
 class SchemaPolicy:
-    """The columns of one topic's rows.
+    """The schema policy of one topic, which determines the columns of its rows.
 
     Args:
-        target: opened.
+        topic: the topic.
+        target: the opened target table.
         json_schema: text of the topic's schema file, None for none.
-        schema_columns: its columns.
+        schema_columns: the columns of the schema file.
     """
 
     def __init__(
@@ -143,9 +142,9 @@ class SchemaPolicy:
         self._leaves: int | None = None  # of the table, before the columns of this batch
 
     def columns(self) -> StructType:
-        """The record's fields that have a column, those of the schema file included.
+        """Return the columns of record fields, including those of the schema file.
 
-        Here a batch begins: what the one before refused for its type may come with another.
+        Called at the start of each batch: resets the fields that the previous batch refused.
 
         Raises:
             PipelineError: the schema file doesn't fit the table.
@@ -158,18 +157,19 @@ class SchemaPolicy:
             new = [n for n in merged.names if n not in known.names]
             raise PipelineError(
                 f"topic {self._topic.key!r}: schema-file has fields that {self._target.path} "
-                f"doesn't have ({', '.join(new) or 'nested or wider ones'}); set schema-policy: "
-                "evolve (or enable-schema-evolution: true) to add them, or take them out.",
+                f"doesn't have ({', '.join(new) or 'nested or wider fields'}). Set schema-policy: "
+                "evolve (or enable-schema-evolution: true) to add them, or remove them from the "
+                "schema-file.",
                 topic=self._topic.key,
             )
         self._leaves = leaf_count(merged) if known.fields else None
         return merged
 
     def layout(self, columns: StructType) -> RowLayout:
-        """The table's columns for records with these fields.
+        """Return the table's columns for records with these fields.
 
         Raises:
-            PipelineError: event time, another timestamp or a key can't be what they are.
+            PipelineError: the event time, a timestamp, a mask or a key doesn't fit its column.
         """
         config = self._topic.config
         layout = RowLayout.of(
@@ -186,31 +186,31 @@ class SchemaPolicy:
             if field is None or field.data_type not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
                 kind = "isn't a field" if field is None else f"has type {field.data_type}"
                 raise PipelineError(
-                    f"topic {self._topic.key!r}: event-time {config.event_time!r} {kind}; name a "
-                    "field that the schema-file gives the format date-time or date, or say what it "
-                    "is by timestamp-formats.",
+                    f"topic {self._topic.key!r}: event-time {config.event_time!r} {kind}. Name a "
+                    "field with the format date-time or date in the schema-file, or set its format "
+                    "in timestamp-formats.",
                     topic=self._topic.key,
                 )
         return layout
 
     def _check_timestamps(self, columns: StructType) -> None:
-        """A column of another type would refuse all of them; texts take them as ISO 8601."""
+        """Check that columns of timestamps are timestamps, or strings, which store ISO 8601."""
         for name in self._topic.config.column_timestamps:
             field = columns.get(name)
             if field is not None and field.data_type not in (TIMESTAMP, STRING):
                 raise PipelineError(
                     f"topic {self._topic.key!r}: timestamp-formats: {name!r} is a "
-                    f"{field.data_type} in {self._target.path}, which takes no timestamps; take it "
-                    "out of timestamp-formats, or write to another table-path.",
+                    f"{field.data_type} in {self._target.path}, which can't store timestamps. "
+                    "Remove it from timestamp-formats, or set another table-path.",
                     topic=self._topic.key,
                 )
 
     def plan(self, layout: RowLayout) -> DecodePlan:
-        """How records become rows of a layout; without any column yet all fields are new ones."""
+        """Return how records become rows of a layout; without columns all fields are new."""
         policy = self._topic.config.policy
         taken = layout.taken
         if not layout.record.fields and self._target.version is None:
-            # Records have yet to tell whether they have these.
+            # It isn't known yet whether the records have fields with these names.
             taken -= frozenset(layout.time_parts)
         return DecodePlan(
             columns=layout.record,
@@ -228,12 +228,12 @@ class SchemaPolicy:
         )
 
     def reading(self, layout: RowLayout, format: RecordFormat, read_at: int) -> RecordReading:
-        """How the topic's records become rows of a layout.
+        """Return how the topic's records are read as rows of a layout.
 
         Args:
-            layout: of `layout`.
-            format: what values are.
-            read_at: microseconds since the epoch, for all rows.
+            layout: the result of `layout`.
+            format: the format of the values.
+            read_at: ingestion timestamp of all rows, in microseconds since the epoch.
         """
         return RecordReading(
             plan=self.plan(layout),
@@ -248,25 +248,25 @@ class SchemaPolicy:
         )
 
     def widened(self, columns: StructType, new_fields: StructType) -> StructType:
-        """Columns with new fields; one that can't be a column is refused from then on.
+        """Return the columns with new fields; an invalid column is refused from now on.
 
         A field beyond `max-new-columns` is refused for the rest of the batch.
         """
         if self._target.widens:
             columns = widened(columns, new_fields)
         new_fields = self._within_limit(columns, new_fields)
-        if not self._masks_bind:
+        if not self._masks_restrict:
             columns, refused = with_new_columns(columns, new_fields, self._with_column)
             self._refused_names |= refused
             return columns
-        possible, never = with_new_columns(columns, new_fields, self._with_column)
-        columns, refused = with_new_columns(columns, possible, self._with_masked_column)
-        self._refused_names |= never
+        valid, invalid = with_new_columns(columns, new_fields, self._with_column)
+        columns, refused = with_new_columns(columns, valid, self._with_masked_column)
+        self._refused_names |= invalid
         self._unmaskable |= refused
         return columns
 
     def without_limit(self) -> None:
-        """Let this batch add any number of columns; it begins with `columns`."""
+        """Let this batch add any number of columns; call it after `columns`."""
         self._leaves = None
 
     @property
@@ -277,14 +277,14 @@ class SchemaPolicy:
         if self._leaves is None:
             return new_fields
         room = max(0, self._max_new_columns - (leaf_count(columns) - self._leaves))
-        found, refused = within_limit(columns, new_fields, room)
+        accepted, refused = within_limit(columns, new_fields, room)
         self._over_limit |= refused
-        self._full = bool(refused) and leaf_count(found) == room
-        return found
+        self._full = bool(refused) and leaf_count(accepted) == room
+        return accepted
 
     @property
-    def _masks_bind(self) -> bool:
-        """Whether masks say which columns may come; of a table's first ones they are checked."""
+    def _masks_restrict(self) -> bool:
+        """Whether masks restrict new columns; a table's first columns are checked elsewhere."""
         return bool(self._topic.config.masks) and self._target.version is not None
 
     def _with_masked_column(self, columns: StructType, field: StructField) -> StructType | None:
@@ -293,7 +293,7 @@ class SchemaPolicy:
 
     def _with_column(self, columns: StructType, field: StructField) -> StructType | None:
         partitions = self._topic.config.destination.partition_columns
-        meant = {name.lower() for name in partitions if name in TIME_PARTS}
-        if field.name.lower() in meant and field.name not in partitions:
-            return None  # the pipeline makes the one that is meant
+        time_parts = {name.lower() for name in partitions if name in TIME_PARTS}
+        if field.name.lower() in time_parts and field.name not in partitions:
+            return None  # the pipeline adds this partition column
         return self._target.with_column(columns, field)

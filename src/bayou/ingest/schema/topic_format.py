@@ -1,4 +1,4 @@
-"""What a topic's records are, as its configuration says."""
+"""The record format and the columns of a topic, from its configuration."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ __all__ = ["topic_columns", "topic_format", "validated_by"]
 
 
 def topic_format(configuration: Configuration, topic: Topic, schema: str | None) -> RecordFormat:
-    """How values become records.
+    """Return how a topic's values are decoded to records.
 
     Args:
+        configuration: the configuration.
+        topic: the topic.
         schema: text of the topic's schema file, None for none.
 
     Raises:
-        ConfigurationError: it needs a schema file.
+        ConfigurationError: the format needs a schema file.
     """
     config = topic.config
     name = "json" if config.decode == "debezium" else config.decode
@@ -37,7 +39,7 @@ def topic_format(configuration: Configuration, topic: Topic, schema: str | None)
         if schema is None:
             raise ConfigurationError(
                 f"{configuration.file}: connector.topics.{topic.key}.decode: csv needs a "
-                "schema-file: its properties, in their order, name the values of a line",
+                "schema-file, whose properties name the values of a line in order",
                 file=configuration.file,
                 key=f"connector.topics.{topic.key}.decode",
             )
@@ -59,14 +61,16 @@ def topic_format(configuration: Configuration, topic: Topic, schema: str | None)
         csv_columns=columns,
         csv_delimiter=config.csv_delimiter,
         flatten=flatten,
-        json_schema=_of_values(config, schema) if flatten is not None and name == "json" else None,
+        json_schema=_value_schema(config, schema)
+        if flatten is not None and name == "json"
+        else None,
         masks=config.column_masks,
         timestamps=config.column_timestamps,
     )
 
 
 def topic_columns(topic: Topic, schema: str | None) -> StructType:
-    """The record's columns that are known before any record; none where nothing says."""
+    """Return the record's columns that are known from the configuration, possibly none."""
     config = topic.config
     match config.decode:
         case "string" | "binary" as kind:
@@ -82,15 +86,15 @@ def topic_columns(topic: Topic, schema: str | None) -> StructType:
 
 
 def validated_by(topic: Topic, schema: str | None) -> str | None:
-    """The JSON Schema that records have to satisfy once they are flat."""
+    """Return the JSON Schema that validates records after flattening."""
     config = topic.config
     if config.decode in ("json", "debezium", "csv") and config.flatten is None:
-        return _of_values(config, schema)
+        return _value_schema(config, schema)
     return None
 
 
-def _of_values(config: TopicConfig, schema: str | None) -> str | None:
-    """A JSON Schema without timestamps of another format, which are judged by that."""
+def _value_schema(config: TopicConfig, schema: str | None) -> str | None:
+    """Return a JSON Schema without the fields of `timestamp-formats`, which have other formats."""
     if schema is None or not config.timestamp_formats:
         return schema
     return schema_without(schema, config.timestamp_formats)

@@ -1,9 +1,7 @@
-"""A topic's table from a program: what the pipeline does to it, without Kafka and Spark.
+"""`TopicTable`: a topic's table in a Python program, without Kafka and Spark.
 
-Records that a program hands over, as the JSON that a topic's records are.
-
-Dates, times, UUIDs, decimals and bytes (in base 64) are texts; numbers, texts and arrays of numpy
-are what they hold, as are timestamps of pandas. JSON has neither NaN nor infinity: they are null.
+Records of a program are encoded as JSON. Dates, times, UUIDs, decimals and bytes (base64) become
+strings. Values of numpy and timestamps of pandas are converted. NaN and infinity become null.
 """
 
 from __future__ import annotations
@@ -36,43 +34,46 @@ __all__ = ["TopicTable", "json_records"]
 
 
 def json_records(records: Iterable[Mapping[str, Any]], *, argument: str) -> list[bytes]:
-    """The JSON text of each record.
+    """Encode records as JSON.
 
     Args:
-        argument: what the caller calls them, for messages.
+        records: the records.
+        argument: the name of the caller's argument, for messages.
 
     Raises:
-        ArgumentError: one holds what has no JSON.
+        ArgumentError: a record can't be encoded as JSON.
     """
-    encoder = msgspec.json.Encoder(enc_hook=_plain)
-    found: list[bytes] = []
+    encoder = msgspec.json.Encoder(enc_hook=_encode_other)
+    encoded: list[bytes] = []
     for record in records:
         try:
-            found.append(encoder.encode(record))
+            encoded.append(encoder.encode(record))
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ArgumentError(
-                f"{argument}[{len(found)}] can't be written as JSON: {error}. Nothing was written.",
+                f"{argument}[{len(encoded)}] can't be encoded as JSON: {error}. Nothing was "
+                "written.",
                 argument=argument,
             ) from error
-    return found
+    return encoded
 
 
-def _plain(value: Any) -> Any:
-    """What stands for a value of a type that the encoder doesn't know."""
+def _encode_other(value: Any) -> Any:
+    """Convert a value of a type that the encoder doesn't support."""
     match value:
         case Mapping():
             return dict(value)
-        case dt.datetime():  # of pandas: to the nanosecond, and NaT, which isn't equal to itself
+        case dt.datetime():  # pandas has nanoseconds, and NaT, which isn't equal to itself
             return value.isoformat(timespec="microseconds") if value == value else None  # noqa: PLR0124
         case str():
             return str(value)
         case float():
             return float(value)
     if hasattr(value, "tolist"):
-        held = value.tolist()
-        if not (isinstance(held, int) and value.dtype.kind in "mM"):  # nanoseconds since when?
-            return held
-    raise TypeError(f"{str(value)[:60]!r} is of the type {type(value).__name__}")
+        converted = value.tolist()
+        # Nanoseconds of datetime64 and timedelta64 are ambiguous.
+        if not (isinstance(converted, int) and value.dtype.kind in "mM"):
+            return converted
+    raise TypeError(f"{str(value)[:60]!r} has the type {type(value).__name__}")
 
 
 class TopicTable:
@@ -83,10 +84,11 @@ class TopicTable:
         events.read(version=0).num_rows
 
     Args:
-        topic: its name in the configuration, or its table's name or path.
+        configuration: the configuration.
+        topic: the topic's key in the configuration, or the name or path of its table.
 
     Raises:
-        ArgumentError: there is no such topic.
+        ArgumentError: the configuration has no such topic.
     """
 
     def __init__(self, configuration: Configuration, topic: str) -> None:
@@ -95,26 +97,26 @@ class TopicTable:
 
     @property
     def topic(self) -> Topic:
-        """What the configuration says."""
+        """The topic's configuration."""
         return self._topic
 
     @property
     def handle(self) -> TableHandle:
-        """The table, for everything that `bayou.table` offers."""
+        """The table as returned by `bayou.table`."""
         storage_options = self._configuration.connector.storage.storage_options()
         return open_table(self._topic.table_path, storage_options)
 
     def write(self, records: Iterable[Mapping[str, Any]]) -> BatchReport:
-        """Put records into the table as if they had come from the topic, now; one commit.
+        """Write records to the table like records of the topic, in one commit.
 
-        They are validated, partitioned, appended or upserted as the configuration says; what
-        doesn't fit is among the dead letters. `_kafka_partition` is -2, `_kafka_offset` the
-        record's place. Dates, decimals and bytes are written as texts, NaN and infinity as null;
-        values of numpy are what they hold.
+        Records are validated, partitioned, and appended or upserted according to the configuration;
+        records that don't fit become dead letters. `_kafka_partition` is -2, `_kafka_offset` is the
+        index of the record. Dates, decimals and bytes are written as strings, NaN and infinity as
+        null; values of numpy are converted.
 
         Raises:
-            ArgumentError: a record holds what can't be written as JSON.
-            BayouError: it can't be done, and nothing was.
+            ArgumentError: a record can't be encoded as JSON.
+            BayouError: the write failed, and nothing was written.
         """
         values = json_records(records, argument="records")
         now = time.time_ns() // 1000
@@ -128,20 +130,20 @@ class TopicTable:
         return self._writer().write([batch], {})
 
     def merge_schema(self, messages: Iterable[Mapping[str, Any]]) -> StructType:
-        """Give the table a column for each field of some messages; it is made where there is none.
+        """Add a column to the table for each new field of messages; create the table if needed.
 
         Returns:
             The table's schema.
 
         Raises:
-            ArgumentError: a message holds what can't be written as JSON.
-            PipelineError: the topic's schema policy has no new columns.
+            ArgumentError: a message can't be encoded as JSON.
+            PipelineError: the topic's schema policy doesn't allow new columns.
         """
         values = json_records(messages, argument="messages")
         return self._writer().merge_schema(values)
 
     def optimize(self) -> MaintenanceReport:
-        """Pack the small files of all partitions."""
+        """Compact the small files of all partitions."""
         return self._maintain("optimize")
 
     def vacuum(self) -> MaintenanceReport:
@@ -149,7 +151,7 @@ class TopicTable:
         return self._maintain("vacuum")
 
     def maintain(self) -> list[MaintenanceReport]:
-        """What the configuration has done by the clock, now."""
+        """Run the maintenance tasks that the configuration enables, now."""
         delta = self._topic.config.destination.delta_config
         tasks: list[MaintenanceTask] = []
         if delta.enable_optimize:
@@ -169,31 +171,32 @@ class TopicTable:
         filter: str | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """Rows of the latest version, or of one by number or time; see `bayou.table`."""
+        """Read rows of the latest version, or of a version or timestamp; see `bayou.table`."""
         return self.handle.to_arrow(columns, filter, version, timestamp, limit)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Commits, the newest first."""
+        """Return the commits, newest first."""
         return self.handle.history(limit)
 
     def migrate(
         self, source: str, *, told: Callable[[MigrationReport], None] | None = None
     ) -> MigrationReport:
-        """Move the JSON files below a folder into the table; see `migrate_json`.
+        """Migrate the JSON files in a folder into the table; see `migrate_json`.
 
         Args:
-            told: called after each commit with what was done so far.
+            source: the folder, or one file.
+            told: called after each commit with the report so far.
 
         Raises:
-            PipelineError: a pipeline runs the topic with this state path; with
-                `connector.migration` it migrates by itself.
-            BayouError: as `migrate_json`.
+            PipelineError: a pipeline runs the topic with this state path. Set
+                `connector.migration` to let the pipeline migrate the files.
+            BayouError: see `migrate_json`.
         """
         with topic_lock(self._configuration.state_path, self._topic.key, shared=True):
             return migrate_json(self._configuration, self._topic, source, told=told)
 
     def verify_migration(self, source: str) -> list[FileCheck]:
-        """Compare the files below a folder with the table; see `verify_migration`."""
+        """Compare the files in a folder with the table; see `verify_migration`."""
         return verify_migration(self._configuration, self._topic, source)
 
     def _writer(self) -> DirectWriter:

@@ -1,8 +1,8 @@
-"""Records that don't come from Kafka, put into a topic's table as its own are.
+"""Writes records that don't come from Kafka to a topic's table, like records of the topic.
 
-Rows tell where they are from in the same columns: `_kafka_topic` is the topic's, and
-`_kafka_partition` is `WRITTEN` or `MIGRATED`, below all of Kafka's, so that nobody takes
-`_kafka_offset` for an offset: it numbers the records of a call, or of a file.
+`_kafka_topic` is the topic's name. `_kafka_partition` is `WRITTEN` or `MIGRATED`, which are
+negative, so that `_kafka_offset` isn't confused with an offset: it numbers the records of a call or
+a file.
 """
 
 from __future__ import annotations
@@ -44,21 +44,23 @@ __all__ = ["MIGRATED", "WRITTEN", "DirectWriter", "record_batch"]
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 MIGRATED = -1
-"""`_kafka_partition` of a row that was migrated."""
+"""`_kafka_partition` of migrated rows."""
 
 WRITTEN = -2
-"""`_kafka_partition` of a row that was handed over by a program."""
+"""`_kafka_partition` of rows that were written by a program."""
 
 
 class DirectWriter:
-    """Writes records to one topic's table. Not for several threads at once.
+    """Writes records to one topic's table. Not thread-safe.
 
     Args:
-        records_of_topic: records are what the topic's own are; else JSON objects with the same
-            fields.
+        configuration: the configuration.
+        topic: the topic.
+        records_of_topic: records have the topic's format; otherwise they are JSON objects with the
+            same fields.
 
     Raises:
-        ConfigurationError: the topic's schema file isn't usable.
+        ConfigurationError: the topic's schema file is invalid.
     """
 
     def __init__(
@@ -81,36 +83,36 @@ class DirectWriter:
         )
 
     def transactions(self) -> Mapping[str, int]:
-        """The table's transaction identifiers; none where there is no table."""
+        """Return the table's transaction identifiers; empty if there is no table."""
         return self._target.transactions()
 
     def write(
         self, records: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
     ) -> BatchReport:
-        """Put records into the table, dead letters first, in one commit each.
+        """Write records to the table: one commit for dead letters, then one for rows.
 
-        Where another writer's commit wins it is done again, `max-retries` times. The table may be
-        another by then: who is a dead letter stays one, whatever a second look would say, and who
-        doesn't fit any more becomes one too.
+        Conflicts are retried `max-retries` times. The table may have changed by then: dead letters
+        stay dead letters, and records that don't fit any more become dead letters too.
 
         Args:
             records: columns of the Kafka source; see `record_batch`.
-            transaction_ids: go into both commits; a target that has them already gets nothing, and
-                dead letters that have them have those of an earlier attempt at these records.
+            transaction_ids: transaction identifiers of both commits. If the target already has
+                them, nothing is added. If the dead letter table already has them, it contains the
+                dead letters of an earlier attempt.
 
         Raises:
-            BayouError: it can't be done; what was written is deleted, unless it is the store that
-                failed: it may be committed then.
+            BayouError: the write failed. Written files are deleted, except after a store error,
+                because they may have been committed.
         """
         began = time.monotonic()
         conflicts = 0
         refused = self._refused_before(records, transaction_ids)
         while True:
-            found = self._read(_without(records, refused))
+            result = self._read(_without(records, refused))
             try:
-                self._write_letters(found.letters, transaction_ids)
-                refused |= _places(found.letters)
-                report = self._write_rows(found, transaction_ids)
+                self._write_dead_letters(result.dead_letters, transaction_ids)
+                refused |= _positions(result.dead_letters)
+                report = self._write_rows(result, transaction_ids)
                 return replace(
                     report,
                     dead_letters=len(refused),
@@ -128,64 +130,65 @@ class DirectWriter:
     def replay(
         self, records: Sequence[pa.RecordBatch], *, dry_run: bool
     ) -> tuple[pa.Table, BatchReport | None]:
-        """Put records into the table that were refused before; nothing is refused again.
+        """Write records that were refused before; write no dead letters.
 
         Args:
-            records: as of `write`.
+            records: columns of the Kafka source; see `record_batch`.
             dry_run: write nothing.
 
         Returns:
-            Those that don't fit, as dead letters; the report where anything was written.
+            The records that still don't fit, as dead letters, and the report if anything was
+            written.
 
         Raises:
-            BayouError: as `write`.
+            BayouError: see `write`.
         """
         conflicts = 0
         while True:
-            found = self._read(records)
+            result = self._read(records)
             schema = to_arrow_schema(DEAD_LETTER_SCHEMA)
-            refused = pa.Table.from_batches(found.letters, schema)
-            if dry_run or not found.rows:
+            refused = pa.Table.from_batches(result.dead_letters, schema)
+            if dry_run or not result.rows:
                 return refused, None
             try:
-                return refused, self._write_rows(found, {})
+                return refused, self._write_rows(result, {})
             except CommitConflictError:
                 conflicts += 1
                 if conflicts > self._topic.config.processing.max_retries:
                     raise
             time.sleep(pause_before(conflicts))
 
-    def _read(self, records: Sequence[pa.RecordBatch]) -> _Read:
-        """As the table stands now."""
+    def _read(self, records: Sequence[pa.RecordBatch]) -> _ReadResult:
+        """Read records as rows of the table's latest version."""
         self._target.open()
         columns = self._policy.columns()
         read_at = time.time_ns() // 1000
-        while True:  # ends: every turn makes a column of a new field, or refuses its name
+        while True:  # terminates: each iteration adds columns for new fields or refuses them
             layout = self._policy.layout(columns)
             reading = self._policy.reading(layout, self._format, read_at)
             reader = RecordReader(replace(reading, debezium=self._debezium))
-            found = [pair for batch in records for pair in reader.read(batch)]
+            pairs = [pair for batch in records for pair in reader.read(batch)]
             if not reader.new_fields.fields:
                 break
             columns = self._policy.widened(columns, merge_fields(StructType(), reader.new_fields))
-        rows = [good for good, _ in found if good is not None]
+        rows = [good for good, _ in pairs if good is not None]
         if self._topic.upsert_keys is not None:
             rows = [_before_kafka(good) for good in rows]
-        return _Read(
+        return _ReadResult(
             layout=layout,
             rows=rows,
-            letters=[bad for _, bad in found if bad is not None],
+            dead_letters=[bad for _, bad in pairs if bad is not None],
             ignored=tuple(sorted(reader.ignored)),
         )
 
     def merge_schema(self, values: Sequence[bytes]) -> StructType:
-        """Give the table a column for each field of some records; no rows.
+        """Add a column to the table for each new field of records, without adding rows.
 
         Returns:
             The table's schema.
 
         Raises:
-            PipelineError: the schema policy has no new columns for the table.
+            PipelineError: the schema policy doesn't allow new columns.
         """
         self._target.open()
         columns = self._policy.columns()
@@ -203,12 +206,12 @@ class DirectWriter:
             self._target.commit(transaction, (), {})
         return layout.schema
 
-    def _write_rows(self, found: _Read, transaction_ids: Mapping[str, int]) -> BatchReport:
-        rows, layout = found.rows, found.layout
+    def _write_rows(self, result: _ReadResult, transaction_ids: Mapping[str, int]) -> BatchReport:
+        rows, layout = result.rows, result.layout
         report = BatchReport(
             topic=self._topic.key,
-            dead_letters=sum(bad.num_rows for bad in found.letters),
-            ignored=found.ignored,
+            dead_letters=sum(bad.num_rows for bad in result.dead_letters),
+            ignored=result.ignored,
         )
         target = self._target
         if not rows and target.version is None:
@@ -216,10 +219,10 @@ class DirectWriter:
         added = target.new_columns(layout)
         tags = told_in_history(report.ignored, () if target.version is None else added)
         if self._topic.upsert_keys is not None:
-            gathered = pa.Table.from_batches(rows) if rows else target.no_rows(layout)
-            winners = target.decide(gathered)
-            done = target.upsert(winners, layout, {}, transaction_ids, tags=tags)
-            return done.told(report, gathered.num_rows, added)
+            all_rows = pa.Table.from_batches(rows) if rows else target.no_rows(layout)
+            winners = target.decide(all_rows)
+            upserted = target.upsert(winners, layout, {}, transaction_ids, tags=tags)
+            return upserted.told(report, all_rows.num_rows, added)
         transaction, added = target.begin(layout, {}, transaction_ids)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
         with discard_unless_committed(lambda: target.discard(adds)):
@@ -233,7 +236,7 @@ class DirectWriter:
     def _refused_before(
         self, records: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
     ) -> set[tuple[int, int]]:
-        """Partitions and offsets of the records that an earlier attempt made dead letters."""
+        """Return the positions of records that an earlier attempt wrote as dead letters."""
         table = Table.for_path(self._engine, dead_letters_path(self._topic.table_path))
         ends = [pc.min_max(batch.column("offset")).as_py() for batch in records if batch.num_rows]
         if not (transaction_ids and ends and table.exists(self._engine)):
@@ -242,15 +245,15 @@ class DirectWriter:
         if _unknown(transaction_ids, snapshot):
             return set()
         low, high = min(e["min"] for e in ends), max(e["max"] for e in ends)
-        letters = SnapshotHandle(self._engine, snapshot).to_arrow(
+        dead_letters = SnapshotHandle(self._engine, snapshot).to_arrow(
             columns=["partition", "offset"], filter=f"offset >= {low} AND offset <= {high}"
         )
-        return _places(letters.to_batches()) & _places(records)
+        return _positions(dead_letters.to_batches()) & _positions(records)
 
-    def _write_letters(
-        self, letters: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
+    def _write_dead_letters(
+        self, dead_letters: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
     ) -> None:
-        if not letters:
+        if not dead_letters:
             return
         table = Table.for_path(self._engine, dead_letters_path(self._topic.table_path))
         if table.exists(self._engine):
@@ -265,7 +268,7 @@ class DirectWriter:
         for application, version in transaction_ids.items():
             builder = builder.with_transaction_id(application, version)
         transaction = builder.build(self._engine)
-        adds = write_data(self._engine, transaction.transaction_state(self._engine), letters)
+        adds = write_data(self._engine, transaction.transaction_state(self._engine), dead_letters)
         with discard_unless_committed(lambda: delete_data_files(self._engine, table.path, adds)):
             result = transaction.commit(self._engine, adds)
         if result.already_committed:
@@ -275,55 +278,54 @@ class DirectWriter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
+class _ReadResult:
     """Records as rows of a layout, and as dead letters."""
 
     layout: RowLayout
     rows: list[pa.RecordBatch]
-    letters: list[pa.RecordBatch]
+    dead_letters: list[pa.RecordBatch]
     ignored: tuple[str, ...]
 
 
 def _unknown(transaction_ids: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
-    """Those that a table doesn't have yet."""
+    """Return the transaction identifiers that a table doesn't have yet."""
     known = snapshot.transactions
     return {app: number for app, number in transaction_ids.items() if known.get(app, -1) < number}
 
 
-def _places(records: Iterable[pa.RecordBatch]) -> set[tuple[int, int]]:
-    """The partition and offset of each record."""
-    found: set[tuple[int, int]] = set()
+def _positions(records: Iterable[pa.RecordBatch]) -> set[tuple[int, int]]:
+    """Return the partition and offset of each record."""
+    positions: set[tuple[int, int]] = set()
     for batch in records:
         partitions: Any = batch.column("partition").to_pylist()
         offsets: Any = batch.column("offset").to_pylist()
-        found.update(zip(partitions, offsets, strict=True))
-    return found
+        positions.update(zip(partitions, offsets, strict=True))
+    return positions
 
 
 def _without(
-    records: Sequence[pa.RecordBatch], places: Collection[tuple[int, int]]
+    records: Sequence[pa.RecordBatch], excluded: Collection[tuple[int, int]]
 ) -> Sequence[pa.RecordBatch]:
-    """Records but for those at some places."""
-    if not places:
+    """Return records without those at the excluded positions."""
+    if not excluded:
         return records
-    kept = []
+    result = []
     for batch in records:
         at = zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)
-        kept.append(batch.filter(pa.array([place not in places for place in at], pa.bool_())))
-    return kept
+        result.append(batch.filter(pa.array([p not in excluded for p in at], pa.bool_())))
+    return result
 
 
 def _before_kafka(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of an upsert whose migrated ones are older than whatever Kafka brings.
+    """Remove the timestamps of migrated rows, so that they are older than records of Kafka.
 
-    When a file was written, or copied, says nothing of when its records were.
+    The modification time of a file isn't the time of its records.
     """
     at = rows.schema.get_field_index("_kafka_timestamp")
     migrated = pc.equal(rows.column("_kafka_partition"), MIGRATED)
-    moments = rows.column(at)
-    return rows.set_column(
-        at, rows.schema.field(at), pc.if_else(migrated, pa.scalar(None, moments.type), moments)
-    )
+    timestamps = rows.column(at)
+    without = pc.if_else(migrated, pa.scalar(None, timestamps.type), timestamps)
+    return rows.set_column(at, rows.schema.field(at), without)
 
 
 def record_batch(
@@ -335,16 +337,18 @@ def record_batch(
     timestamps: Iterable[int],
     keys: Sequence[bytes | None] | None = None,
 ) -> pa.RecordBatch:
-    """Records in the columns of the Kafka source.
+    """Return records in the columns of the Kafka source.
 
     Args:
         topic: the Kafka topic's name.
+        values: the value of each record.
         partition: `WRITTEN` or `MIGRATED`.
-        first: number of the first record, the others count on.
-        timestamps: of each, microseconds since the epoch.
+        first: number of the first record; the others follow.
+        timestamps: timestamp of each record, microseconds since the epoch.
+        keys: the Kafka key of each record, None for no keys.
     """
     count = len(values)
-    moments: Any = pa.array(timestamps, pa.timestamp("us", tz="UTC"))
+    timestamp_column: Any = pa.array(timestamps, pa.timestamp("us", tz="UTC"))
     return pa.RecordBatch.from_pydict(
         {
             "key": pa.nulls(count, pa.binary()) if keys is None else pa.array(keys, pa.binary()),
@@ -352,7 +356,7 @@ def record_batch(
             "topic": pa.repeat(pa.scalar(topic), count),
             "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
             "offset": pa.array(range(first, first + count), pa.int64()),
-            "timestamp": moments,
+            "timestamp": timestamp_column,
             "headers": pa.nulls(count, pa.binary()),
         }
     )

@@ -1,4 +1,4 @@
-"""One row for each key: records in the order that decides, put into a table by MERGE."""
+"""Upserts, which keep one row for each key: records are ordered and merged into the table."""
 
 from bayou.ingest.upsert.changes import Change, ChangeReader
 from bayou.ingest.upsert.deleted_keys import DeletedKeys

@@ -1,10 +1,10 @@
-"""Records as changes of keys: rows that are there, keys that are gone.
+"""Reads records as changes of keys: rows and deletes.
 
-A record without a value, a tombstone, deletes the key that its Kafka key names: a JSON object with
-the key columns, on its own or in the `payload` of a Connect envelope; for one key column also its
-bare text. In Debezium's envelope (`before`, `after`, `op`, alone or as the `payload` of a schema)
-`after` is the row, and with `op: d` the key is that of `before`, or of the Kafka key; the tombstone
-that Debezium sends behind a delete says nothing new and is passed over.
+A record without a value (a tombstone) deletes the key in its Kafka key: a JSON object with the key
+columns, alone or in the `payload` of a Connect envelope, or the plain string of a single key
+column. In Debezium's envelope (`before`, `after`, `op`, alone or as the `payload` of a schema)
+`after` is the row. With `op: d` the key is taken from `before` or the Kafka key. The tombstone that
+Debezium sends after a delete is skipped.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ __all__ = ["Change", "ChangeReader"]
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 _FLOATS = {pa.float32(): ("float", 1 << 24), pa.float64(): ("double", 1 << 53)}
-"""Their names, and from where on one stands for several whole numbers, which would be one key."""
+"""Names of the types, and the limit above which integers aren't exact and could share a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Records of one kind.
+    """Rows or deletes of a batch.
 
     Attributes:
-        source: the records, columns of the Kafka source.
-        decoded: their columns; of deletes all but key and ordering column are null.
-        deleted: whether they delete their keys.
+        source: the records, in the columns of the Kafka source.
+        decoded: their columns; for deletes, only key and ordering columns aren't null.
+        deleted: whether the records delete their keys.
     """
 
     source: pa.RecordBatch
@@ -49,11 +49,12 @@ class Change:
 
 
 class ChangeReader:
-    """Takes batches apart. Not for several threads at once.
+    """Splits batches into rows and deletes. Not thread-safe.
 
     Args:
-        decoder: of the rows.
+        decoder: decodes rows.
         columns: the record's fields that have a column.
+        keys: the keys of the upsert.
         debezium: whether records are in Debezium's envelope.
     """
 
@@ -64,24 +65,22 @@ class ChangeReader:
         self._keys = keys
         self._columns = columns
         self._debezium = debezium
-        wanted = dict.fromkeys((*keys.columns, *([keys.ordering] if keys.ordering else [])))
-        self._narrow = StructType(tuple(f for f in columns if f.name in wanted))
+        names = dict.fromkeys((*keys.columns, *([keys.ordering] if keys.ordering else [])))
+        self._key_columns = StructType(tuple(f for f in columns if f.name in names))
         self._key_decoder = JsonDecoder(
-            DecodePlan(columns=self._narrow, json_schema=None, discover=False)
+            DecodePlan(columns=self._key_columns, json_schema=None, discover=False)
         )
         (only,) = keys.columns if len(keys.columns) == 1 else (None,)
         field = None if only is None else columns.get(only)
-        self._text_key = field is not None and field.data_type == STRING
+        self._is_string_key = field is not None and field.data_type == STRING
 
     def read(self, source: pa.RecordBatch) -> Iterator[Change]:
-        """Rows, then deletes, then what is neither."""
-        sorted_out = _Sorted()
+        """Yield rows, then deletes, then refused records."""
+        split = _Split()
         values: list[Any] = source.column("value").to_pylist() if self._debezium else []
         if self._debezium:
             for position, value in enumerate(values):
-                sorted_out.take(
-                    position, lambda at=position, v=value: self._enveloped(source, at, v)
-                )
+                split.add(position, lambda at=position, v=value: self._enveloped(source, at, v))
         else:
             value = source.column("value")
             if not value.null_count:
@@ -91,19 +90,17 @@ class ChangeReader:
             if present.num_rows:
                 yield self._rows(present, present.column("value"))
             for position in pc.indices_nonzero(value.is_null()).to_pylist():
-                sorted_out.take(
-                    position, lambda at=position: (None, self._of_kafka_key(source, at))
-                )
-        if sorted_out.rows:
-            records = source.take(pa.array(sorted_out.row_positions, pa.int64()))
-            yield self._rows(records, pa.array(sorted_out.rows, pa.binary()))
-        if sorted_out.gone:
-            records = source.take(pa.array(sorted_out.gone_positions, pa.int64()))
-            yield self._deletes(records, pa.array(sorted_out.gone, pa.binary()))
-        if sorted_out.reasons:
+                split.add(position, lambda at=position: (None, self._kafka_key(source, at)))
+        if split.rows:
+            records = source.take(pa.array(split.row_positions, pa.int64()))
+            yield self._rows(records, pa.array(split.rows, pa.binary()))
+        if split.deleted:
+            records = source.take(pa.array(split.deleted_positions, pa.int64()))
+            yield self._deletes(records, pa.array(split.deleted, pa.binary()))
+        if split.reasons:
             yield Change(
                 source=source,
-                decoded=_refused(self._columns, sorted_out.bad_positions, sorted_out.reasons),
+                decoded=_refused(self._columns, split.bad_positions, split.reasons),
                 deleted=False,
             )
 
@@ -112,7 +109,7 @@ class ChangeReader:
         return Change(source=source, decoded=decoded, deleted=False)
 
     def _with_keys(self, decoded: Decoded) -> Decoded:
-        """The records whose key is one; the others become dead letters."""
+        """Return the records with a valid key; the others become dead letters."""
         if decoded.new_fields.fields:
             return decoded
         keys = [n for n in self._keys.columns if self._columns.get(n) is not None]
@@ -127,26 +124,26 @@ class ChangeReader:
                 kind, exact = _FLOATS[column.type]
                 large = pc.fill_null(pc.greater_equal(pc.abs(column), exact), False)
                 reason = (
-                    f"the key {name!r} is a {kind}, which holds no whole "
-                    f"number from {exact} on exactly: give it another type by the schema-file"
+                    f"the key {name!r} is a {kind}, which isn't exact for integers from {exact} "
+                    "on: set another type in the schema-file"
                 )
                 decoded = _without(decoded, large, reason)
         return decoded
 
     def _deletes(self, source: pa.RecordBatch, values: pa.Array[Any]) -> Change:
-        narrow = self._key_decoder.decode(values)
-        count = len(narrow.positions)
+        keys = self._key_decoder.decode(values)
+        count = len(keys.positions)
         columns = [
-            narrow.columns.column(f.name)
-            if self._narrow.get(f.name) is not None
+            keys.columns.column(f.name)
+            if self._key_columns.get(f.name) is not None
             else pa.nulls(count, f.type)
             for f in to_arrow_schema(self._columns)
         ]
         decoded = Decoded(
             columns=pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(self._columns)),
-            positions=narrow.positions,
-            bad_positions=narrow.bad_positions,
-            reasons=narrow.reasons,
+            positions=keys.positions,
+            bad_positions=keys.bad_positions,
+            reasons=keys.reasons,
             new_fields=StructType(),
         )
         return Change(source=source, decoded=self._with_keys(decoded), deleted=True)
@@ -154,89 +151,89 @@ class ChangeReader:
     def _enveloped(
         self, source: pa.RecordBatch, at: int, value: bytes | None
     ) -> tuple[bytes | None, bytes | None]:
-        """The row, or the key that is gone; neither for what says nothing."""
+        """Return the row or the deleted key of an envelope; neither for a tombstone."""
         if value is None:
             return None, None
         _check_nesting(value)
         envelope = _decoded(_ENVELOPE, value, "not Debezium's envelope")
-        if _said(envelope.payload) and not envelope.op:
+        if _has_value(envelope.payload) and not envelope.op:
             envelope = _decoded(_ENVELOPE, envelope.payload, "not Debezium's envelope")
         match envelope.op:
             case "c" | "u" | "r":
-                if not _said(envelope.after):
+                if not _has_value(envelope.after):
                     raise _UnfitError(f"op {envelope.op!r} without after")
                 return bytes(envelope.after), None
             case "d":
-                if _said(envelope.before):
+                if _has_value(envelope.before):
                     before = self._flat(
                         _decoded(_OBJECT, envelope.before, "before isn't an object")
                     )
-                    told = [before.get(name) for name in self._keys.columns]
-                    named = all(name in before for name in self._keys.columns)
-                    # By its replica identity a database may leave columns out as nulls.
-                    if named and any(value is not None for value in told):
-                        return None, self._picked(before)
-                return None, self._of_kafka_key(source, at)
+                    values = [before.get(name) for name in self._keys.columns]
+                    complete = all(name in before for name in self._keys.columns)
+                    # Depending on its replica identity, a database may write nulls for columns.
+                    if complete and any(value is not None for value in values):
+                        return None, self._encode_key(before)
+                return None, self._kafka_key(source, at)
             case None | "":
                 raise _UnfitError("not Debezium's envelope: it has no op")
             case op:
                 raise _UnfitError(f"op {op!r} isn't a change of a row")
 
-    def _of_kafka_key(self, source: pa.RecordBatch, at: int) -> bytes:
-        """A JSON object with the key columns."""
+    def _kafka_key(self, source: pa.RecordBatch, at: int) -> bytes:
+        """Return the Kafka key as a JSON object with the key columns."""
         columns = self._keys.columns
         if any(self._columns.get(name) is None for name in columns):
-            raise _UnfitError("it deletes a key, and no record has told yet what a key is")
+            raise _UnfitError("it deletes a key, but the type of the key isn't known yet")
         key: Any = source.column("key")[at].as_py()
         if key is None:
             raise _UnfitError("the record has neither value nor key")
         if key[:1] == b"\0":
             raise _UnfitError(
-                "the Kafka key of a record without value is neither JSON nor text, as with a "
-                "schema registry's header"
+                "the Kafka key of a record without value is neither JSON nor a string, but may "
+                "have a schema registry's header"
             )
         _check_nesting(key)
-        text = _utf8(key)
+        string = _utf8(key)
         try:
-            told: Any = msgspec.json.decode(text)
+            value: Any = msgspec.json.decode(string)
         except (msgspec.DecodeError, RecursionError):
-            told = text
-        if isinstance(told, dict) and "payload" in told and columns[0] not in self._flat(told):
-            told = told["payload"]
-            text = "" if told is None else msgspec.json.encode(told).decode()
-        if isinstance(told, dict):
-            fields = self._flat(told)
+            value = string
+        if isinstance(value, dict) and "payload" in value and columns[0] not in self._flat(value):
+            value = value["payload"]
+            string = "" if value is None else msgspec.json.encode(value).decode()
+        if isinstance(value, dict):
+            fields = self._flat(value)
             missing = [name for name in columns if name not in fields]
             if missing:
                 raise _UnfitError(f"the Kafka key of a record without value has no {missing[0]!r}")
-            return self._picked(fields)
+            return self._encode_key(fields)
         if len(columns) > 1:
             raise _UnfitError(
                 "the Kafka key of a record without value isn't a JSON object with "
                 f"{', '.join(columns)}"
             )
-        if self._text_key and text and not isinstance(told, str):
-            told = text
-        if told is None:
+        if self._is_string_key and string and not isinstance(value, str):
+            value = string
+        if value is None:
             raise _UnfitError(f"the Kafka key of a record without value isn't {columns[0]!r}")
-        return self._picked({columns[0]: told})
+        return self._encode_key({columns[0]: value})
 
-    def _flat(self, told: dict[str, Any]) -> dict[str, Any]:
+    def _flat(self, record: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self._decoder.flat(told)
+            return self._decoder.flat(record)
         except ValueError as error:
             raise _UnfitError(str(error)) from error
 
-    def _picked(self, told: dict[str, Any]) -> bytes:
-        picked = {n: told[n] for n in self._narrow.names if n in told}
+    def _encode_key(self, record: dict[str, Any]) -> bytes:
+        key = {n: record[n] for n in self._key_columns.names if n in record}
         try:
-            return msgspec.json.encode(self._decoder.with_timestamps(picked))
+            return msgspec.json.encode(self._decoder.with_timestamps(key))
         except ValueError as error:
             raise _UnfitError(str(error)) from error
 
 
 class _UnfitError(Exception):
-    """A record that changes no key; the text says why."""
+    """A record isn't a valid change of a key; the message is the reason."""
 
 
 class _Envelope(msgspec.Struct):
@@ -250,20 +247,20 @@ _ENVELOPE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Envelope)
 _OBJECT: msgspec.json.Decoder[Any] = msgspec.json.Decoder(dict[str, Any])
 
 
-class _Sorted:
-    """Records by what they are."""
+class _Split:
+    """Records of a batch, split into rows, deletes and refused records."""
 
     def __init__(self) -> None:
         self.rows: list[bytes] = []
         self.row_positions: list[int] = []
-        self.gone: list[bytes] = []
-        self.gone_positions: list[int] = []
+        self.deleted: list[bytes] = []
+        self.deleted_positions: list[int] = []
         self.reasons: list[str] = []
         self.bad_positions: list[int] = []
 
-    def take(self, position: int, look: Any) -> None:
+    def add(self, position: int, read: Any) -> None:
         try:
-            row, gone = look()
+            row, deleted = read()
         except _UnfitError as error:
             self.reasons.append(str(error))
             self.bad_positions.append(position)
@@ -271,9 +268,9 @@ class _Sorted:
         if row is not None:
             self.rows.append(row)
             self.row_positions.append(position)
-        elif gone is not None:
-            self.gone.append(gone)
-            self.gone_positions.append(position)
+        elif deleted is not None:
+            self.deleted.append(deleted)
+            self.deleted_positions.append(position)
 
 
 def _decoded(decoder: msgspec.json.Decoder[Any], value: Any, what: str) -> Any:
@@ -297,19 +294,19 @@ def _utf8(key: bytes) -> str:
         raise _UnfitError("the Kafka key isn't UTF-8") from error
 
 
-def _said(part: msgspec.Raw) -> bool:
+def _has_value(part: msgspec.Raw) -> bool:
     return bytes(part) not in (b"", b"null")
 
 
 def _without(decoded: Decoded, refused: Any, reason: str) -> Decoded:
-    """The records for which `refused` is false; the others come back with the reason."""
+    """Refuse records with a reason."""
     if not pc.any(refused).as_py():
         return decoded
     bad = decoded.positions.filter(refused)
-    kept = pc.invert(refused)
+    good = pc.invert(refused)
     return Decoded(
-        columns=decoded.columns.filter(kept),
-        positions=decoded.positions.filter(kept),
+        columns=decoded.columns.filter(good),
+        positions=decoded.positions.filter(good),
         bad_positions=pa.concat_arrays([decoded.bad_positions, bad]),
         reasons=pa.concat_arrays([decoded.reasons, pa.repeat(pa.scalar(reason), len(bad))]),
         new_fields=decoded.new_fields,

@@ -1,10 +1,10 @@
-"""The keys that an upsert's table has no row for any more, and since when.
+"""The deleted keys of an upsert, with the record that deleted each key.
 
-A Delta table beside the target, `<table>_deleted_keys`: the key columns, the ordering column where
-one is set, `_kafka_timestamp`, `_kafka_offset`, `_kafka_partition` of the record that deleted the
-key, and `_remembered_at`. It is written before the target. What a run that ended in between leaves
-behind are deletes that come again; a key only ever gets a later one, so nothing has to be undone or
-counted. After a retention a key is forgotten (`DeletedKeys.forget`).
+A Delta table beside the target, `<table>_deleted_keys`: the key columns, the ordering column if
+configured, `_kafka_timestamp`, `_kafka_offset` and `_kafka_partition` of the deleting record, and
+`_remembered_at`. It is committed before the target. After a crash in between, the deletes are
+processed again; this is idempotent, because a key is only updated by a later delete.
+`DeletedKeys.forget` removes keys after a retention.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["REMEMBERED_AT", "DeletedKeys", "rows_of_keys"]
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 REMEMBERED_AT = "_remembered_at"
-"""Column of the deleted keys, timestamp: when the delete was taken in, by this machine's clock."""
+"""Timestamp column of the deleted keys: when the delete was written, by this machine's clock."""
 
 _KAFKA_TIMESTAMP = "_kafka_timestamp"
 _BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp)
@@ -45,8 +45,10 @@ class DeletedKeys:
     """The deleted keys of one target.
 
     Args:
-        table_path: the target's.
-        engine_info: how commits name who made them.
+        engine: the engine.
+        table_path: path of the target table.
+        keys: the keys of the upsert.
+        engine_info: the `engineInfo` of commits.
     """
 
     def __init__(
@@ -63,10 +65,10 @@ class DeletedKeys:
         return self._table.path
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """What is known of the keys of some rows, and maybe of others.
+        """Return the deleted keys among the keys of rows, and possibly other deleted keys.
 
         Returns:
-            `UpsertKeys.all_columns`.
+            Rows with `UpsertKeys.all_columns`.
         """
         names = list(self._keys.all_columns)
         snapshot = self._snapshot() if rows.num_rows else None
@@ -75,18 +77,18 @@ class DeletedKeys:
         return rows_of_keys(self._engine, snapshot, self._keys.columns, names, rows)
 
     def remember(self, rows: pa.Table) -> None:
-        """Take in the deletes among the rows of `last_of_each_key`."""
-        gone = rows.filter(rows.column(DELETED))
-        if gone.num_rows == 0:
+        """Store the deletes among the rows of `last_of_each_key`."""
+        deletes = rows.filter(rows.column(DELETED))
+        if deletes.num_rows == 0:
             return
-        source = gone.select([*self._keys.all_columns, FORCED])
+        source = deletes.select([*self._keys.all_columns, FORCED])
         now = pa.scalar(datetime.now(UTC), pa.timestamp("us", tz="UTC"))
-        source = source.append_column(REMEMBERED_AT, pa.repeat(now, gone.num_rows))
+        source = source.append_column(REMEMBERED_AT, pa.repeat(now, deletes.num_rows))
         snapshot = self._snapshot()
         if snapshot is None:
             self._create(source.drop_columns([FORCED]))
             return
-        snapshot = self._as_wide(snapshot, source.schema)
+        snapshot = self._widened(snapshot, source.schema)
         merge(
             self._engine,
             snapshot,
@@ -96,34 +98,37 @@ class DeletedKeys:
         )
 
     def forget_all(self) -> None:
-        """Take out all keys: a target that isn't there yet has deleted none.
+        """Remove all keys, because a target that doesn't exist yet has no deleted keys.
 
-        They stem from a table that stood there before, or from a batch that begins again.
+        The keys are from an earlier table at this path, or from a batch that is retried.
 
         Raises:
-            CommitConflictError, StorageError, CommitFailedError: as the names say.
+            CommitConflictError: another writer's commit conflicts.
+            StorageError: the store failed.
+            CommitFailedError: the commit failed.
         """
         if self._table.exists(self._engine):
             snapshot = self._table.latest_snapshot(self._engine)
             delete(self._engine, snapshot, engine_info=self._engine_info)
 
     def made(self, winners: pa.Schema) -> Snapshot:
-        """The table, made without a key where there is none.
+        """Return the table's snapshot; create an empty table if it doesn't exist.
 
         Args:
             winners: the columns of `last_of_each_key`.
         """
         snapshot = self._snapshot()
         if snapshot is not None:
-            return self._as_wide(snapshot, winners)
+            return self._widened(snapshot, winners)
         fields = [winners.field(name) for name in self._keys.all_columns]
         fields.append(pa.field(REMEMBERED_AT, pa.timestamp("us", tz="UTC")))
         self._create(pa.schema(fields).empty_table())
         return self._table.latest_snapshot(self._engine)
 
     def definition(self, snapshot: Snapshot) -> MergeDefinition:
-        """How deletes are taken in, in SQL; they have the columns of `UpsertKeys.all_columns`,
-        `REMEMBERED_AT` and `FORCED`.
+        """Return the merge that stores deletes.
+
+        The source has `UpsertKeys.all_columns`, `REMEMBERED_AT` and `FORCED`.
         """
         names = [*self._keys.all_columns, REMEMBERED_AT]
         columns = {name: f"s.{quoted(name)}" for name in names}
@@ -144,21 +149,23 @@ class DeletedKeys:
         )
 
     def forget(self, retention: timedelta, *, now: datetime | None = None) -> int:
-        """Take out keys that were deleted longer ago than a retention, in one commit.
+        """Remove keys that were deleted before a retention, in one commit.
 
-        Two clocks have to agree: this machine's, by which a delete was taken in, and Kafka's, by
-        its newest delete. One that has jumped ahead makes nothing go that the other one keeps; a
-        topic in which nothing is deleted any more keeps its last keys.
+        A key is removed if it is old by both clocks: this machine's clock, and Kafka's, which is
+        the timestamp of the newest delete. So a clock that jumps ahead removes nothing too early. A
+        topic without new deletes keeps its last keys.
 
         Args:
-            now: this machine's time.
+            retention: the retention.
+            now: this machine's time; None for the current time.
 
         Returns:
-            How many.
+            The number of removed keys.
 
         Raises:
             CommitConflictError: the table was written meanwhile.
-            StorageError, CommitFailedError: as the names say.
+            StorageError: the store failed.
+            CommitFailedError: the commit failed.
         """
         snapshot = self._snapshot()
         newest = None if snapshot is None else self._newest(snapshot)
@@ -173,13 +180,13 @@ class DeletedKeys:
         return metrics.num_deleted_rows or 0
 
     def _newest(self, snapshot: Snapshot) -> datetime | None:
-        """When the last delete happened; None for none that says so."""
-        found: datetime | None = None
+        """Return the timestamp of the newest delete; None if no delete has one."""
+        newest: datetime | None = None
         with SnapshotHandle(self._engine, snapshot).to_batches([_KAFKA_TIMESTAMP]) as batches:
             for batch in batches:
-                most = pc.max(batch.column(0)).as_py()
-                found = most if found is None else max(found, most or found)
-        return found
+                latest = pc.max(batch.column(0)).as_py()
+                newest = latest if newest is None else max(newest, latest or newest)
+        return newest
 
     def _snapshot(self) -> Snapshot | None:
         if not self._table.exists(self._engine):
@@ -188,15 +195,15 @@ class DeletedKeys:
         missing = [c for c in self._keys.columns if c not in snapshot.schema.names]
         if missing:
             raise PipelineError(
-                f"{self._table.path} remembers deleted keys without {missing[0]!r}: key-columns "
-                "were others when it was made. Write them as they were, or write to another "
-                "table-path, for the rows of the table have one row for each of the old keys.",
+                f"{self._table.path} has no column {missing[0]!r}: key-columns were others when it "
+                "was created, and the table has one row for each of the old keys. Restore the "
+                "original key-columns, or set another table-path.",
                 topic="",
             )
         return snapshot
 
-    def _as_wide(self, snapshot: Snapshot, rows: pa.Schema) -> Snapshot:
-        """The table with columns that hold what rows have: the target's may have become wider."""
+    def _widened(self, snapshot: Snapshot, rows: pa.Schema) -> Snapshot:
+        """Widen the table's columns to the types of rows, because the target may be widened."""
         wider = {
             field.name: kind
             for field in snapshot.schema
@@ -236,37 +243,41 @@ def rows_of_keys(
     names: Sequence[str],
     rows: pa.Table,
 ) -> pa.Table:
-    """Columns of a table, of the rows that have the keys of others; of some more, too.
+    """Read the rows of a table whose keys are among those of `rows`, and possibly other rows.
 
-    However large the table is, memory holds what may match.
+    Only candidate rows are held in memory, independent of the size of the table.
 
     Args:
-        rows: have the key columns.
+        engine: the engine.
+        snapshot: the table's snapshot.
+        key_columns: the key columns.
+        names: the columns to return.
+        rows: rows with the key columns.
     """
     known = [n for n in names if n in snapshot.schema.names]
     handle = SnapshotHandle(engine, snapshot)
-    wanted = {c: rows.column(c).combine_chunks().unique() for c in key_columns if c in known}
-    reader = handle.to_batches(known, _between(key_columns, rows))
-    found: list[pa.RecordBatch] = []
+    keys = {c: rows.column(c).combine_chunks().unique() for c in key_columns if c in known}
+    reader = handle.to_batches(known, _key_bounds(key_columns, rows))
+    batches: list[pa.RecordBatch] = []
     with reader:
         for batch in reader:
-            kept = batch
-            for name, values in wanted.items():
-                column = kept.column(name)
+            matches = batch
+            for name, values in keys.items():
+                column = matches.column(name)
                 if column.type == values.type and not pa.types.is_floating(values.type):
-                    kept = kept.filter(pc.is_in(column, value_set=values))
-            if kept.num_rows:
-                found.append(kept)
-    return pa.Table.from_batches(found, reader.schema)
+                    matches = matches.filter(pc.is_in(column, value_set=values))
+            if matches.num_rows:
+                batches.append(matches)
+    return pa.Table.from_batches(batches, reader.schema)
 
 
-def _between(key_columns: Sequence[str], rows: pa.Table) -> Predicate | None:
-    """Bounds of the keys, by which files are left out; null keys are in any file."""
+def _key_bounds(key_columns: Sequence[str], rows: pa.Table) -> Predicate | None:
+    """Return bounds of the keys for data skipping, without columns that have null keys."""
     parts: list[Predicate] = []
     for name in key_columns:
         values = rows.column(name)
         if values.null_count or not len(values) or not any(b(values.type) for b in _BOUNDED):
             continue
-        least, most = pc.min(values).as_py(), pc.max(values).as_py()
-        parts += [Comparison(">=", col(name), lit(least)), Comparison("<=", col(name), lit(most))]
+        low, high = pc.min(values).as_py(), pc.max(values).as_py()
+        parts += [Comparison(">=", col(name), lit(low)), Comparison("<=", col(name), lit(high))]
     return And(tuple(parts)) if parts else None

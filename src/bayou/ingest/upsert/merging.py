@@ -1,4 +1,4 @@
-"""A batch's rows merged into the target, in one commit that carries its offsets."""
+"""Merges the rows of a batch into the target, in one commit that covers its offsets."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = ["UpsertOutcome", "UpsertTable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertOutcome:
-    """What a batch did to the target.
+    """The result of an upsert.
 
     Attributes:
-        version: the target's.
-        inserted, updated, deleted: rows.
+        version: the target's version.
+        inserted, updated, deleted: number of rows.
     """
 
     version: int
@@ -45,7 +45,7 @@ class UpsertOutcome:
 
     @classmethod
     def of(cls, metrics: MergeMetrics) -> UpsertOutcome:
-        """What a merge did."""
+        """Return the result of a merge."""
         return cls(
             version=metrics.version,
             inserted=metrics.num_target_rows_inserted,
@@ -54,10 +54,13 @@ class UpsertOutcome:
         )
 
     def told(self, report: BatchReport, records: int, new_columns: tuple[str, ...]) -> BatchReport:
-        """A batch's report with this in it.
+        """Return a batch's report with this result.
 
         Args:
-            records: good ones in the batch; those that did nothing were superseded.
+            report: the report without rows.
+            records: number of valid records in the batch; those that changed nothing are
+                superseded.
+            new_columns: columns that the commit added to the table.
         """
         rows = self.inserted + self.updated
         return replace(
@@ -71,12 +74,14 @@ class UpsertOutcome:
 
 
 class UpsertTable:
-    """Puts batches into one target.
+    """Upserts batches into one target.
 
     Args:
-        table_path: the target's.
-        engine_info: how commits name who made them.
-        user_metadata: what the target's commits say besides.
+        engine: the engine.
+        table_path: path of the target table.
+        keys: the keys of the upsert.
+        engine_info: the `engineInfo` of commits.
+        user_metadata: the `userMetadata` of the target's commits.
     """
 
     def __init__(
@@ -95,18 +100,18 @@ class UpsertTable:
         self.deleted_keys = DeletedKeys(engine, table_path, keys, engine_info=engine_info)
 
     def decide(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
-        """The rows of a batch that count, one for each key at most.
+        """Return the rows of a batch to merge, at most one for each key.
 
         Args:
-            snapshot: the target, None where there is none yet.
+            snapshot: the target's snapshot, None if it doesn't exist yet.
             rows: the batch, with `DELETED`.
         """
         keys = self.keys
         orderings = rows.select(list(keys.all_columns)).slice(0, 0)
-        bare = keys_of_tombstones(keys, rows)
-        if bare is not None and snapshot is not None:
+        tombstones = keys_of_tombstones(keys, rows)
+        if tombstones is not None and snapshot is not None:
             names = [n for n in keys.all_columns if n != "_kafka_timestamp"]
-            orderings = rows_of_keys(self.engine, snapshot, keys.columns, names, bare)
+            orderings = rows_of_keys(self.engine, snapshot, keys.columns, names, tombstones)
         return last_of_each_key(keys, rows, self.deleted_keys.of(rows), orderings)
 
     def merge(
@@ -117,12 +122,15 @@ class UpsertTable:
         transaction_ids: Mapping[str, int],
         table_properties: Mapping[str, str],
     ) -> UpsertOutcome:
-        """Merge what `decide` gave; the deletes have to be remembered before.
+        """Merge the rows of `decide`; call `DeletedKeys.remember` first.
 
-        The commit is made also where no row changes: its transaction identifiers count.
+        Commits even if no row changes, because the transaction identifiers must be stored.
 
         Raises:
-            CommitConflictError, CommitFailedError, SchemaError, StorageError: as the names say.
+            CommitConflictError: another writer's commit conflicts.
+            CommitFailedError: the commit failed.
+            SchemaError: the rows don't fit the table.
+            StorageError: the store failed.
         """
         metrics = merge(
             self.engine,
@@ -137,10 +145,11 @@ class UpsertTable:
         return UpsertOutcome.of(metrics)
 
     def definition(self, snapshot: Snapshot, columns: Sequence[str]) -> MergeDefinition:
-        """What `merge` does, in SQL.
+        """Return the definition of the merge.
 
         Args:
-            columns: of the winners.
+            snapshot: the target's snapshot.
+            columns: the columns of the rows to merge.
         """
         values = {n: f"s.{quoted(n)}" for n in columns if n not in (DELETED, FORCED)}
         newer = self.keys.newer_than(snapshot.schema.names)

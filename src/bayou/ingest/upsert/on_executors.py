@@ -1,8 +1,8 @@
-"""A large batch of an upsert, whose rows stay with Spark's executors.
+"""Upserts a large batch whose rows are cached on Spark's executors.
 
-Tasks leave the rows on their disks, Spark brings those of a key to one task, which decides between
-them, and joins what is left with the table. The driver sees counts and files. Where an executor is
-lost with its rows, Spark reads them from Kafka again.
+Tasks write the rows to local disks. Spark shuffles the rows of a key to one task, which selects the
+last row, and joins the selected rows with the table. The driver only receives counts and files. If
+an executor is lost, Spark reads its rows from Kafka again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
 from bayou.engines import from_description
 from bayou.ingest.batch.arrow_transfer import gathered_rows
@@ -34,15 +34,16 @@ from bayou.spark.types import to_spark
 
 __all__ = ["KeptRows", "merge_on_executors"]
 
-_ROWS_A_TASK = 200_000
+_ROWS_PER_TASK = 200_000
 
 
 class KeptRows:
-    """What tasks have yielded, on the disks of executors until `close`.
+    """Rows of tasks, cached on the disks of executors until `close`.
 
     Args:
-        work: given a share's number, yields pieces of `gathered_pieces` and then an outcome.
-        shares: how many.
+        spark: the session.
+        work: called with a task's number; yields chunks of `gathered_pieces`, then its result.
+        shares: number of tasks.
 
     Attributes:
         spark: the session.
@@ -53,32 +54,32 @@ class KeptRows:
     ) -> None:
         self.spark = spark
         numbers = spark.sparkContext.parallelize(range(shares), shares)
-        self._pieces = numbers.flatMap(work).persist(StorageLevel.DISK_ONLY)
+        self._chunks = numbers.flatMap(work).persist(StorageLevel.DISK_ONLY)
         self._frames: list[Any] = []
 
     def outcomes(self) -> list[Any]:
-        """Have the tasks run; their outcomes."""
-        found: list[Any] = self._pieces.filter(_is_outcome).collect()
-        return found
+        """Run the tasks and return their results."""
+        results: list[Any] = self._chunks.filter(_is_result).collect()
+        return results
 
     def frame(self, columns: StructType) -> Any:
-        """The rows, as a DataFrame of these columns."""
-        pieces = self._pieces.filter(_is_piece).map(_in_a_row)
-        packed = self.spark.createDataFrame(pieces, "rows binary", verifySchema=False)
-        return packed.mapInArrow(_unpacked, to_spark(columns))
+        """Return the rows as a DataFrame with these columns."""
+        chunks = self._chunks.filter(_is_chunk).map(_to_row)
+        packed = self.spark.createDataFrame(chunks, "rows binary", verifySchema=False)
+        return packed.mapInArrow(_unpack, to_spark(columns))
 
     def keep(self, frame: Any) -> Any:
-        """Have the rows of a DataFrame stay as they are from their first use on."""
+        """Cache the rows of a DataFrame."""
         frame.persist(StorageLevel.DISK_ONLY)
         self._frames.append(frame)
         return frame
 
     def close(self) -> None:
-        """Let go of all rows."""
-        with contextlib.suppress(Exception):  # Spark may be gone already, and they with it
+        """Release all rows."""
+        with contextlib.suppress(Exception):  # Spark may have stopped already
             for frame in self._frames:
                 frame.unpersist()
-            self._pieces.unpersist()
+            self._chunks.unpersist()
 
 
 def merge_on_executors(
@@ -92,16 +93,24 @@ def merge_on_executors(
     transaction_ids: Mapping[str, int],
     table_properties: Mapping[str, str],
 ) -> UpsertOutcome:
-    """`UpsertTable.decide`, `DeletedKeys.remember` and `UpsertTable.merge` for kept rows.
+    """Run `UpsertTable.decide`, `DeletedKeys.remember` and `UpsertTable.merge` on cached rows.
 
     Args:
-        table: the target, at this snapshot.
-        columns: of the rows, without `DELETED`.
-        rows: how many there are.
+        kept: the cached rows.
+        table: the target table.
+        snapshot: the target's snapshot.
+        columns: the columns of the rows, without `DELETED`.
+        rows: number of rows.
+        storage_options: the options of the object store.
+        transaction_ids: transaction identifiers of the commit.
+        table_properties: table properties that the commit sets.
 
     Raises:
-        CommitConflictError, CommitFailedError, SchemaError, StorageError: as the names say.
-        Exception: as Spark throws it.
+        CommitConflictError: another writer's commit conflicts.
+        CommitFailedError: the commit failed.
+        SchemaError: the rows don't fit the table.
+        StorageError: the store failed.
+        Exception: Spark failed.
     """
     spark = kept.spark
     enable(spark)
@@ -114,19 +123,19 @@ def merge_on_executors(
         keys=table.keys,
         columns=columns,
     )
-    tasks = max(spark.sparkContext.defaultParallelism, math.ceil(rows / _ROWS_A_TASK))
-    by_key = kept.frame(columns).repartition(tasks, *_grouping(table.keys, columns))
+    tasks = max(spark.sparkContext.defaultParallelism, math.ceil(rows / _ROWS_PER_TASK))
+    by_key = kept.frame(columns).repartition(tasks, *_key_expressions(table.keys, columns))
     winners = kept.keep(by_key.mapInArrow(decider, to_spark(decided)))
-    gone = winners.where(F.col(DELETED))
-    if not gone.isEmpty():
+    deletes = winners.where(F.col(DELETED))
+    if not deletes.isEmpty():
         deleted = table.deleted_keys
-        beside = deleted.made(to_arrow_schema(decided))
+        deleted_snapshot = deleted.made(to_arrow_schema(decided))
         names = map(quoted, (*table.keys.all_columns, FORCED))
         merge_kept_rows(
             TargetTable(spark=spark, location=deleted.path, options=storage_options),
-            beside,
-            gone.select(*names).withColumn(REMEMBERED_AT, F.current_timestamp()),
-            deleted.definition(beside),
+            deleted_snapshot,
+            deletes.select(*names).withColumn(REMEMBERED_AT, F.current_timestamp()),
+            deleted.definition(deleted_snapshot),
             engine_info=table.engine_info,
             transaction_ids={},
             table_properties={},
@@ -146,7 +155,7 @@ def merge_on_executors(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decider:
-    """A task's part; pickles."""
+    """Selects the rows to merge in a task. Can be pickled."""
 
     engine: EngineDescription
     table_path: str
@@ -171,8 +180,8 @@ class _Decider:
 _BATCH_ROWS = 65_536
 
 
-def _grouping(keys: UpsertKeys, columns: StructType) -> list[Any]:
-    """What is the same for rows of one key: -0.0 is the key 0.0."""
+def _key_expressions(keys: UpsertKeys, columns: StructType) -> list[Any]:
+    """Return expressions that are equal for rows of one key: -0.0 equals 0.0."""
     floats = {f.name for f in columns if f.data_type in (FLOAT, DOUBLE)}
     return [
         F.col(quoted(name)) + F.lit(0.0) if name in floats else F.col(quoted(name))
@@ -184,21 +193,21 @@ def _nullable(columns: StructType) -> StructType:
     return StructType(tuple(StructField(name=f.name, data_type=f.data_type) for f in columns))
 
 
-def _is_piece(item: Any) -> bool:
+def _is_chunk(item: Any) -> bool:
     return isinstance(item, bytes)
 
 
-def _is_outcome(item: Any) -> bool:
+def _is_result(item: Any) -> bool:
     return not isinstance(item, bytes)
 
 
-def _in_a_row(piece: bytes) -> tuple[bytes]:
-    return (piece,)
+def _to_row(chunk: bytes) -> tuple[bytes]:
+    return (chunk,)
 
 
-def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        for piece in batch.column(0):
-            rows = gathered_rows([piece.as_py()])
+        for chunk in batch.column(0):
+            rows = gathered_rows([chunk.as_py()])
             if rows is not None:
                 yield from rows.to_batches()

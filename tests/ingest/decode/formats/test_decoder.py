@@ -181,7 +181,7 @@ def test_avro_of_a_registry_has_the_types_of_its_schema(registry):
     assert rows[1] == {**expected, "either": "3", "more": 1.5}
     reasons = dict(zip(found.bad_positions.to_pylist(), found.reasons.to_pylist(), strict=True))
     assert reasons[1] == "not Avro with a schema registry's header"
-    assert "bytes behind it" in reasons[3]
+    assert "extra bytes at the end" in reasons[3]
     assert "a number is nan" in reasons[4]
 
 
@@ -244,7 +244,7 @@ def test_records_of_an_avro_union_are_dead_letters(registry):
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(NO_RECORDS[0]), ("A", {"id": 5}))
     found = decoded(RecordFormat(name="avro", registry=registry), [header(5, out.getvalue())])
-    assert found.reasons.to_pylist() == ["the Avro schema isn't of a record"]
+    assert found.reasons.to_pylist() == ["the Avro schema isn't a record"]
 
 
 def test_a_field_of_a_schema_that_no_column_may_have_refuses_its_records():
@@ -430,4 +430,4 @@ def test_nested_fields_become_columns():
     found = decoded(values_are, values)
     assert found.columns.to_pylist() == [{"a_b": 1, "a_c_d": "x", "l": [{"e": 1}]}]
     assert "schema:" in found.reasons[0].as_py()
-    assert "two fields are called 'a_b'" in found.reasons[1].as_py()
+    assert "two fields have the name 'a_b'" in found.reasons[1].as_py()

@@ -50,5 +50,5 @@ def test_two_fields_of_one_name_are_a_dead_letter(tmp_path):
     assert table.write([{"a_b": 1}, {"a": {"b": 2}}, {"a_b": 1, "a": {"b": 2}}]).rows == 2
     letters = bayou.table(dead_letters_path(table.topic.table_path)).to_arrow()
     assert letters.column("reason").to_pylist() == [
-        "two fields are called 'a_b' once objects are flattened"
+        "two fields have the name 'a_b' after flattening"
     ]

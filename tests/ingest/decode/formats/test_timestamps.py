@@ -69,7 +69,7 @@ def test_a_value_of_its_format_is_a_moment(form, value, expected):
     ],
 )
 def test_a_value_of_another_format_is_told(form, value):
-    with pytest.raises(ValueError, match=f"isn't a timestamp by the format {form}"):
+    with pytest.raises(ValueError, match=f"isn't a timestamp of the format {form}"):
         converted({"at": value}, {"at": form})
 
 

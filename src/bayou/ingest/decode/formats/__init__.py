@@ -1,4 +1,4 @@
-"""Records that aren't plain JSON objects, by way of JSON objects."""
+"""Record formats other than plain JSON; their values are converted to JSON objects."""
 
 from bayou.ingest.decode.formats.avro import avro_schema_columns
 from bayou.ingest.decode.formats.decoder import RecordDecoder

@@ -1,4 +1,4 @@
-"""Avro values, and the columns of an Avro schema.
+"""Reads Avro values, and converts Avro schemas to columns.
 
 | Avro | Delta type |
 |---|---|
@@ -7,7 +7,7 @@
 | `date`; `timestamp-micros`, `-millis`; `local-...` | `date`; `timestamp`; `timestamp_ntz` |
 | `decimal` | `decimal` |
 | `record`, `array`, `map` | `struct`, `array`, `map` |
-| a union of null and one type | that type; of several types the JSON text of the value |
+| a union of null and one type | that type; for several types a JSON string of the value |
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ _LOGICAL: Mapping[str, DataType] = {
 
 
 class AvroReader:
-    """Reads values by the schemas that they were written with.
+    """Reads values with their writer's schemas.
 
     Args:
-        registry: for values with its header.
-        schema: text of the schema of those without.
+        registry: the registry, for values with its header.
+        schema: the schema of values without this header.
     """
 
     def __init__(self, registry: Registry | None, schema: str | None) -> None:
@@ -84,32 +84,34 @@ class AvroReader:
         self._schemas: dict[int, _Schema] = {}
         self._refused: dict[int, str] = {}
         self._columns: dict[int | None, StructType] = {}
-        self._own = None if schema is None else _Schema(_parsed(schema))
+        self._default_schema = None if schema is None else _Schema(_parsed(schema))
 
     def read(self, value: bytes) -> tuple[Any, StructType]:
-        """A value, and the columns of its schema, the same object for the same schema.
+        """Return a value and the columns of its schema (the same object for the same schema).
 
         Raises:
-            ValueError: it can't be read, or the registry doesn't have its schema.
+            ValueError: the value can't be read, or the registry doesn't have its schema.
             KafkaError: the registry doesn't answer.
         """
-        number, schema, body = None, self._own, value
+        number, schema, body = None, self._default_schema, value
         header = None if self._registry is None else split_header(value)
         if header is not None:
             number, body = header
-            schema = self._of(number)
+            schema = self._schema(number)
         if schema is None:
             raise ValueError("not Avro with a schema registry's header")
         columns = self._columns_of(schema, number)
-        there = io.BytesIO(body)
+        stream = io.BytesIO(body)
         try:
-            record = schema.read(there)
+            record = schema.read(stream)
         except RecursionError as error:
             raise RecordTooDeepError from error
         except (EOFError, ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
-            raise ValueError(f"not Avro of its schema: {type(error).__name__} {error}") from error
-        if there.read(1):
-            raise ValueError("not Avro of its schema: there are bytes behind it")
+            raise ValueError(
+                f"doesn't match its Avro schema: {type(error).__name__} {error}"
+            ) from error
+        if stream.read(1):
+            raise ValueError("doesn't match its Avro schema: extra bytes at the end")
         return record, columns
 
     def _columns_of(self, schema: _Schema, number: int | None) -> StructType:
@@ -123,20 +125,20 @@ class AvroReader:
                 raise
         return known
 
-    def _of(self, number: int) -> _Schema:
+    def _schema(self, number: int) -> _Schema:
         known = self._schemas.get(number)
         if number in self._refused:
             raise ValueError(self._refused[number])
         if known is None:
             assert self._registry is not None
-            told = self._registry.schema(number)
+            response = self._registry.schema(number)
             named: dict[str, Any] = {}
             try:
-                self._refer(told, named)
-                known = _Schema(_parsed(told["schema"], named))
+                self._parse_references(response, named)
+                known = _Schema(_parsed(response["schema"], named))
             except BayouError:
                 raise
-            except Exception as error:  # a foreign schema may fail anywhere in the library
+            except Exception as error:  # the library raises various exceptions for invalid schemas
                 reason = f"schema {number} of the registry isn't Avro: {error}"
                 if isinstance(error, SchemaTooLargeError):
                     reason = f"schema {number} of the registry: {error}"
@@ -145,24 +147,24 @@ class AvroReader:
             self._schemas[number] = known
         return known
 
-    def _refer(self, told: Mapping[str, Any], named: dict[str, Any]) -> None:
+    def _parse_references(self, response: Mapping[str, Any], named: dict[str, Any]) -> None:
         assert self._registry is not None
-        for reference in told.get("references") or ():
-            other = self._registry.version(reference["subject"], reference["version"])
-            self._refer(other, named)
-            _parsed(other["schema"], named)
+        for reference in response.get("references") or ():
+            referenced = self._registry.version(reference["subject"], reference["version"])
+            self._parse_references(referenced, named)
+            _parsed(referenced["schema"], named)
 
 
 class _Schema:
-    """A parsed schema, and the reader of values by it.
+    """A parsed schema, and the reader of its values.
 
-    The compiled reader of fastavro bounds neither its recursion nor the number of values that take
-    no byte: a record of a few bytes overflows the stack or fills the memory, which ends the
-    process. Values of schemas that allow this are read in Python, by a reader that bounds both.
+    fastavro's compiled reader limits neither its recursion nor the number of zero-byte values: a
+    record of a few bytes can overflow the stack or exhaust the memory, which crashes the process.
+    Values of schemas that allow this are read by fastavro's Python reader with both limits.
 
     Attributes:
-        parsed: as fastavro parses it.
-        is_bounded: values are read by the reader in Python.
+        parsed: the schema as parsed by fastavro.
+        is_bounded: whether values are read by the Python reader.
     """
 
     def __init__(self, parsed: Any) -> None:
@@ -171,33 +173,33 @@ class _Schema:
         self._named: Mapping[str, Any] = named
         self.is_bounded = _is_recursive(parsed, dict(named), (), set())
         if not self.is_bounded:
-            weightless = _Weightless(dict(named))
-            if weightless.of(parsed) > _MAX_WEIGHTLESS:
+            zero_byte = _ZeroByteValues(dict(named))
+            if zero_byte.of(parsed) > _MAX_ZERO_BYTE_VALUES:
                 raise SchemaTooLargeError
-            self.is_bounded = weightless.inside_arrays
+            self.is_bounded = zero_byte.inside_arrays
 
-    def read(self, there: io.BytesIO) -> Any:
-        """The next value."""
+    def read(self, stream: io.BytesIO) -> Any:
+        """Read the next value."""
         if not self.is_bounded:
-            return fastavro.schemaless_reader(there, self.parsed, None)
+            return fastavro.schemaless_reader(stream, self.parsed, None)
         read: Any = _read_py.read_data
         named = {"writer": dict(self._named), "reader": {}}
-        return read(_BoundedDecoder(there), self.parsed, named, None, {})
+        return read(_BoundedDecoder(stream), self.parsed, named, None, {})
 
 
-_MAX_WEIGHTLESS = 100_000
-"""Values of a record that take no byte: nulls, and records of nothing else."""
+_MAX_ZERO_BYTE_VALUES = 100_000
+"""Maximum number of zero-byte values in a record: nulls, and records that only contain nulls."""
 
 
 class _BoundedDecoder(BinaryDecoder):
-    """Reads no more than `_MAX_WEIGHTLESS` values that may take no byte."""
+    """Reads at most `_MAX_ZERO_BYTE_VALUES` values that may be zero-byte values."""
 
-    def __init__(self, there: io.BytesIO) -> None:
-        super().__init__(there)  # type: ignore[no-untyped-call]
-        self._weightless = 0
+    def __init__(self, stream: io.BytesIO) -> None:
+        super().__init__(stream)  # type: ignore[no-untyped-call]
+        self._zero_byte_values = 0
 
     def read_null(self) -> None:
-        """Count it."""
+        """Count a null."""
         self._count()
 
     def _iter_elements(self) -> Iterator[None]:
@@ -209,19 +211,19 @@ class _BoundedDecoder(BinaryDecoder):
     iter_map = _iter_elements
 
     def _count(self) -> None:
-        self._weightless += 1
-        if self._weightless > _MAX_WEIGHTLESS:
-            raise ValueError(f"more than {_MAX_WEIGHTLESS:,} values that take no byte")
+        self._zero_byte_values += 1
+        if self._zero_byte_values > _MAX_ZERO_BYTE_VALUES:
+            raise ValueError(f"more than {_MAX_ZERO_BYTE_VALUES:,} values without bytes")
 
 
-class _Weightless:
-    """How many values that take no byte one value of a type has, at most.
+class _ZeroByteValues:
+    """Computes the maximum number of zero-byte values in one value of a type.
 
     Args:
-        named: the types that have a name.
+        named: the named types.
 
     Attributes:
-        inside_arrays: there is an array or a map whose elements have such values.
+        inside_arrays: whether an array or a map has elements with zero-byte values.
     """
 
     def __init__(self, named: dict[str, Any]) -> None:
@@ -230,13 +232,13 @@ class _Weightless:
         self.inside_arrays = False
 
     def of(self, schema: Any) -> int:
-        """For a schema that isn't recursive."""
+        """Return the number for a schema that isn't recursive."""
         return self._of(schema)[0]
 
     def _of(self, schema: Any) -> tuple[int, bool]:
-        """How many, and whether the value itself takes no byte."""
+        """Return the number, and whether the value itself is a zero-byte value."""
         match schema:
-            case list():  # a union's index is a byte
+            case list():  # a union's index takes a byte
                 options = (self.of(option) for option in schema if option != "null")
                 return max(options, default=0), False
             case "null":
@@ -248,40 +250,41 @@ class _Weightless:
         match schema["type"]:
             case "record" | "error":
                 fields = [self._of(field["type"]) for field in schema["fields"]]
-                empty = all(takes_no_byte for _, takes_no_byte in fields)
-                found = sum(count for count, _ in fields) + empty, empty
+                empty = all(is_zero_byte for _, is_zero_byte in fields)
+                result = sum(count for count, _ in fields) + empty, empty
             case "array" | "map" as kind:
                 elements = schema["items" if kind == "array" else "values"]
                 self.inside_arrays |= self.of(elements) > 0
                 return 0, False
             case "enum":
-                found = 0, False
+                result = 0, False
             case "fixed":
-                found = int(schema["size"] == 0), schema["size"] == 0
+                result = int(schema["size"] == 0), schema["size"] == 0
             case inner:
                 return self._of(inner)
-        self._known[schema["name"]] = found
-        return found
+        self._known[schema["name"]] = result
+        return result
 
 
 def _parsed(text: str, named: dict[str, Any] | None = None) -> Any:
-    """The only place where a schema's text is parsed: its depth is bounded, too."""
+    """Parse a schema; every schema is parsed here, because its depth is limited."""
     check_json_nesting(text.encode(), _MAX_SCHEMA_NESTING)
     return fastavro.parse_schema(json.loads(text), named_schemas={} if named is None else named)
 
 
 _MAX_SCHEMA_NESTING = 4 * MAX_NESTING
-"""A record inside a record is an object in an array in an object of the schema's text."""
+"""A nested record is four levels in the schema's JSON: an object in an array in an object."""
 
 
 def _is_recursive(
     schema: Any, named: dict[str, Any], inside: tuple[str, ...], known: set[str]
 ) -> bool:
-    """Whether a type is inside itself.
+    """Whether a type contains itself.
 
     Args:
-        named: the types that have a name.
-        inside: names of the types around it.
+        schema: the type.
+        named: the named types.
+        inside: names of the enclosing types.
         known: names of types that aren't recursive.
     """
     match schema:
@@ -315,28 +318,28 @@ def _is_recursive(
 
 
 def avro_columns(schema: Any) -> StructType:
-    """The columns of a record's schema, parsed.
+    """Return the columns of a parsed record schema.
 
     Raises:
-        ValueError: it isn't a record's.
+        ValueError: it isn't the schema of a record.
     """
-    others = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
+    named = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
     try:
-        kind: DataType | None = _type(schema, dict(others), (), FieldCount())
+        kind: DataType | None = _type(schema, dict(named), (), FieldCount())
     except _AnyValueError:
         kind = None
-    except KeyError as error:  # a decimal without precision; fastavro looks at most of the rest
+    except KeyError as error:  # a decimal without precision; fastavro checks most other keys
         raise ValueError(f"the Avro schema lacks {error}") from error
     if not isinstance(kind, StructType):
-        raise ValueError("the Avro schema isn't of a record")  # noqa: TRY004  # of its text
+        raise ValueError("the Avro schema isn't a record")  # noqa: TRY004  # an invalid value
     return kind
 
 
 def avro_schema_columns(text: str) -> StructType:
-    """The columns of a record's schema file.
+    """Return the columns of a schema file.
 
     Raises:
-        ValueError: it isn't Avro's, or not a record's.
+        ValueError: it isn't an Avro schema of a record.
     """
     try:
         return avro_columns(_Schema(_parsed(text)).parsed)
@@ -345,7 +348,7 @@ def avro_schema_columns(text: str) -> StructType:
 
 
 class _AnyValueError(Exception):
-    """A union of several types, or a type inside itself: JSON text."""
+    """A union of several types, or a recursive type: stored as a JSON string."""
 
 
 def _type(

@@ -1,4 +1,4 @@
-"""Values of any format, decoded to columns: what isn't a JSON object is made one first."""
+"""Decodes values of any format to columns; other formats are converted to JSON objects first."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _NO_COLUMNS = StructType()
 
 
 class RecordDecoder:
-    """Decodes batches by one plan. Not for several threads at once.
+    """Decodes batches with one plan. Not thread-safe.
 
     Args:
-        format: what values are.
-        plan: of the columns that come out. A schema to satisfy is that of the format where it
-            flattens.
+        format: the format of the values.
+        plan: the columns to decode to. If the format flattens, the format's JSON Schema validates
+            records, not the plan's.
     """
 
     def __init__(self, format: RecordFormat, plan: DecodePlan) -> None:
@@ -49,60 +49,60 @@ class RecordDecoder:
             None if format.json_schema is None else record_validator(format.json_schema)
         )
         self._read = _reader(format, plan.columns)
-        self._told: StructType | None = None  # by the schema of the record before
+        self._last_columns: StructType | None = None  # of the previous record's schema
         self._columns = StructType()
-        self._moments: dict[str, StructField] = {}
+        self._timestamps: dict[str, StructField] = {}
 
     @property
     def reads_json(self) -> bool:
-        """Whether values are JSON, whose numbers don't say of which type they are."""
+        """Whether values are JSON, whose numbers have no exact type."""
         return self._format.name == "json"
 
     def decode(self, values: pa.Array[Any]) -> Decoded:
         """Decode Kafka values; see `JsonDecoder.decode`."""
         if self._format.plain:
             return self._json.decode(values)
-        texts: list[bytes | None] = []
-        kept: list[int] = []
+        json_values: list[bytes | None] = []
+        good: list[int] = []
         bad: list[int] = []
         reasons: list[str] = []
         for position, value in enumerate(values.to_pylist()):
             try:
-                texts.append(None if value is None else self._text(value))
-                kept.append(position)
+                json_values.append(None if value is None else self._to_json(value))
+                good.append(position)
             except ValueError as error:
                 bad.append(position)
                 reasons.append(str(error)[:_MAX_REASON])
             except (BayouError, MemoryError):
                 raise
-            except Exception as fault:  # noqa: BLE001  # one record never ends the others
+            except Exception as fault:  # noqa: BLE001  # one record never stops the others
                 bad.append(position)
                 reason = f"the record can't be read: {type(fault).__name__}: {fault}"
                 reasons.append(reason[:_MAX_REASON])
-        decoded = self._json.decode(pa.array(texts, pa.binary()))
-        places: Any = pa.array(kept, pa.int64())
+        decoded = self._json.decode(pa.array(json_values, pa.binary()))
+        positions: Any = pa.array(good, pa.int64())
         new_fields = decoded.new_fields
         if self._plan.discover:
-            columns = merge_fields(self._columns, self._moments.values())
-            found = additions(self._plan.columns, columns)
-            fit = [partial for path, partial in found if path.lower() not in self._plan.taken]
-            of_schema = merge_fields(StructType(), fit)
-            # Their types are better than what values look like.
-            told = {f.name: f for f in of_schema}
-            seen = {f.name: f for f in new_fields}
-            if not self._plan.has_room_for(of_schema):
-                # No record has all of them, or it would have been refused.
-                told = {name: field for name, field in told.items() if name in seen}
-            new_fields = StructType(tuple((seen | told).values()))
+            columns = merge_fields(self._columns, self._timestamps.values())
+            added = additions(self._plan.columns, columns)
+            valid = [partial for path, partial in added if path.lower() not in self._plan.taken]
+            schema_fields = merge_fields(StructType(), valid)
+            # Types of the records' schema take precedence over types inferred from values.
+            typed = {f.name: f for f in schema_fields}
+            inferred = {f.name: f for f in new_fields}
+            if not self._plan.has_room_for(schema_fields):
+                # No record has all of them, otherwise it would have been refused.
+                typed = {name: field for name, field in typed.items() if name in inferred}
+            new_fields = StructType(tuple((inferred | typed).values()))
             if self._plan.widens:
                 wider = widened(self._plan.columns, columns)
                 if changed := [f for f in wider if f != self._plan.columns.get(f.name)]:
-                    new_fields = StructType(tuple(changed))  # the others come the next time
+                    new_fields = StructType(tuple(changed))  # the next pass adds the other fields
         return Decoded(
             columns=decoded.columns,
-            positions=places.take(decoded.positions),
+            positions=positions.take(decoded.positions),
             bad_positions=pa.concat_arrays(
-                [places.take(decoded.bad_positions), pa.array(bad, pa.int64())]
+                [positions.take(decoded.bad_positions), pa.array(bad, pa.int64())]
             ),
             reasons=pa.concat_arrays([decoded.reasons, pa.array(reasons, pa.string())]),
             new_fields=new_fields,
@@ -110,10 +110,10 @@ class RecordDecoder:
         )
 
     def flat(self, record: dict[str, Any]) -> dict[str, Any]:
-        """A record, or a part of one, without nested objects where the format has none.
+        """Flatten a record, or a part of one, if the format flattens.
 
         Raises:
-            ValueError: it can't be.
+            ValueError: the record can't be flattened.
         """
         separator = self._format.flatten
         if separator is None:
@@ -121,18 +121,18 @@ class RecordDecoder:
         return flattened(record, separator, self._whole, self._masks)
 
     def with_timestamps(self, record: dict[str, Any]) -> dict[str, Any]:
-        """A record whose timestamps are moments in UTC.
+        """Return a record with its timestamps converted to UTC.
 
         Raises:
-            ValueError: one isn't of its format.
+            ValueError: a timestamp doesn't match its format.
         """
         return converted(record, self._format.timestamps)
 
-    def _text(self, value: bytes) -> bytes:
+    def _to_json(self, value: bytes) -> bytes:
         record, columns = self._read(value)
         if self._format.flatten is not None:
             if not isinstance(record, dict):
-                raise ValueError("not an object")  # of the record
+                raise ValueError("not an object")
             if self._validator is not None and not self._validator.is_valid(record):
                 error = next(iter(self._validator.iter_errors(record)))
                 raise ValueError(f"schema: {error.message}")
@@ -140,14 +140,14 @@ class RecordDecoder:
         if self._format.timestamps and isinstance(record, dict):
             record = self.with_timestamps(record)
             for name in self._format.timestamps:
-                if name not in self._moments and record.get(name) is not None:
-                    self._moments[name] = StructField(name=name, data_type=TIMESTAMP)
-        if columns is not self._told:  # schemas are few, records many
-            self._told = columns
-            self._columns = merge_fields(self._columns, self._of_table(columns))
-        return msgspec.json.encode(record, enc_hook=_encoded)
+                if name not in self._timestamps and record.get(name) is not None:
+                    self._timestamps[name] = StructField(name=name, data_type=TIMESTAMP)
+        if columns is not self._last_columns:  # few schemas, many records
+            self._last_columns = columns
+            self._columns = merge_fields(self._columns, self._table_columns(columns))
+        return msgspec.json.encode(record, enc_hook=_encode_other)
 
-    def _of_table(self, columns: StructType) -> StructType:
+    def _table_columns(self, columns: StructType) -> StructType:
         separator, timestamps = self._format.flatten, self._format.timestamps
         if separator is not None:
             columns = flat_columns(columns, separator)
@@ -161,7 +161,7 @@ def _reader(format: RecordFormat, columns: StructType) -> Callable[[bytes], tupl
             avro = AvroReader(format.registry, format.schema)
             return lambda value: _checked(avro.read(value))
         case "protobuf":
-            assert format.registry is not None  # the configuration has seen to it
+            assert format.registry is not None  # checked by the configuration
             protobuf = ProtobufReader(format.registry)
             return lambda value: _checked(protobuf.read(value))
         case "csv":
@@ -190,14 +190,14 @@ def _utf8(value: bytes) -> str:
 
 
 def _csv(value: bytes, format: RecordFormat, kinds: Mapping[str, str]) -> dict[str, Any]:
-    """A line as an object: texts for texts, JSON for anything else, null for nothing."""
+    """Read a line as an object; empty cells are omitted, cells of other types are parsed."""
     try:
         lines = list(csv.reader([_utf8(value)], delimiter=format.csv_delimiter, strict=True))
     except csv.Error as error:
         raise ValueError(f"not a line of CSV: {error}") from error
     cells = lines[0] if lines else []
     if len(lines) != 1 or len(cells) != len(format.csv_columns):
-        raise ValueError(f"a line of {len(cells)} values, not {len(format.csv_columns)}")
+        raise ValueError(f"the line has {len(cells)} values instead of {len(format.csv_columns)}")
     return {
         name: _cell(cell, kinds.get(name, "string"))
         for name, cell in zip(format.csv_columns, cells, strict=True)
@@ -206,19 +206,19 @@ def _csv(value: bytes, format: RecordFormat, kinds: Mapping[str, str]) -> dict[s
 
 
 def _cell(cell: str, kind: str) -> Any:
-    if kind in _NOT_TEXT:
+    if kind in _PARSED:
         try:
             return msgspec.json.decode(cell.lower() if kind == "boolean" else cell)
         except (msgspec.DecodeError, RecursionError):
-            return cell  # the schema will refuse it
+            return cell  # validation refuses it
     return cell
 
 
-_NOT_TEXT = frozenset(("long", "integer", "short", "byte", "double", "float", "boolean"))
+_PARSED = frozenset(("long", "integer", "short", "byte", "double", "float", "boolean"))
 
 
 def _checked(read: tuple[Any, StructType]) -> tuple[Any, StructType]:
-    """Check a record of no JSON text: its depth, and its numbers, for JSON has no NaN."""
+    """Check a record of another format: its depth, and its numbers, because JSON has no NaN."""
     level = [read[0]]
     depth = 0
     while level:
@@ -230,12 +230,12 @@ def _checked(read: tuple[Any, StructType]) -> tuple[Any, StructType]:
             elif isinstance(value, list | tuple):
                 inner += value
             elif isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"a number is {value}, which no column takes from here")
+                raise ValueError(f"a number is {value}, which can't be stored")
         if depth > MAX_NESTING and any(isinstance(v, dict | list | tuple) for v in level):
             raise RecordTooDeepError
         level = inner
     return read
 
 
-def _encoded(value: object) -> Any:
+def _encode_other(value: object) -> Any:
     return str(value)

@@ -1,6 +1,6 @@
-"""Nested objects as columns of their own: `place.city` becomes `place_city`.
+"""Flattens nested objects to top-level columns: `place.city` becomes `place_city`.
 
-Arrays, and objects without fields of a known name, stay what they are.
+Arrays, and objects without known field names (maps), aren't flattened.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["flat_columns", "flattened", "takes_objects"]
 
 
 def flat_columns(columns: StructType, separator: str) -> StructType:
-    """The columns of flattened records."""
+    """Return the columns of flattened records."""
     return StructType(tuple(_fields(columns, separator, "")))
 
 
@@ -27,19 +27,19 @@ def flattened(
     whole: Container[str],
     masks: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """A record without nested objects.
+    """Flatten the nested objects of a record.
 
     Args:
-        whole: names of the columns that take objects as they are, see `takes_objects`. Beside any
-            other column of its name an object is taken apart: where one record has a number there,
-            those with objects are what they were.
-        masks: by the name of a column in lower case; `drop` of an object leaves out all its
-            fields, of which none would have this name.
+        record: the record.
+        separator: the separator of names.
+        whole: names of the columns that store objects, see `takes_objects`. Other objects are
+            flattened, even if a column of their name exists.
+        masks: masks by lowercase column name; `drop` on an object drops all its fields.
 
     Raises:
-        ValueError: two fields get one name, or an object has a mask for texts.
+        ValueError: two fields have the same flattened name, or an object has a mask for strings.
     """
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     waiting = [("", record)]
     while waiting:
         prefix, part = waiting.pop()
@@ -50,16 +50,16 @@ def flattened(
                 if mask is None:
                     waiting.append((path + separator, value))
                 elif mask != "drop":
-                    raise ValueError(f"field {path!r} is an object, and {mask} is for texts")
-            elif path in found:
-                raise ValueError(f"two fields are called {path!r} once objects are flattened")
+                    raise ValueError(f"field {path!r} is an object, but {mask} needs a string")
+            elif path in flat:
+                raise ValueError(f"two fields have the name {path!r} after flattening")
             else:
-                found[path] = value
-    return found
+                flat[path] = value
+    return flat
 
 
 def takes_objects(field: StructField) -> bool:
-    """Whether a column of flattened records holds objects: as JSON text, or as a map."""
+    """Whether a column of flattened records stores objects, as a JSON string or a map."""
     return is_json_text(field) or isinstance(field.data_type, StructType | MapType)
 
 

@@ -1,14 +1,14 @@
-"""Protobuf values by descriptors of a schema registry.
+"""Reads Protobuf values with descriptors of a schema registry.
 
-Behind the registry's header stands which message of the file it is: a list of indexes. Fields that
-weren't set are null where Protobuf knows that, else their default.
+The registry's header is followed by a list of indexes, the position of the message in its file.
+Unset fields are null if Protobuf tracks their presence, otherwise they have their default.
 
 | Protobuf | Delta type |
 |---|---|
 | `int32`, `sint32`, `sfixed32`; `uint32`, 64 bits; `uint64` | `integer`; `long`; `decimal(20,0)` |
 | `float`, `double`, `bool`, `string`, `bytes`; `enum` | `float`, ...; `string` |
 | `google.protobuf.Timestamp` | `timestamp` |
-| a message, `repeated`, `map` | `struct`, `array`, `map` with text as keys |
+| a message, `repeated`, `map` | `struct`, `array`, `map` with strings as keys |
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SCALARS: Mapping[int, DataType] = {
 
 
 class ProtobufReader:
-    """Reads values by the schemas that they were written with."""
+    """Reads values with their writer's schemas."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -67,10 +67,10 @@ class ProtobufReader:
         self._columns: dict[tuple[int, tuple[int, ...]], StructType] = {}
 
     def read(self, value: bytes) -> tuple[Any, StructType]:
-        """A value, and the columns of its message, the same object for the same message.
+        """Return a value and the columns of its message (the same object for the same message).
 
         Raises:
-            ValueError: it can't be read.
+            ValueError: the value can't be read.
             KafkaError: the registry doesn't answer.
         """
         header = split_header(value)
@@ -82,47 +82,48 @@ class ProtobufReader:
         try:
             message.ParseFromString(body)
         except DecodeError as error:
-            raise ValueError(f"not Protobuf of its schema: {error}") from error
+            raise ValueError(f"doesn't match its Protobuf schema: {error}") from error
         name = (header[0], tuple(indexes))
         columns = self._columns.get(name)
         if columns is None:
             columns = self._columns[name] = _columns(descriptor, (), FieldCount())
-        return _plain(message), columns
+        return _to_dict(message), columns
 
     def _descriptor(self, number: int, indexes: list[int]) -> Descriptor:
         file = self._files.get(number)
         if file is None:
             pool = descriptor_pool.DescriptorPool()
-            told = self._registry.schema(number, serialized=True)
+            response = self._registry.schema(number, serialized=True)
             try:
-                file = self._add(pool, told, f"schema-{number}.proto")
+                file = self._add(pool, response, f"schema-{number}.proto")
             except BayouError:
                 raise
-            except Exception as error:  # a foreign schema may fail anywhere in the library
+            except Exception as error:  # the library raises various exceptions for invalid schemas
                 raise ValueError(
                     f"schema {number} of the registry isn't Protobuf: {error}"
                 ) from error
             self._files[number] = file
         try:
             if min(indexes, default=0) < 0:
-                raise IndexError  # Python would count from the end
-            found = list(file.message_types_by_name.values())[indexes[0]]
+                raise IndexError  # a negative index would count from the end
+            message = list(file.message_types_by_name.values())[indexes[0]]
             for index in indexes[1:]:
-                found = found.nested_types[index]
+                message = message.nested_types[index]
         except IndexError as error:
             raise ValueError(f"schema {number} has no message {indexes}") from error
-        return found
+        return message
 
-    def _add(self, pool: Any, told: Mapping[str, Any], name: str) -> Any:
+    def _add(self, pool: Any, response: Mapping[str, Any], name: str) -> Any:
+        schema = response["schema"]
         try:
-            file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(told["schema"]))
+            file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(schema))
         except (DecodeError, ValueError) as error:
             raise ValueError(f"{name} of the registry isn't a Protobuf descriptor") from error
-        for reference in told.get("references") or ():
-            other = self._registry.version(
+        for reference in response.get("references") or ():
+            referenced = self._registry.version(
                 reference["subject"], reference["version"], serialized=True
             )
-            self._add(pool, other, reference["name"])
+            self._add(pool, referenced, reference["name"])
         for dependency in file.dependency:
             if dependency.startswith("google/protobuf/"):
                 _add_well_known(pool, dependency)
@@ -131,7 +132,7 @@ class ProtobufReader:
 
 
 def _add_well_known(pool: Any, name: str) -> None:
-    """A file of Protobuf's own, with those that it imports; their modules load on use."""
+    """Add a file of Protobuf's well-known types with its imports; modules are loaded on use."""
     try:
         module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
     except ImportError as error:
@@ -143,15 +144,15 @@ def _add_well_known(pool: Any, name: str) -> None:
 
 
 def _indexes(data: bytes) -> tuple[list[int], bytes]:
-    """Zigzag varints: how many, then each; a lone zero is the first message."""
+    """Read the message indexes: zigzag varints, the count first; count 0 is the first message."""
     count, at = _varint(data, 0)
     if count == 0:
         return [0], data[at:]
-    found: list[int] = []
+    indexes: list[int] = []
     for _ in range(count):
         index, at = _varint(data, at)
-        found.append(index)
-    return found, data[at:]
+        indexes.append(index)
+    return indexes, data[at:]
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -180,7 +181,7 @@ def _field(field: Any, inside: tuple[str, ...], count: FieldCount) -> StructFiel
 
 
 def _type(field: Any, inside: tuple[str, ...], count: FieldCount) -> DataType | None:
-    """None for a message inside itself, or without fields."""
+    """Return the type of a field; None for a recursive message or one without fields."""
     if _is_map(field):
         value = _single(field.message_type.fields_by_name["value"], inside, count)
         return None if value is None else MapType(key_type=STRING, value_type=value)
@@ -207,41 +208,41 @@ def _is_map(field: Any) -> bool:
     return bool(field.message_type and field.message_type.GetOptions().map_entry)
 
 
-def _plain(message: Message) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _to_dict(message: Message) -> dict[str, Any]:
+    record: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
         value = getattr(message, field.name)
         if _is_map(field):
             kind = field.message_type.fields_by_name["value"]
-            found[field.name] = {_key(k): _value(v, kind) for k, v in value.items()}
+            record[field.name] = {_key(k): _value(v, kind) for k, v in value.items()}
         elif field.is_repeated:
-            found[field.name] = [_value(v, field) for v in value]
+            record[field.name] = [_value(v, field) for v in value]
         elif field.has_presence and not message.HasField(field.name):
-            found[field.name] = None
+            record[field.name] = None
         else:
-            found[field.name] = _value(value, field)
-    return found
+            record[field.name] = _value(value, field)
+    return record
 
 
 def _key(key: Any) -> str:
     if isinstance(key, bytes):
-        raise _not_text()
+        raise _not_utf8()
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-def _not_text() -> ValueError:
-    """Proto2 doesn't check texts, and gives the bytes of one that isn't UTF-8."""
-    return ValueError("not Protobuf of its schema: a string isn't UTF-8")
+def _not_utf8() -> ValueError:
+    """Return the error for an invalid string; proto2 returns its bytes instead of checking it."""
+    return ValueError("doesn't match its Protobuf schema: a string isn't UTF-8")
 
 
 def _value(value: Any, field: Any) -> Any:
     if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
         if field.message_type.full_name == _TIMESTAMP_NAME:
             return f"{value.ToJsonString()}"
-        return _plain(value)
+        return _to_dict(value)
     if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
-        named = field.enum_type.values_by_number.get(value)
-        return str(value) if named is None else named.name
+        enum_value = field.enum_type.values_by_number.get(value)
+        return str(value) if enum_value is None else enum_value.name
     if isinstance(value, bytes) and field.type != FieldDescriptor.TYPE_BYTES:
-        raise _not_text()
+        raise _not_utf8()
     return value

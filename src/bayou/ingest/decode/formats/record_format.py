@@ -1,4 +1,4 @@
-"""What the values of a topic's records are."""
+"""The format of the values of a topic's records."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ FormatName: TypeAlias = Literal["json", "avro", "protobuf", "csv", "string", "bi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFormat:
-    """How a record's value becomes a JSON object. Pickles.
+    """The format of values, which are converted to JSON objects. Can be pickled.
 
     Attributes:
-        name: `json` for one that is; `string` and `binary` become the field `value`.
-        registry: where the schemas of Avro and Protobuf are, None for none.
-        schema: text of an Avro schema for values without the registry's header.
+        name: the format; `string` and `binary` values become the field `value`.
+        registry: the registry of Avro and Protobuf schemas, None for none.
+        schema: an Avro schema for values without the registry's header.
         csv_columns: names of the values of a line.
-        csv_delimiter: what is between them.
-        flatten: put between the names of nested fields; None leaves objects nested.
-        json_schema: text of the JSON Schema that a record must satisfy before it is flattened.
-        masks: of what `flatten` takes apart, by the names of columns, see `flattened`.
-        timestamps: format of each field that is one, see `timestamps`; names of flattened records.
+        csv_delimiter: separator of the values of a line.
+        flatten: separator of the names of nested fields; None doesn't flatten objects.
+        json_schema: the JSON Schema that validates records before flattening.
+        masks: masks of flattened objects by column name, see `flattened`.
+        timestamps: format of each timestamp field, see `timestamps`, by its name after flattening.
     """
 
     name: FormatName = "json"
@@ -41,5 +41,5 @@ class RecordFormat:
 
     @property
     def plain(self) -> bool:
-        """Whether records are decoded as they are."""
+        """Whether values are JSON that needs no conversion."""
         return self.name == "json" and self.flatten is None and not self.timestamps

@@ -1,10 +1,8 @@
-"""The schema registry of Confluent's kind: schemas by the number in a record's header.
+"""Client of a Confluent schema registry, which returns schemas by the id in a record's header.
 
-A value begins with a zero byte and the schema's number, four bytes, big end first.
-
-HTTP requests of the schema registry's client: bounded in time and size, checked in shape.
-
-Certificates are verified; nothing turns that off. A login is sent to no other origin than its own.
+The header of a value is a zero byte and the schema id in four bytes, big-endian. Requests are
+limited in time and size, and responses are validated. Certificates are always verified. Credentials
+are only sent to the configured origin.
 """
 
 from __future__ import annotations
@@ -37,60 +35,60 @@ __all__ = [
 
 
 MOST_BYTES = 16 << 20
-"""Of an answer; the largest schemas are far below."""
+"""Maximum size of a response; the largest schemas are far smaller."""
 
 LONGEST_SECONDS = 30.0
-"""Of a request with its answer, however often a few bytes come."""
+"""Maximum duration of a request and its response, even if bytes keep arriving."""
 
-_TIMEOUT = 10.0  # seconds without a byte
-_PIECE = 1 << 16
+_TIMEOUT = 10.0  # seconds without any byte
+_CHUNK = 1 << 16
 
 
 def get_schema(request: urllib.request.Request) -> dict[str, Any]:
-    """The answer to a request for a schema: `schema` is a text, `references` name others.
+    """Request a schema; the result has the string `schema` and may have `references`.
 
     Raises:
-        HTTPError: another status than 200.
-        OSError, HTTPException: no answer, or none in time.
-        ValueError: the answer is too large, or isn't a schema.
+        HTTPError: the status isn't 200.
+        OSError, HTTPException: no response, or none in time.
+        ValueError: the response is too large, or isn't a schema.
     """
-    with _TimeLimit(), _OPENER.open(request, timeout=_TIMEOUT) as answer:
-        pieces: list[bytes] = []
+    with _TimeLimit(), _OPENER.open(request, timeout=_TIMEOUT) as response:
+        chunks: list[bytes] = []
         size = 0
-        while piece := answer.read(_PIECE):
-            pieces.append(piece)
-            size += len(piece)
+        while chunk := response.read(_CHUNK):
+            chunks.append(chunk)
+            size += len(chunk)
             if size > MOST_BYTES:
-                raise ValueError(f"its answer is larger than {MOST_BYTES >> 20} MB")
+                raise ValueError(f"the response is larger than {MOST_BYTES >> 20} MB")
     try:
-        found = json.loads(b"".join(pieces))
+        document = json.loads(b"".join(chunks))
     except RecursionError as error:
-        raise ValueError("its answer is nested too deeply") from error
-    if not _is_schema(found):
-        raise ValueError("its answer isn't a schema")
-    schema: dict[str, Any] = found
+        raise ValueError("the response is nested too deeply") from error
+    if not _is_schema(document):
+        raise ValueError("the response isn't a schema")
+    schema: dict[str, Any] = document
     return schema
 
 
 def origin(url: str | None) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port: what a login is for."""
+    """Return scheme, host and port of a URL."""
     parts = urlsplit(url or "")
     default = {"http": 80, "https": 443}.get(parts.scheme)
     return parts.scheme, parts.hostname, parts.port or default
 
 
-def _is_schema(found: Any) -> bool:
-    if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
+def _is_schema(document: Any) -> bool:
+    if not isinstance(document, dict) or not isinstance(document.get("schema"), str):
         return False
-    references = found.get("references")
+    references = document.get("references")
     if references is None:
         return True
     return isinstance(references, list) and all(
-        isinstance(other, dict)
-        and isinstance(other.get("name"), str)
-        and isinstance(other.get("subject"), str)
-        and type(other.get("version")) is int
-        for other in references
+        isinstance(reference, dict)
+        and isinstance(reference.get("name"), str)
+        and isinstance(reference.get("subject"), str)
+        and type(reference.get("version")) is int
+        for reference in references
     )
 
 
@@ -98,7 +96,7 @@ _OPENED = threading.local()
 
 
 class _TimeLimit:
-    """Shuts the connections down that this thread opens inside, once the time is over."""
+    """Shuts down the connections that this thread opens inside the context after a time limit."""
 
     def __enter__(self) -> None:
         self._sockets: list[socket.socket] = []
@@ -113,7 +111,7 @@ class _TimeLimit:
 
     def _shut_down(self) -> None:
         for opened in self._sockets:
-            with suppress(OSError):  # it is closed
+            with suppress(OSError):  # already closed
                 opened.shutdown(socket.SHUT_RDWR)
 
 
@@ -140,9 +138,9 @@ class _Https(urllib.request.HTTPSHandler):
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Sends a login to no other origin than the one that it is for; `urllib` itself would."""
+    """Removes credentials from redirects to another origin, which `urllib` doesn't."""
 
-    def redirect_request(  # noqa: PLR0917  # as urllib calls it
+    def redirect_request(  # noqa: PLR0917  # the signature of urllib
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         if urlsplit(newurl).scheme not in ("http", "https"):
@@ -156,15 +154,15 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_Redirects, _Http, _Https)
 
 
-_TRIES = 3
+_MAX_ATTEMPTS = 3
 _FIRST_PAUSE = 0.2
 _HEADER = 5
 _SCHEMA_NOT_FOUND = 40403
 """The registry's error code for a schema id that it doesn't have."""
 _UNKNOWN_FOR = 10.0
-"""Seconds until the registry is asked again for a schema that it didn't have."""
-_UNKNOWN_TRIED_AGAIN = 16
-"""With more unknown schemas than this in that time, each is asked for once only."""
+"""Seconds until a missing schema is requested again."""
+_MAX_RETRIED_UNKNOWN = 16
+"""With more missing schemas than this in that time, each one is requested only once."""
 _UNKNOWN_REMEMBERED = 10_000
 
 
@@ -174,14 +172,14 @@ class UnknownSchemaError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """A registry. Pickles; what was read is kept for the whole process, for it never changes.
+    """A schema registry. Can be pickled. Schemas are immutable and cached in the process.
 
     Attributes:
-        url: such as `http://localhost:8081`. Where it redirects to another host, port or scheme,
-            the password isn't sent there.
-        user, password: for basic authentication.
-        on_unknown_schema: `dead-letter` for an `UnknownSchemaError` of one record, `stop` for a
-            `KafkaError` of the batch.
+        url: URL such as `http://localhost:8081`. The password isn't sent to another host, port or
+            scheme if the registry redirects there.
+        user, password: credentials for basic authentication.
+        on_unknown_schema: `dead-letter` to raise `UnknownSchemaError` for a record, `stop` to raise
+            `KafkaError` for the batch.
     """
 
     url: str
@@ -190,14 +188,15 @@ class Registry:
     on_unknown_schema: Literal["dead-letter", "stop"] = "dead-letter"
 
     def schema(self, number: int, *, serialized: bool = False) -> dict[str, Any]:
-        """What the registry says of a schema: `schema`, `schemaType`, `references`.
+        """Return a schema by its id: `schema`, `schemaType`, `references`.
 
         Args:
-            serialized: of Protobuf the descriptor in base 64 instead of its text.
+            number: the schema id.
+            serialized: for Protobuf, return the base64 descriptor instead of the source.
 
         Raises:
-            UnknownSchemaError: it doesn't have the schema, after a few tries.
-            KafkaError: it doesn't answer, or its address is wrong.
+            UnknownSchemaError: the registry doesn't have the schema, after a few attempts.
+            KafkaError: the registry doesn't answer, or the URL is wrong.
         """
         try:
             return self._get(f"/schemas/ids/{number}{_FORMAT if serialized else ''}")
@@ -211,10 +210,10 @@ class Registry:
             ) from error
 
     def version(self, subject: str, version: int, *, serialized: bool = False) -> dict[str, Any]:
-        """A version of a subject, which is how schemas refer to others.
+        """Return a version of a subject, as schema references name it.
 
         Raises:
-            KafkaError: it doesn't answer, or doesn't have it.
+            KafkaError: the registry doesn't answer, or doesn't have the version.
         """
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         return self._get(path + (_FORMAT if serialized else ""))
@@ -223,21 +222,21 @@ class Registry:
         with _LOCK:
             known = _KNOWN.get((self.url, path))
         if known is None:
-            known = self._ask(path)
+            known = self._request(path)
             with _LOCK:
                 _KNOWN[self.url, path] = known
         return known
 
-    def _ask(self, path: str) -> dict[str, Any]:
-        request = urllib.request.Request(  # noqa: S310  # the configuration's own address
+    def _request(self, path: str) -> dict[str, Any]:
+        request = urllib.request.Request(  # noqa: S310  # the configured URL
             self.url.rstrip("/") + path,
             headers={"Accept": "application/vnd.schemaregistry.v1+json"},
         )
         if self.user is not None:
             login = base64.b64encode(f"{self.user}:{self.password or ''}".encode()).decode()
             request.add_header("Authorization", f"Basic {login}")
-        tries = self._tries(path)
-        for attempt in range(1, _TRIES + 1):
+        attempts = self._attempts(path)
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
             try:
                 return get_schema(request)
             except urllib.error.HTTPError as error:
@@ -245,21 +244,21 @@ class Registry:
                     scheme, host, port = origin(error.url)
                     raise KafkaError(
                         f"The schema registry {self.url} redirects to {scheme}://{host}:{port}, "
-                        "where no password is sent. If that is the registry, write its address "
-                        "into connector.schema-registry.url.",
+                        "where no password is sent. If that is the registry, set "
+                        "connector.schema-registry.url to its address.",
                         topic="",
                     ) from error
                 if _error_code(error) == _SCHEMA_NOT_FOUND:
-                    if attempt >= tries:
-                        raise self._unknown(path) from error
-                elif error.code < 500 or attempt == _TRIES:
+                    if attempt >= attempts:
+                        raise self._mark_unknown(path) from error
+                elif error.code < 500 or attempt == _MAX_ATTEMPTS:
                     raise KafkaError(
                         f"The schema registry {self.url} answers {path} with {error.code} "
                         f"{error.reason}. Check connector.schema-registry.url.",
                         topic="",
                     ) from error
             except (OSError, ValueError, HTTPException) as error:
-                if attempt == _TRIES:
+                if attempt == _MAX_ATTEMPTS:
                     raise KafkaError(
                         f"The schema registry {self.url} doesn't answer with a schema: {error}. "
                         "Check connector.schema-registry.url.",
@@ -268,27 +267,27 @@ class Registry:
             time.sleep(_FIRST_PAUSE * attempt)
         raise AssertionError
 
-    def _tries(self, path: str) -> int:
-        """How often to ask for a schema that the registry doesn't have; a new one may be late.
+    def _attempts(self, path: str) -> int:
+        """Return the number of attempts for a missing schema, which may be registered late.
 
         Raises:
-            UnknownSchemaError: it didn't have this schema a moment ago.
+            UnknownSchemaError: the schema was missing a few seconds ago.
         """
         now = time.monotonic()
         with _LOCK:
             for known in [known for known, until in _UNKNOWN.items() if until <= now]:
                 del _UNKNOWN[known]
             if (self.url, path) in _UNKNOWN:
-                raise self._unknown_schema(path)
-            return _TRIES if len(_UNKNOWN) < _UNKNOWN_TRIED_AGAIN else 1
+                raise self._unknown_error(path)
+            return _MAX_ATTEMPTS if len(_UNKNOWN) < _MAX_RETRIED_UNKNOWN else 1
 
-    def _unknown(self, path: str) -> UnknownSchemaError:
+    def _mark_unknown(self, path: str) -> UnknownSchemaError:
         with _LOCK:
             if len(_UNKNOWN) < _UNKNOWN_REMEMBERED:
                 _UNKNOWN[self.url, path] = time.monotonic() + _UNKNOWN_FOR
-        return self._unknown_schema(path)
+        return self._unknown_error(path)
 
-    def _unknown_schema(self, path: str) -> UnknownSchemaError:
+    def _unknown_error(self, path: str) -> UnknownSchemaError:
         number = path.removesuffix(_FORMAT).rpartition("/")[2]
         return UnknownSchemaError(f"the schema registry has no schema {number}")
 
@@ -296,27 +295,27 @@ class Registry:
 _FORMAT = "?format=serialized"
 _KNOWN: dict[tuple[str, str], dict[str, Any]] = {}
 _UNKNOWN: dict[tuple[str, str], float] = {}
-"""Until when a schema counts as unknown, so that all tasks and tries of a batch agree."""
+"""Time until which a schema counts as missing, so that all tasks and attempts of a batch agree."""
 _LOCK = threading.Lock()
 
 
 def _error_code(error: urllib.error.HTTPError) -> int | None:
-    """The registry's own error code in the answer's body; None where another server answers."""
+    """Return the registry's error code from the response body; None if it isn't a registry's."""
     if error.code != 404:
         return None
     try:
-        told = json.loads(error.read(_MOST_OF_AN_ERROR))
+        body = json.loads(error.read(_MAX_ERROR_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
-    code = told.get("error_code") if isinstance(told, dict) else None
+    code = body.get("error_code") if isinstance(body, dict) else None
     return code if isinstance(code, int) else None
 
 
-_MOST_OF_AN_ERROR = 64 << 10
+_MAX_ERROR_BYTES = 64 << 10
 
 
 def split_header(value: bytes) -> tuple[int, bytes] | None:
-    """The schema's number and what comes behind it; None for a value without a header."""
+    """Return the schema id and the rest of a value; None for a value without a header."""
     if len(value) < _HEADER or value[0] != 0:
         return None
     return int.from_bytes(value[1:_HEADER], "big"), value[_HEADER:]

@@ -1,13 +1,13 @@
-"""Fields that are moments in a form of their own: numbers since the epoch, or texts of a pattern.
+"""Converts timestamp fields with a configured format.
 
-| format | a value is |
+| format | value |
 |---|---|
-| `epoch-s`, `epoch-ms`, `epoch-us` | a number since 1970, or a text of one |
-| `iso` | a text as ISO 8601 has it |
-| one with `%`, such as `%d.%m.%Y %H:%M` | a text by that pattern, as Python's `strptime` takes it |
+| `epoch-s`, `epoch-ms`, `epoch-us` | a number since 1970, or a string of a number |
+| `iso` | an ISO 8601 string |
+| a pattern such as `%d.%m.%Y %H:%M` | a string that matches the pattern of Python's `strptime` |
 
-Without an offset a text is in UTC. Null stays null. A pattern has a year, and no `%Z`: which names
-of zones `strptime` knows depends on the machine, and their offsets it leaves out.
+A string without an offset is in UTC. Null stays null. A pattern needs a year and can't contain
+`%Z`, because `strptime` supports machine-dependent zone names and ignores their offsets.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS = {"epoch-s": 1_000_000, "epoch-ms": 1000, "epoch-us": 1}
 
 
-def is_timestamp_format(text: str) -> bool:
-    """Whether values can be read by it."""
-    if text in _MICROSECONDS or text == "iso":
+def is_timestamp_format(format: str) -> bool:
+    """Whether a timestamp format is valid."""
+    if format in _MICROSECONDS or format == "iso":
         return True
     example = datetime(2024, 1, 1, tzinfo=UTC)
     try:
-        found = _by_pattern(example.strftime(text), text)
-    except (ValueError, re.error):  # the latter for a part that is there twice
+        parsed = _by_pattern(example.strftime(format), format)
+    except (ValueError, re.error):  # re.error for a repeated directive
         return False
-    return found.year == example.year and "%Z" not in text.replace("%%", "")
+    return parsed.year == example.year and "%Z" not in format.replace("%%", "")
 
 
 def converted(record: dict[str, Any], formats: Mapping[str, str]) -> dict[str, Any]:
-    """A record whose fields of these names are moments in UTC.
+    """Return a record with its timestamp fields converted to UTC.
 
     Raises:
-        ValueError: a value isn't of its format.
+        ValueError: a value doesn't match its format.
     """
-    found = dict(record)
+    result = dict(record)
     for name, form in formats.items():
-        value = found.get(name)
+        value = result.get(name)
         if value is None:
             continue
         try:
-            found[name] = _moment(value, form)
-        except (ValueError, ArithmeticError) as error:  # Decimal's overflow is no OverflowError
+            result[name] = _timestamp(value, form)
+        except (ValueError, ArithmeticError) as error:  # Decimal doesn't raise OverflowError
             raise ValueError(
-                f"field {name!r}: {str(value)[:60]!r} isn't a timestamp by the format {form}"
+                f"field {name!r}: {str(value)[:60]!r} isn't a timestamp of the format {form}"
             ) from error
-    return found
+    return result
 
 
 def timestamp_columns(columns: StructType, formats: Mapping[str, str]) -> StructType:
-    """Columns with those of these names as timestamps."""
+    """Return columns in which the columns with a format are timestamps."""
     return StructType(
         tuple(
             StructField(name=f.name, data_type=TIMESTAMP, nullable=f.nullable)
@@ -72,28 +72,28 @@ def timestamp_columns(columns: StructType, formats: Mapping[str, str]) -> Struct
 
 
 def schema_without(schema: str, paths: Mapping[str, str]) -> str:
-    """A JSON Schema that says nothing of the values of these properties, such as `place.at`."""
-    found: Any = json.loads(schema)
+    """Return a JSON Schema that allows any value for these properties, such as `place.at`."""
+    document: Any = json.loads(schema)
     for path in paths:
-        part = found
-        *outer, name = [path] if path in found.get("properties", {}) else path.split(".")
+        part = document
+        *outer, name = [path] if path in document.get("properties", {}) else path.split(".")
         for step in outer:
             part = part.get("properties", {}).get(step, {})
         if name in part.get("properties", {}):
             part["properties"][name] = {}
-    return json.dumps(found)
+    return json.dumps(document)
 
 
-def _moment(value: Any, form: str) -> datetime:
+def _timestamp(value: Any, form: str) -> datetime:
     numeric = form in _MICROSECONDS and isinstance(value, int | float)
     if isinstance(value, bool) or not (numeric or isinstance(value, str)):
-        raise ValueError(type(value).__name__)  # the caller tells the record
+        raise ValueError(type(value).__name__)  # the caller reports the field
     if form in _MICROSECONDS:
         number = value if isinstance(value, int) else Decimal(str(value))
         return _EPOCH + timedelta(microseconds=int(number * _MICROSECONDS[form]))
-    found = datetime.fromisoformat(value) if form == "iso" else _by_pattern(value, form)
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    parsed = datetime.fromisoformat(value) if form == "iso" else _by_pattern(value, form)
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
 
 
 def _by_pattern(value: str, pattern: str) -> datetime:
-    return datetime.strptime(value, pattern)  # noqa: DTZ007  # UTC is added where it has none
+    return datetime.strptime(value, pattern)  # noqa: DTZ007  # the caller adds UTC
