@@ -32,7 +32,7 @@ import json, logging, sys
 import bayou, bayou.spark
 from bayou.engines import for_path
 from bayou.kernel import Table
-from bayou.spark import DistributedScanBuilder, initial_snapshot_for_streaming, short_message
+from bayou.spark import DistributedScanBuilder, initial_snapshot_for_streaming
 from pyspark.sql import SparkSession, functions as F
 
 logging.basicConfig(level=logging.INFO)
