@@ -308,6 +308,6 @@ def test_a_checkpoint_action_that_is_not_one_is_named(log):
     log.commit(*HEAD)
     (name,) = log.checkpoint(0, [{"protocol": {"minReaderVersion": 1}}, HEAD[1]])
     log.delete(f"{0:020d}.json")
-    with pytest.raises(CorruptTableError, match="an action that isn't one") as caught:
+    with pytest.raises(CorruptTableError, match="an invalid action") as caught:
         snapshot(log)
     assert caught.value.file == log.path(name)
