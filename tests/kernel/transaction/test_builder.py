@@ -86,7 +86,7 @@ def test_a_property_that_another_writer_set_to_nonsense_is_said_before_anything_
     ("columns", "message"),
     [
         ({}, "without a column"),
-        ({"a": LONG, "A": LONG}, "there twice"),
+        ({"a": LONG, "A": LONG}, "is duplicate"),
         ({"a b": LONG}, "column mapping"),
         ({"a": StructType((StructField(name="x;y", data_type=LONG),))}, "a.x;y"),
         ({"": LONG}, "is empty"),
@@ -212,7 +212,7 @@ def test_domains_are_set_and_removed(log):
     assert domains() == {}
     nothing = start.with_domain_metadata_removed("mine").build(log.engine)
     nothing.commit(log.engine, [])
-    with pytest.raises(ArgumentError, match="Delta's own"):
+    with pytest.raises(ArgumentError, match="which is reserved"):
         start.with_domain_metadata("delta.rowTracking", "{}")
 
 

@@ -91,7 +91,7 @@ def check_new_table(
             )
     if len(set(partition_columns)) != len(partition_columns):
         raise SchemaError(
-            f"{table}: a partition column is listed twice. List each column once.", table=table
+            f"{table}: a partition column is named twice. Name each column once.", table=table
         )
     if len(partition_columns) == len(schema):
         raise SchemaError(
