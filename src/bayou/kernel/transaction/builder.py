@@ -141,13 +141,13 @@ class TransactionBuilder:
         builder._removed_properties = self._removed_properties | frozenset(keys)
         return builder
 
-    def with_description(self, text: str | None) -> TransactionBuilder:
+    def with_description(self, description: str | None) -> TransactionBuilder:
         """Set the table's description (PROTOCOL.md, Change Metadata).
 
         None doesn't change it, an empty string removes it.
         """
         builder = copy.copy(self)
-        builder._description = text
+        builder._description = description
         return builder
 
     def with_definition_told(self) -> TransactionBuilder:
@@ -275,10 +275,10 @@ class TransactionBuilder:
         builder._replaces_schema = True
         return builder
 
-    def with_row_condition(self, text: str) -> TransactionBuilder:
+    def with_row_condition(self, condition: str) -> TransactionBuilder:
         """Reject written rows for which a SQL condition is false or null."""
         builder = copy.copy(self)
-        builder._row_conditions = (*self._row_conditions, text)
+        builder._row_conditions = (*self._row_conditions, condition)
         return builder
 
     def with_data_change(self, data_change: bool) -> TransactionBuilder:
@@ -306,7 +306,7 @@ class TransactionBuilder:
         return builder
 
     def with_max_retries(self, retries: int) -> TransactionBuilder:
-        """Set the number of retries of a commit that conflicts with other writers; default 200."""
+        """Set the maximum number of retries after other writers commit first; default 200."""
         if retries < 0:
             raise ArgumentError(
                 f"{self._table}: the number of retries is {retries}. Use 0 or more.",
@@ -336,10 +336,10 @@ class TransactionBuilder:
         builder._operation_parameters = {**self._operation_parameters, **parameters}
         return builder
 
-    def with_user_metadata(self, text: str | None) -> TransactionBuilder:
+    def with_user_metadata(self, user_metadata: str | None) -> TransactionBuilder:
         """Set `commitInfo.userMetadata`; None for the engine's value (`CommitNotes`)."""
         builder = copy.copy(self)
-        builder._user_metadata = text
+        builder._user_metadata = user_metadata
         return builder
 
     def build(self, engine: Engine) -> Transaction:

@@ -20,7 +20,6 @@ from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 from bayou.kernel.scan.metrics import ScanCounts
 from bayou.kernel.table_features.column_mapping import physical_name, physical_stats_schema
 from bayou.protocol import partition_values
-from bayou.protocol import partition_values as partition_text
 from bayou.protocol.partition_values import PartitionValue
 from bayou.protocol.schema import DataType, StructField, StructType
 
@@ -199,7 +198,7 @@ class Pruning:
         encoded = serialized.dictionary_encode()
         distinct = encoded.dictionary.to_pylist()
         new = {
-            value: partition_text.parse(value, data_type, self._time_zone)
+            value: partition_values.parse(value, data_type, self._time_zone)
             for value in distinct
             if value not in parsed
         }

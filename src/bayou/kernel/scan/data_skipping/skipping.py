@@ -20,7 +20,7 @@ from bayou.kernel.expressions.model import And, Predicate, referenced_columns
 from bayou.kernel.scan.data_skipping.column_ranges import FileRanges, StatisticsRecorder
 from bayou.kernel.scan.data_skipping.generated_partitions import GeneratedPartitions
 from bayou.kernel.scan.data_skipping.tri_state import Possibilities
-from bayou.protocol import partition_values as partition_text
+from bayou.protocol.partition_values import parse as parse_partition_value
 from bayou.protocol.schema import DataType, StructType
 
 __all__ = ["SkippingPlan", "typed_partition_array"]
@@ -162,7 +162,7 @@ def typed_partition_array(
     encoded: Datum = serialized.dictionary_encode()
     arrow_type = to_arrow_type(data_type)
     distinct = [
-        partition_text.parse(value, data_type, time_zone)
+        parse_partition_value(value, data_type, time_zone)
         for value in encoded.dictionary.to_pylist()
     ]
     values: Datum = pa.array(distinct, arrow_type)
