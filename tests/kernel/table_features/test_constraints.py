@@ -119,7 +119,7 @@ def test_nulls_are_refused_at_every_depth(engine, table_path):
     inner = StructType((column("x", LONG, null=False),))
     table = create(engine, table_path, column("s", inner), column("n", LONG, null=False))
     nothing = pa.array([None], pa.int64())
-    error = refused(engine, table, pa.table({"s": [{"x": 1}], "n": nothing}), "Column 'n'")
+    error = refused(engine, table, pa.table({"s": [{"x": 1}], "n": nothing}), "column 'n'")
     assert error.constraint == "NOT NULL n"
     inside = pa.array([{"x": None}], pa.struct([("x", pa.int64())]))
     rows = pa.table({"s": inside, "n": [1]})

@@ -80,7 +80,7 @@ def key_texts(files: pa.StructArray, paths: Any = None) -> pa.Array[Any]:
     See `DeletionVectorDescriptor.unique_id`.
 
     Args:
-        paths: paths to use instead of the files' own, None for the files' own.
+        paths: paths to use, None for the paths of the files.
     """
     paths = pc.struct_field(files, "path") if paths is None else paths
     vectors = pc.struct_field(files, "deletionVector")

@@ -166,7 +166,7 @@ def _commit_info(values: Any, kind: Any) -> dict[str, Any]:
 
 
 def _commit_info_value(value: Any, kind: Any) -> Any:
-    """Convert a `commitInfo` value, whose type isn't specified: to JSON for a string, else null."""
+    """Convert a `commitInfo` value to a column's type; a value of another type is JSON or null."""
     if value is None:
         return None
     if pa.types.is_map(kind):
