@@ -123,7 +123,7 @@ def test_nulls_are_refused_at_every_depth(engine, table_path):
     assert error.constraint == "NOT NULL n"
     inside = pa.array([{"x": None}], pa.struct([("x", pa.int64())]))
     rows = pa.table({"s": inside, "n": [1]})
-    assert refused(engine, table, rows, r"Column 's\.x'").constraint == "NOT NULL s.x"
+    assert refused(engine, table, rows, r"column 's\.x'").constraint == "NOT NULL s.x"
 
 
 def test_an_empty_text_in_a_partition_column_is_null_to_the_rules(engine, table_path):
