@@ -86,7 +86,7 @@ def test_a_property_that_another_writer_set_to_nonsense_is_said_before_anything_
     ("columns", "message"),
     [
         ({}, "without a column"),
-        ({"a": LONG, "A": LONG}, "is duplicate"),
+        ({"a": LONG, "A": LONG}, "is defined twice"),
         ({"a b": LONG}, "column mapping"),
         ({"a": StructType((StructField(name="x;y", data_type=LONG),))}, "a.x;y"),
         ({"": LONG}, "is empty"),

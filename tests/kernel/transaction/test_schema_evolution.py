@@ -93,7 +93,7 @@ def test_a_missing_column_that_may_not_be_null_is_named():
 
 
 def test_a_column_that_is_there_twice_is_named():
-    with pytest.raises(SchemaError, match="is duplicate"):
+    with pytest.raises(SchemaError, match="is defined twice"):
         check_fits("t", schema(a=LONG), schema(a=LONG, A=LONG))
 
 
