@@ -143,8 +143,8 @@ def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: boo
         path = prefix + field.name
         if field.name.lower() in seen:
             raise SchemaError(
-                f"{table}: column {path!r} is defined twice; names are case-insensitive. Rename one of "
-                "the columns.",
+                f"{table}: column {path!r} is defined twice; names are case-insensitive. Rename "
+                "one of the columns.",
                 table=table,
                 column=path,
             )
