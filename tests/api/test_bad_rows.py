@@ -189,14 +189,14 @@ BAD_ROWS: dict[str, BadRows] = {
     "a column twice": BadRows(
         rows=lambda: good().append_column("ID", pa.array([1])),
         error=SchemaError,
-        words=("'ID'", "Rename one"),
+        words=("'ID'", "Rename"),
     ),
     "a field twice": BadRows(
         rows=lambda: good(
             s=pa.StructArray.from_arrays([pa.array([1]), pa.array([1])], ["strict", "STRICT"])
         ),
         error=SchemaError,
-        words=("'s.STRICT'", "Rename one"),
+        words=("'s.STRICT'", "Rename"),
     ),
     "a column that the table lacks": BadRows(
         rows=lambda: good(more=pa.array([1])),

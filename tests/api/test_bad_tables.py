@@ -205,7 +205,9 @@ BAD_TABLES: dict[str, BadTable] = {
         words=("'s'", "can't be a partition column"),
     ),
     "no column but those of partitions": BadTable(
-        wanted=columns(partition_by=("k",)), entrances=NEW, words=("all of its columns",)
+        wanted=columns(partition_by=("k",)),
+        entrances=NEW,
+        words=("all columns are partition columns",),
     ),
     "an unknown property": bad_property("delta.nosuchthing", "1", "unknown table property"),
     "a misspelled property": bad_property(

@@ -156,7 +156,7 @@ def test_two_narrow_columns_do_not_cost_the_download_of_the_file(table, files):
 
 def test_a_missing_file_among_many_is_named_and_nothing_stays_open(table, files, tmp_path):
     (tmp_path / "t" / "f07").unlink()
-    with pytest.raises(DataFileError, match="f07 .* is missing"):
+    with pytest.raises(DataFileError, match="f07 is missing"):
         table.to_arrow()
     assert files.open_files == 0
 
@@ -164,7 +164,7 @@ def test_a_missing_file_among_many_is_named_and_nothing_stays_open(table, files,
 def test_a_file_that_is_cut_off_is_named(table, files, tmp_path):
     path = tmp_path / "t" / "f03"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DataFileError, match=r"f03 .* can't be read") as caught:
+    with pytest.raises(DataFileError, match=r"f03 can't be read") as caught:
         table.to_arrow()
     assert caught.value.file == str(path)
 

@@ -116,7 +116,9 @@ def test_row_ids_of_a_table_without_them_are_refused_by_name(table):
 def test_a_version_is_read_by_its_number(table):
     assert len(ids(table.to_arrow(version=0))) == 4
     assert table.snapshot(version=1).version == 1
-    with pytest.raises(VersionNotFoundError, match="no version 3; its latest version is 2"):
+    with pytest.raises(
+        VersionNotFoundError, match="version 3 doesn.t exist; the latest version is 2"
+    ):
         table.to_arrow(version=3)
 
 

@@ -32,7 +32,7 @@ import json, logging, sys
 import bayou, bayou.spark
 from bayou.engines import for_path
 from bayou.kernel import Table
-from bayou.spark import DistributedScanBuilder, initial_snapshot_for_streaming, short_message
+from bayou.spark import DistributedScanBuilder, initial_snapshot_for_streaming
 from pyspark.sql import SparkSession, functions as F
 
 logging.basicConfig(level=logging.INFO)
@@ -136,7 +136,7 @@ for doing in (lambda: read(path + "/nothing").count(), lambda: write(rows).save(
         doing()
     except Exception as error:
         print(error)
-        say("error", type(error).__name__, short_message(error)[:11].strip())
+        say("error", type(error).__name__)
 if told == "conf":  # another session knows nothing of this one's keys
     other = spark.newSession()
     options = {k.lower(): v for k, v in storage.items()}
@@ -195,8 +195,8 @@ def test_tables_on_s3_are_read_written_and_streamed(s3_server, bucket, tmp_path,
         "scan 11",
         "vacuumed True 0 94",
         *(_CHANGED if told == "conf" else ()),
-        "error TableNotFoundError There is no",
-        "error TableAlreadyExistsError There is a",
+        "error TableNotFoundError",
+        "error TableAlreadyExistsError",
         *(("wrong True", "options 97") if told == "conf" else ()),
     ], done.stderr[-6000:]
     assert "WARNING:bayou" not in done.stderr

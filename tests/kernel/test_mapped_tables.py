@@ -315,7 +315,7 @@ def test_read_schemas_take_subsets_nested_too_in_any_order(log, mode):
         (picked("a"), "a", "has type long"),
         (picked("s", StructField(name="y", data_type=STRING)), "s.y", "has no field 'y'"),
         (picked("s", StructField(name="x", data_type=STRING)), "s.x", "has type long"),
-        (StructField(name="p", data_type=STRING, nullable=False), "p", "may be null"),
+        (StructField(name="p", data_type=STRING, nullable=False), "p", "is nullable"),
     ],
 )
 def test_an_unknown_column_or_another_type_is_refused_when_the_scan_is_built(
@@ -332,5 +332,5 @@ def test_a_column_asked_for_twice_is_refused(log):
     log.commit(protocol(), metadata(WIDE))
     field = StructField(name="p", data_type=STRING)
     builder = Snapshot.load(log.engine, log.table).scan_builder()
-    with pytest.raises(SchemaError, match="'p' .* asked for twice"):
+    with pytest.raises(SchemaError, match="'p' is requested twice"):
         builder.with_read_schema(StructType((field, field))).build()

@@ -1,8 +1,8 @@
-"""Catalogs: who says which commits of a catalog-managed table count.
+"""Catalogs that decide which commits a catalog-managed table has.
 
-Commits of such a table may be ratified and not yet published in `_delta_log` (PROTOCOL.md,
-Catalog-managed tables). A connector that reads them implements `Catalog` over its catalog's client
-and gives it to `Table.for_path`.
+A ratified commit of a catalog-managed table may not be published in `_delta_log` yet (PROTOCOL.md,
+Catalog-managed tables). A connector implements `Catalog` over the client of its catalog and passes
+it to `Table.for_path`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class RatifiedCommit:
     """A commit that the catalog has ratified.
 
     Attributes:
-        version: its version.
-        path: where it is staged: decoded, absolute or relative to the table; None for one that is
-            stored in the catalog.
-        content: its JSON lines, of a commit that is stored in the catalog; None for a staged one.
-        modification_time: when it was ratified or written, ms since the epoch.
+        version: version of the commit.
+        path: decoded path of the staged commit, absolute or relative to the table; None for a
+            commit that the catalog stores.
+        content: JSON lines of a commit that the catalog stores; None for a staged commit.
+        modification_time: when the commit was ratified or written, ms since the epoch.
     """
 
     version: int
@@ -55,12 +55,12 @@ class RatifiedCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatifiedCommits:
-    """A catalog's answer.
+    """The commits that a catalog has ratified.
 
     Attributes:
-        latest_version: the latest ratified version, published or not; nothing above it counts.
+        latest_version: the latest ratified version, published or not; later files are ignored.
         commits: ratified commits that the catalog still keeps, ascending and without a gap; empty
-            where all are published. They count instead of published files of the same version.
+            if all are published. They take precedence over published files of the same version.
     """
 
     latest_version: int
@@ -68,75 +68,76 @@ class RatifiedCommits:
 
 
 class Catalog(Protocol):
-    """A catalog of tables. Safe to be used from several threads."""
+    """A catalog of tables. Implementations are thread-safe."""
 
     def ratified_commits(self, table: str, end_version: int | None = None) -> RatifiedCommits:
-        """The table's ratified commits, up to a version where one is given.
+        """Return the table's ratified commits.
 
         Args:
             table: the table's fully qualified path.
+            end_version: the last version to return, None for the latest.
 
         Raises:
-            TableNotFoundError: the catalog knows no such table.
+            TableNotFoundError: the catalog has no such table.
         """
         ...
 
 
 @runtime_checkable
 class CommittingCatalog(Catalog, Protocol):
-    """A catalog through which tables are written to as well."""
+    """A catalog that also commits to its tables."""
 
     def commit(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
-        """Ratify a commit, if the version before is the latest one.
+        """Ratify a commit if the previous version is the latest one.
 
-        How is the catalog's business: `stage_commit` writes the lines to a file that it may ratify
-        by its name; it may keep the lines, or publish them itself.
+        The catalog may ratify a file that `stage_commit` writes, store the lines, or publish them.
 
         Returns:
-            False where the version has another commit already.
+            False if the version already has another commit.
 
         Raises:
-            StorageError: it failed; `ratified_commits` says later whether the commit is there.
+            StorageError: the request failed; a later call of `ratified_commits` shows whether the
+                commit was ratified.
         """
         ...
 
     def published(self, table: str, version: int) -> None:
-        """Commits up to a version are in the log: they needn't be kept any longer."""
+        """Report that all commits up to a version are published, so the catalog can drop them."""
         ...
 
 
 @runtime_checkable
 class MaintainingCatalog(CommittingCatalog, Protocol):
-    """A catalog that leaves maintenance to its clients; without this method they may do none."""
+    """A catalog that permits maintenance by clients. Other catalogs permit none."""
 
     def permits_maintenance(self, table: str, operation: str) -> bool:
-        """Whether a client may do what only the catalog may do otherwise.
+        """Whether a client may run a maintenance operation.
 
         Args:
-            operation: `OPTIMIZE`, `REORG`, `VACUUM` or `LOG CLEANUP`. Checkpoints, log compaction
-                and checksums are allowed to everyone (PROTOCOL.md, Maintenance Operations on
-                Catalog-managed Tables).
+            operation: `OPTIMIZE`, `REORG`, `VACUUM` or `LOG CLEANUP`. Every client may write
+                checkpoints, log compaction files and checksums (PROTOCOL.md, Maintenance Operations
+                on Catalog-managed Tables).
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineCommit(FileStatus):
-    """A commit whose bytes are at hand; `path` is where it will be published."""
+    """A commit that the catalog stores; `path` is where it will be published."""
 
     content: bytes = field(repr=False)
 
 
 def ratified_version(table: str, ratified: RatifiedCommits, version: int | None) -> int:
-    """The version to load: nothing above the latest ratified one counts.
+    """The version to load: the requested version, or the latest ratified one.
 
     Raises:
-        VersionNotFoundError: the one asked for is above it.
+        VersionNotFoundError: the requested version is above the latest ratified one.
     """
     if version is not None and version > ratified.latest_version:
         raise VersionNotFoundError(
-            f"{table} has no version {version}; the latest that its catalog ratified is "
-            f"{ratified.latest_version}.",
+            f"{table}: version {version} doesn't exist; the latest version that the catalog "
+            f"ratified is {ratified.latest_version}. Read that version or an earlier one.",
             table=table,
             latest=ratified.latest_version,
         )
@@ -144,7 +145,7 @@ def ratified_version(table: str, ratified: RatifiedCommits, version: int | None)
 
 
 def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int, FileStatus]]:
-    """(version, file) of the commits that the catalog keeps, in its order."""
+    """(version, file) of the commits that the catalog keeps, ascending."""
     for commit in ratified.commits:
         published = f"{table}/{LOG_DIRECTORY}/{commit_file_name(commit.version)}"
         if commit.content is not None:
@@ -164,16 +165,16 @@ def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int,
 
 
 def is_catalog_managed(reader_features: Collection[str]) -> bool:
-    """Whether these features make a catalog the judge of commits."""
-    return any(name in _NAMES for name in reader_features)
+    """Whether these reader features make a table catalog-managed."""
+    return any(name in _CATALOG_FEATURES for name in reader_features)
 
 
 def permits_maintenance(catalog: Catalog | None, table: str, operation: str) -> bool:
-    """Whether the catalog of a managed table permits an operation of maintenance."""
+    """Whether the catalog of a managed table permits a maintenance operation."""
     return isinstance(catalog, MaintainingCatalog) and catalog.permits_maintenance(table, operation)
 
 
-_NAMES = frozenset(
+_CATALOG_FEATURES = frozenset(
     {
         features.CATALOG_MANAGED,
         features.CATALOG_MANAGED_PREVIEW,
@@ -183,7 +184,7 @@ _NAMES = frozenset(
 
 
 def _staged_path(table: str, path: str) -> str:
-    """Bare names are those of the folder for staged commits."""
+    """The full path of a staged commit; a bare name is a file of the staged commit folder."""
     if is_absolute_uri(path):
         return path
     folder = table if "/" in path else f"{table}/{LOG_DIRECTORY}/{STAGED_COMMIT_DIRECTORY}"

@@ -1,4 +1,4 @@
-"""How long ago something happened, even if the machine was suspended in between."""
+"""Elapsed time that includes time during which the machine was suspended."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["Age"]
 class Age:
     """The time since this object was created.
 
-    It asks two clocks and takes the longer time: the monotonic clock stands still while a machine
-    is suspended, and the wall clock can be set back.
+    The longer time of two clocks: the monotonic clock stops while the machine is suspended, and
+    the wall clock can be set back.
     """
 
     __slots__ = ("_monotonic", "_wall")
@@ -22,5 +22,5 @@ class Age:
 
     @property
     def seconds(self) -> float:
-        """Seconds since creation. Setting the wall clock makes it longer, never shorter."""
+        """Seconds since creation. A change of the wall clock only makes it longer."""
         return max(time.monotonic() - self._monotonic, abs(time.time() - self._wall))

@@ -1,6 +1,6 @@
-"""What the kernel and its engine measure: reports to a `MetricsReporter`.
+"""Metrics of the kernel and its engine, sent as reports to a `MetricsReporter`.
 
-An engine without a reporter costs nothing: no clock is read, nothing is counted.
+Without a reporter nothing is measured.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotReport:
-    """A version of a table was opened, or couldn't be.
+    """A snapshot was loaded, or loading it failed.
 
     Attributes:
-        table: its path.
+        table: path of the table.
         requested_version: None for the latest.
-        version: the one opened, None where that failed.
-        duration_ms: from the call to the end.
-        commits: commit files replayed.
-        commit_bytes: their size.
-        checkpoint_bytes: size of the checkpoint's files, of which opening reads a few columns.
-        error: type and message, None where all went well.
+        version: the version loaded, None if that failed.
+        duration_ms: duration of the call.
+        commits: number of commit files replayed.
+        commit_bytes: size of those commit files.
+        checkpoint_bytes: size of the checkpoint's files; loading reads only a few of their columns.
+        error: type and message of the error, None for success.
     """
 
     table: str
@@ -57,20 +57,20 @@ class SnapshotReport:
 class ScanReport:
     """The files of a scan, or of one slice of it, were listed.
 
-    Considered are the live files; each was pruned, skipped or selected.
+    Each live file that was considered is either pruned, skipped or selected.
 
     Attributes:
-        table: its path.
-        filter: the scan's, None for none.
-        duration_ms: spent in the kernel and the engine, without the caller's own time.
+        table: path of the table.
+        filter: filter of the scan, None for none.
+        duration_ms: time in the kernel and the engine, without the caller's time.
         log_bytes: size of the checkpoint's parts that were replayed.
-        files_considered: live files seen.
-        files_pruned_by_partition: by their partition values.
-        files_skipped_by_statistics: by the statistics in the log.
-        files_selected: given to the caller.
-        bytes_selected: size of those.
-        is_complete: False where the caller stopped early.
-        error: type and message, None where all went well.
+        files_considered: number of live files.
+        files_pruned_by_partition: files that their partition values rule out.
+        files_skipped_by_statistics: files that their statistics in the log rule out.
+        files_selected: files returned to the caller.
+        bytes_selected: size of the selected files.
+        is_complete: False if the caller stopped early.
+        error: type and message of the error, None for success.
     """
 
     table: str
@@ -88,15 +88,15 @@ class ScanReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReadReport:
-    """A Parquet file of the table or its log was read, to its end or not.
+    """A Parquet file of the table or its log was read, completely or in part.
 
     Attributes:
-        path: of the file.
-        duration_ms: spent in the engine, without the caller's own time.
-        rows: given to the caller.
-        bytes_read: size on the store of the column chunks that were read.
-        row_groups_read: begun.
-        row_groups_skipped: by the footer's statistics.
+        path: path of the file.
+        duration_ms: time in the engine, without the caller's time.
+        rows: number of rows returned to the caller.
+        bytes_read: compressed size of the column chunks that were read.
+        row_groups_read: row groups whose reading started.
+        row_groups_skipped: row groups that the statistics in the footer rule out.
     """
 
     path: str
@@ -109,13 +109,14 @@ class FileReadReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMetrics:
-    """What a commit took and what is in it.
+    """Duration and contents of a commit.
 
     Attributes:
-        duration_ms: of `commit`, the actions' own making included; not of post-commit hooks.
-        attempts: versions that it was tried as, 0 where nothing was tried.
-        files_added, files_removed: data files.
-        change_files: of the change data feed.
+        duration_ms: duration of `commit`, including the generation of actions, without post-commit
+            hooks.
+        attempts: number of versions tried, 0 if no commit was attempted.
+        files_added, files_removed: number of data files.
+        change_files: number of change data files.
         bytes_added, bytes_removed: size of those data files.
     """
 
@@ -130,16 +131,16 @@ class TransactionMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionReport:
-    """A transaction was committed, or couldn't be.
+    """A transaction was committed, or its commit failed.
 
     Attributes:
-        table: its path.
-        operation: as in the history: `WRITE`, `MERGE`, ...
-        engine_info: who did it.
-        read_version: the version it was made from, -1 for a new table.
-        version: the one it became; None where it failed, or was committed before.
-        metrics: numbers.
-        error: type and message, None where all went well.
+        table: path of the table.
+        operation: operation as in the history: `WRITE`, `MERGE`, ...
+        engine_info: the writer, as in `commitInfo.engineInfo`.
+        read_version: the version that the transaction read, -1 for a new table.
+        version: the committed version; None if the commit failed, or was already committed earlier.
+        metrics: duration and contents of the commit.
+        error: type and message of the error, None for success.
     """
 
     table: str
@@ -155,23 +156,26 @@ Report: TypeAlias = SnapshotReport | ScanReport | FileReadReport | TransactionRe
 
 
 class MetricsReporter(Protocol):
-    """Takes reports, from any thread, one after the other or at once."""
+    """Receives reports from any thread, possibly concurrently."""
 
     def report(self, report: Report) -> None:
-        """Take a report. Quickly: the reader waits. An exception is logged and goes no further."""
+        """Receive a report.
+
+        The reported operation waits for the return, so it must be fast. Exceptions are logged.
+        """
         ...
 
 
 class LoggingReporter:
-    """Writes every report to the log `bayou.kernel.metrics`, level INFO."""
+    """Writes every report to the logger `bayou.kernel.metrics` at level INFO."""
 
     def report(self, report: Report) -> None:
-        """Write it as text."""
+        """Log the report."""
         _LOG.info("%s", report)
 
 
 class Stopwatch:
-    """Adds up the time of several pieces of work."""
+    """Measures the total time of several blocks of code."""
 
     __slots__ = ("_nanoseconds",)
 
@@ -180,12 +184,12 @@ class Stopwatch:
 
     @property
     def milliseconds(self) -> float:
-        """So far."""
+        """Total time of the blocks that have ended."""
         return self._nanoseconds / 1e6
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Time of the block counts."""
+        """Add the time of a `with` block."""
         start = time.perf_counter_ns()
         try:
             yield
@@ -194,8 +198,8 @@ class Stopwatch:
 
 
 def send(reporter: MetricsReporter, report: Report) -> None:
-    """Give a report to a reporter; what fails there is logged."""
+    """Send a report to a reporter. An exception of the reporter is logged."""
     try:
         reporter.report(report)
-    except Exception:  # noqa: BLE001 - a reporter is anyone's code, and reading goes on
-        _LOG.warning("A metrics reporter failed on %s", report, exc_info=True)
+    except Exception:  # noqa: BLE001 - a reporter is foreign code and must not stop the operation
+        _LOG.warning("The metrics reporter failed on %s", report, exc_info=True)

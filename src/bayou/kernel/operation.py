@@ -1,4 +1,4 @@
-"""What a commit says it did."""
+"""Operations that `commitInfo` names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["WITHOUT_NEW_ROWS", "Operation"]
 
 
 class Operation(StrEnum):
-    """`commitInfo.operation`, in delta-spark's words."""
+    """Values of `commitInfo.operation`, named as in delta-spark."""
 
     CREATE_TABLE = "CREATE TABLE"
     REPLACE_TABLE = "REPLACE TABLE"
@@ -61,4 +61,4 @@ WITHOUT_NEW_ROWS = frozenset(
         Operation.CONVERT,
     }
 )
-"""Operations that insert no row: identity columns give nothing out, whatever the files have."""
+"""Operations that insert no rows and so generate no identity values."""

@@ -1,4 +1,4 @@
-"""From rows as a connector has them to rows as data files hold them."""
+"""Conversion of a connector's rows to the table's schema."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ pc: Any = pyarrow.compute
 
 
 def conform(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch with exactly the columns of `schema`, in its order and in its Arrow types.
+    """Convert a batch to the columns of `schema`, in its order and its Arrow types.
 
-    Names match exactly, else without regard to case, nested ones too; a missing nullable column is
-    nulls. Only the representation may differ (large strings, dictionaries, units of timestamps
-    that lose nothing), never the type.
+    Names match exactly, else case-insensitively, also nested names. A missing nullable column is
+    filled with nulls. The types must be equal; only their representation in Arrow may differ, such
+    as large strings, dictionaries and timestamp units that convert without loss.
 
     Raises:
-        SchemaError: a column the table doesn't have, or of another type.
-        ConstraintViolationError: a null in a column that may not be null, at any depth.
+        SchemaError: the batch has a column that the table doesn't have, or of another type.
+        ConstraintViolationError: a NOT NULL column contains a null, at any depth.
     """
     struct = None
     if batch.num_columns:
@@ -43,13 +43,13 @@ def _conform_fields(
     table: str, schema: StructType, struct: pa.StructArray, prefix: str
 ) -> list[pa.Array[Any]]:
     names = [f.name for f in struct.type]
-    by_fold = {name.lower(): i for i, name in enumerate(names)}
+    by_lower_case = {name.lower(): i for i, name in enumerate(names)}
     by_name = {name: i for i, name in enumerate(names)}
     used: set[int] = set()
     arrays: list[pa.Array[Any]] = []
     for field in schema:
         path = prefix + field.name
-        index = by_name.get(field.name, by_fold.get(field.name.lower()))
+        index = by_name.get(field.name, by_lower_case.get(field.name.lower()))
         if index is None:
             arrays.append(_missing(table, field, path, len(struct)))
             continue
@@ -59,18 +59,21 @@ def _conform_fields(
             _refuse_nulls(table, array, struct, path)
         arrays.append(array)
     unknown = [name for i, name in enumerate(names) if i not in used]
-    twice = next((n for n in unknown if any(n.lower() == f.lower() for f in schema.names)), None)
-    if twice is not None:
+    duplicate = next(
+        (n for n in unknown if any(n.lower() == f.lower() for f in schema.names)), None
+    )
+    if duplicate is not None:
         raise SchemaError(
-            f"{table}: the data has column {prefix + twice!r} twice (names that differ in case "
-            "only are one). Rename one, or leave it out.",
+            f"{table}: the data has column {prefix + duplicate!r} twice; names are "
+            "case-insensitive. Rename or drop one of the columns.",
             table=table,
-            column=prefix + twice,
+            column=prefix + duplicate,
         )
     if unknown:
         raise SchemaError(
-            f"{table} has no column {', '.join(repr(prefix + n) for n in unknown)}; it has "
-            f"{', '.join(prefix + n for n in schema.names)}.",
+            f"{table}: the table has no column {', '.join(repr(prefix + n) for n in unknown)}; it "
+            f"has {', '.join(prefix + n for n in schema.names)}. Drop the column from the data, or "
+            "add it to the table.",
             table=table,
             column=prefix + unknown[0],
         )
@@ -80,8 +83,8 @@ def _conform_fields(
 def _missing(table: str, field: StructField, path: str, length: int) -> pa.Array[Any]:
     if not field.nullable:
         raise ConstraintViolationError(
-            f"Column {path!r} of {table} may not be null, and the data doesn't have it "
-            "(DELTA_MISSING_NOT_NULL_COLUMN_VALUE).",
+            f"{table}: column {path!r} may not be null, and the data doesn't have it "
+            "(DELTA_MISSING_NOT_NULL_COLUMN_VALUE). Add the column to the data.",
             table=table,
             constraint=f"NOT NULL {path}",
         )
@@ -92,7 +95,7 @@ def _missing(table: str, field: StructField, path: str, length: int) -> pa.Array
 
 def _conform(table: str, data_type: DataType, array: pa.Array[Any], path: str) -> pa.Array[Any]:
     target = to_arrow_type(data_type)
-    array = _plain(array)
+    array = _to_plain_encoding(array)
     if isinstance(data_type, StructType) and isinstance(array, pa.StructArray):
         children = _conform_fields(table, data_type, array, f"{path}.")
         return pa.StructArray.from_arrays(
@@ -111,38 +114,38 @@ def _conform(table: str, data_type: DataType, array: pa.Array[Any], path: str) -
         return _conform_list(table, data_type, array, path)
     if isinstance(data_type, MapType) and isinstance(array, pa.MapArray):
         return _conform_map(table, data_type, array, path)
-    if not _same_kind(array.type, data_type):
+    if not _is_same_type(array.type, data_type):
         raise _wrong_type(table, path, data_type, array.type)
     try:
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(
-            f"Column {path!r} of {table} has type {data_type}; a value doesn't fit: {error}. Cast "
-            "the data first.",
+            f"{table}: a value doesn't fit column {path!r} of type {data_type}: {error}. Cast the "
+            "data first.",
             table=table,
             column=path,
         ) from error
 
 
-def _plain(array: pa.Array[Any]) -> pa.Array[Any]:
-    """The values of an array in their usual form: no extension, dictionary, runs, other lists."""
+def _to_plain_encoding(array: pa.Array[Any]) -> pa.Array[Any]:
+    """Convert extension, dictionary, run-end-encoded and special list arrays to plain arrays."""
     kind: Any = array.type
     types: Any = pa.types
     if isinstance(array, pa.ExtensionArray):
-        return _plain(array.storage)
+        return _to_plain_encoding(array.storage)
     if types.is_dictionary(kind):
         return _decoded(array)
     if types.is_run_end_encoded(kind):
         decoded: pa.Array[Any] = pc.run_end_decode(array)
         return decoded
     if types.is_list_view(kind) or types.is_large_list_view(kind):
-        # pyarrow's cast leaves the last offset out.
-        viewed: Any = array
+        # pyarrow's cast drops the last offset.
+        views: Any = array
         return pa.ListArray.from_arrays(
-            _offsets(viewed),
-            viewed.flatten(),
+            _offsets(views),
+            views.flatten(),
             type=pa.list_(kind.value_field),
-            mask=_null_mask(viewed),
+            mask=_null_mask(views),
         )
     if types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return array.cast(pa.list_(kind.value_field))
@@ -150,7 +153,7 @@ def _plain(array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _decoded(array: pa.Array[Any]) -> pa.Array[Any]:
-    # Neither a cast nor `take` knows dictionaries of views, which is what polars hands out.
+    # Neither `cast` nor `take` supports dictionaries of string views, which polars exports.
     encoded: Any = array
     values = encoded.dictionary
     if pa.types.is_string_view(values.type):
@@ -176,7 +179,7 @@ def _conform_list(
 def _conform_map(
     table: str, data_type: MapType, array: pa.MapArray[Any, Any], path: str
 ) -> pa.Array[Any]:
-    # A map is laid out as a list of its entries; as such it can be cut to what its rows hold.
+    # A map has the layout of a list of entries; `flatten` of a list drops the unused entries.
     entries: Any = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
     as_list: Any = pa.Array.from_buffers(
         pa.list_(entries.type),
@@ -199,7 +202,7 @@ def _conform_map(
 
 
 def _offsets(array: pa.ListArray[Any]) -> pa.Int32Array:
-    """Where each row's elements begin among those that `flatten` gives."""
+    """Offsets of each row's elements in the result of `flatten`."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     ends: pa.Int32Array = pc.cumulative_sum(lengths)
     return pa.concat_arrays([pa.array([0], pa.int32()), ends])
@@ -209,12 +212,12 @@ def _null_mask(array: pa.Array[Any]) -> Any:
     return pc.is_null(array) if array.null_count else None
 
 
-def _same_kind(have: pa.DataType, data_type: DataType) -> bool:
+def _is_same_type(arrow_type: pa.DataType, data_type: DataType) -> bool:
     """Whether an Arrow type holds values of a Delta type."""
-    if pa.types.is_null(have):
+    if pa.types.is_null(arrow_type):
         return True
     try:
-        return str(from_arrow_type(have)) == str(data_type)
+        return str(from_arrow_type(arrow_type)) == str(data_type)
     except SchemaError:
         return False
 
@@ -224,24 +227,24 @@ def _refuse_nulls(
 ) -> None:
     if array.null_count == 0:
         return
-    # Below a null struct there is nothing to be null.
+    # A field of a null struct doesn't violate its constraint.
     null = pc.is_null(array)
     if parent is not None and parent.null_count:
         null = pc.and_(null, pc.is_valid(parent))
     nulls: int = null.true_count
     if nulls:
-        row = _shown(parent, null.index(True).as_py())
+        row = _describe_row(parent, null.index(True).as_py())
         raise ConstraintViolationError(
-            f"Column {path!r} of {table} may not be null; {nulls} of {len(array)} values are"
-            f"{row} (DELTA_NOT_NULL_CONSTRAINT_VIOLATED). Nothing was written; correct the rows, "
-            "or leave them out.",
+            f"{table}: column {path!r} may not be null, but {nulls} of {len(array)} values are "
+            f"null{row} (DELTA_NOT_NULL_CONSTRAINT_VIOLATED). Nothing was written; correct or drop "
+            "these rows.",
             table=table,
             constraint=f"NOT NULL {path}",
         )
 
 
-def _shown(parent: pa.StructArray | None, index: int) -> str:
-    """What else a row holds, by which it is found."""
+def _describe_row(parent: pa.StructArray | None, index: int) -> str:
+    """A few other values of a row, so that the user can find it."""
     if parent is None:
         return ""
     values = {
@@ -249,14 +252,14 @@ def _shown(parent: pa.StructArray | None, index: int) -> str:
         for i, field in enumerate(parent.type)
         if not pa.types.is_nested(field.type)
     }
-    known = [f"{name} = {value!r}" for name, value in values.items() if value is not None]
-    text = ", ".join(known[:3])
-    return f", the first with {text[:120]}" if text else ""
+    assignments = [f"{name} = {value!r}" for name, value in values.items() if value is not None]
+    description = ", ".join(assignments[:3])
+    return f", the first with {description[:120]}" if description else ""
 
 
-def _wrong_type(table: str, path: str, data_type: DataType, have: pa.DataType) -> SchemaError:
+def _wrong_type(table: str, path: str, data_type: DataType, actual: pa.DataType) -> SchemaError:
     return SchemaError(
-        f"Column {path!r} of {table} has type {data_type}, the data has {have}; they can't be "
+        f"{table}: column {path!r} has type {data_type}, the data has {actual}; they can't be "
         "merged (DELTA_FAILED_TO_MERGE_FIELDS). Cast the data first.",
         table=table,
         column=path,

@@ -1,4 +1,4 @@
-"""A version of a table: its schema, properties, files; the kernel's façade."""
+"""A snapshot: the schema, properties and files of one version of a table."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["Snapshot"]
 
 
 class Snapshot(TableState):
-    """One version of a table, immutable, safe in threads; holds no engine.
+    """One version of a table. Immutable and thread-safe; holds no engine.
 
-    The commits behind the checkpoint are replayed on opening, the checkpoint's files are not read
-    before a scan asks for them.
+    Loading a snapshot replays the commits after the checkpoint. The checkpoint's list of files is
+    read when a scan needs it.
     """
 
     @classmethod
@@ -44,7 +44,7 @@ class Snapshot(TableState):
         *,
         catalog: Catalog | None = None,
     ) -> Snapshot:
-        """Open a version, the latest where it is None; raises as `load_table_state` does."""
+        """Load a version, the latest if `version` is None; raises as `load_table_state` does."""
 
         def load() -> TableState:
             return load_table_state(engine, table, version, catalog=catalog)
@@ -70,17 +70,16 @@ class Snapshot(TableState):
         )
 
     def keeping_statistics(self, known: KnownStatistics) -> Snapshot:
-        """The same version, whose scans keep a checkpoint's statistics for later ones.
+        """This version, with scans that cache the checkpoint's statistics in `known`.
 
-        `refreshed` versions with the same checkpoint keep them in the same place.
+        `refreshed` keeps the cache as long as the checkpoint stays the same.
         """
         return self._of(self, known)
 
     def refreshed(self, engine: Engine) -> Snapshot:
-        """The latest version; this very object where there is none behind it.
+        """The latest version; this object if it is the latest.
 
-        Costs one listing of the log, from this version on, and reading the commits that are new;
-        see `refreshed_state`.
+        Lists the log from this version on and reads only the newer commits; see `refreshed_state`.
 
         Raises:
             TableNotFoundError, CorruptTableError, UnsupportedFeatureError: see
@@ -93,9 +92,9 @@ class Snapshot(TableState):
         return self._of(state, self.known_statistics if same else None)
 
     def file_totals(self, engine: Engine) -> FileTotals | None:
-        """Number of live files and their bytes, as the version's checksum says; None without one.
+        """Number and size of the live files from the version checksum; None without a checksum.
 
-        Reads one small file at most.
+        Reads at most one small file.
         """
         return stated_file_totals(engine, self)
 
@@ -103,35 +102,35 @@ class Snapshot(TableState):
     def timestamp(self) -> int:
         """When the version was committed, milliseconds since the epoch.
 
-        The in-commit timestamp where the table has those, else the commit file's modification
-        time, raised above those of the commits before it (PROTOCOL.md, In-Commit Timestamps).
-        `Table.snapshot_as_of_timestamp` goes by the same.
+        The in-commit timestamp if the table has them; else the modification time of the commit
+        file, adjusted to be later than the previous commits (PROTOCOL.md, In-Commit Timestamps).
+        `Table.snapshot_as_of_timestamp` uses the same time.
         """
         return commit_timestamp(self)
 
     @property
     def check_constraints(self) -> Mapping[str, str]:
-        """SQL of each CHECK constraint by its name."""
+        """SQL expression of each CHECK constraint, by name."""
         return check_constraints(self.metadata.configuration)
 
     @property
     def column_invariants(self) -> Mapping[str, str]:
-        """SQL of each column's invariant by the column's name."""
+        """SQL expression of each column invariant, by column name."""
         return column_invariants(self.schema)
 
     @property
     def generation_expressions(self) -> Mapping[str, str]:
-        """SQL of each generated column by its name."""
+        """SQL expression of each generated column, by name."""
         return generation_expressions(self.schema)
 
     @property
     def column_defaults(self) -> Mapping[str, str]:
-        """SQL of each column's current default by the column's name."""
+        """SQL expression of each column default, by column name."""
         return column_defaults(self.schema)
 
     @property
     def identity_columns(self) -> Mapping[str, IdentityColumn]:
-        """Identity columns by their name."""
+        """Identity columns by name."""
         return identity_columns(self.schema)
 
     def scan_builder(self) -> ScanBuilder:
@@ -141,7 +140,7 @@ class Snapshot(TableState):
     def build_update_table_transaction(
         self, engine_info: str, operation: Operation
     ) -> TransactionBuilder:
-        """Begin a transaction that has read this version."""
+        """Start a transaction that has read this version."""
         return TransactionBuilder(
             table=self.path, read_state=self, engine_info=engine_info, operation=operation
         )

@@ -1,4 +1,4 @@
-"""A table by its path: the way into the kernel."""
+"""A table at a path: the entry point of the kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Table"]
 
 
 class Table:
-    """A Delta table at a path, whether or not there is one yet; holds no engine and no state."""
+    """A Delta table at a path. The table may not exist yet. Holds no engine and no state."""
 
     __slots__ = ("_catalog", "_path")
 
@@ -36,11 +36,11 @@ class Table:
 
     @classmethod
     def for_path(cls, engine: Engine, path: str, catalog: Catalog | None = None) -> Table:
-        """The table at a path; nothing is read.
+        """The table at a path. Reads nothing.
 
         Args:
-            catalog: the one that manages the table (PROTOCOL.md, Catalog-managed tables): it says
-                which commits count.
+            catalog: the catalog that manages the table and decides which commits it has
+                (PROTOCOL.md, Catalog-managed tables).
         """
         return cls(engine.files.resolve_path(path), catalog)
 
@@ -55,7 +55,7 @@ class Table:
         return self._catalog
 
     def exists(self, engine: Engine) -> bool:
-        """Whether there is a log with at least one version."""
+        """Whether the path has a log with at least one version."""
         try:
             load_log_segment(engine, self._path, catalog=self._catalog)
         except TableNotFoundError:
@@ -66,22 +66,22 @@ class Table:
         """The latest version.
 
         Raises:
-            TableNotFoundError: there is no table.
-            CorruptTableError: its log breaks PROTOCOL.md.
-            UnsupportedFeatureError: it needs of a reader what isn't supported.
+            TableNotFoundError: the path has no table.
+            CorruptTableError: the log violates PROTOCOL.md.
+            UnsupportedFeatureError: the table requires an unsupported reader feature.
         """
         return Snapshot.load(engine, self._path, catalog=self._catalog)
 
     def snapshot_as_of_version(self, engine: Engine, version: int) -> Snapshot:
-        """A version by its number; raises VersionNotFoundError where it can't be rebuilt."""
+        """A version by its number; raises `VersionNotFoundError` if it can't be rebuilt."""
         return Snapshot.load(engine, self._path, version, catalog=self._catalog)
 
     def snapshot_as_of_timestamp(self, engine: Engine, timestamp: int) -> Snapshot:
         """The last version committed at or before a time in ms since the epoch.
 
         Raises:
-            VersionNotFoundError: before the earliest version that can be rebuilt, or after the
-                last commit.
+            VersionNotFoundError: the time is before the earliest version that can be rebuilt, or
+                after the last commit.
         """
         latest = self.latest_snapshot(engine)
         version = version_at(engine, latest, timestamp)
@@ -90,11 +90,11 @@ class Table:
         return self.snapshot_as_of_version(engine, version)
 
     def history(self, engine: Engine, limit: int | None = None) -> list[dict[str, Any]]:
-        """Provenance of the commits still in the log, newest first; see `read_history`."""
+        """The `commitInfo` of the commits in the log, newest first; see `read_history`."""
         return read_history(engine, self._path, limit, catalog=self._catalog)
 
     def commit_range_builder(self, start: CommitBoundary) -> CommitRangeBuilder:
-        """Begin a range of commits, whose raw actions an incremental connector reads."""
+        """A builder of a commit range, whose actions incremental connectors read."""
         return CommitRangeBuilder(self._path, start, catalog=self._catalog)
 
     def changes(
@@ -103,26 +103,28 @@ class Table:
         """The change data feed of a range of versions; see `load_table_changes`.
 
         Raises:
-            VersionNotFoundError, ArgumentError: the range isn't one that the log has.
-            ChangeDataFeedError: the feed is off at a version of the range, or a change of schema
-                lies in it that the rows can't be read across; names the version.
+            VersionNotFoundError, ArgumentError: the log doesn't have the range.
+            ChangeDataFeedError: the feed is disabled at a version of the range, or the range
+                contains an incompatible schema change; names the version.
         """
         return load_table_changes(engine, self._path, start, end, self._catalog)
 
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
-        """Write the checkpoint of a version, the latest where it is None; gives the version.
+        """Write the checkpoint of a version, the latest if `version` is None; return the version.
 
-        What a catalog ratified is published before, for only published versions may have one.
+        Ratified commits are published first, because only a published version may have one.
         """
         self.publish_commits(engine)
         return checkpoint_by_workers(engine, self._path, version, self._catalog)
 
     def publish_commits(self, engine: Engine) -> int | None:
-        """Copy to the log what the catalog has ratified; repeatable, safe beside others that do so.
+        """Copy the commits that the catalog has ratified to the log.
+
+        May be repeated, and may run concurrently in several processes.
 
         Returns:
-            The version up to which all is published; None for a table without a catalog, and where
-            the catalog leaves that to others.
+            The last published version; None without a catalog, or if the catalog publishes its
+            commits itself.
         """
         if not isinstance(self._catalog, CommittingCatalog):
             return None
@@ -143,7 +145,7 @@ class Table:
     def create_transaction_builder(
         self, engine: Engine, engine_info: str, operation: Operation
     ) -> TransactionBuilder:
-        """Begin a transaction on the latest version, or on a table to be made."""
+        """Start a transaction on the latest version, or on a table to be created."""
         return TransactionBuilder(
             table=self._path,
             read_state=None,

@@ -1,4 +1,4 @@
-"""What a version of a table is, in one record, named as `DESCRIBE DETAIL` names it."""
+"""The description of a table version that `DESCRIBE DETAIL` returns."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ __all__ = ["TableDetail", "file_totals", "table_detail"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDetail:
-    """A version of a table.
+    """Description of a table version.
 
     Attributes:
         id: the table's id.
-        name: as its metadata says; None where it has none.
-        description: likewise.
-        location: where it is.
-        version: the version that this is about.
-        created_at: ms since the epoch; None where the metadata doesn't say.
+        name: name in the metadata, None for none.
+        description: description in the metadata, None for none.
+        location: path of the table.
+        version: the version described.
+        created_at: ms since the epoch; None if the metadata doesn't have it.
         last_modified: when the version was committed, ms since the epoch.
-        partition_columns: in the order of the directories.
+        partition_columns: names in the order of the directories.
         clustering_columns: dotted paths.
-        num_files: live files.
-        size_in_bytes: of all live files.
-        properties: table properties as they stand in the log.
-        min_reader_version: of the protocol.
-        min_writer_version: of the protocol.
-        table_features: those listed and those that the versions imply, sorted.
+        num_files: number of live files.
+        size_in_bytes: size of all live files.
+        properties: table properties as written in the log.
+        min_reader_version: minimum reader version of the protocol.
+        min_writer_version: minimum writer version of the protocol.
+        table_features: features that the protocol lists or that its versions imply, sorted.
     """
 
     id: str
@@ -56,10 +56,7 @@ class TableDetail:
 
 
 def table_detail(engine: Engine, snapshot: Snapshot) -> TableDetail:
-    """Describe a version.
-
-    Without a checksum of the version its files are counted, by streaming their sizes.
-    """
+    """Describe a version. Without a version checksum this lists the live files."""
     totals = file_totals(engine, snapshot)
     metadata, protocol = snapshot.metadata, snapshot.protocol
     return TableDetail(
@@ -82,7 +79,7 @@ def table_detail(engine: Engine, snapshot: Snapshot) -> TableDetail:
 
 
 def file_totals(engine: Engine, snapshot: Snapshot) -> FileTotals:
-    """Number and bytes of the live files: what the version's checksum says, else counted."""
+    """Number and size of the live files, from the version checksum or by listing the files."""
     if snapshot.stated_totals is not None:
         return snapshot.stated_totals
     files = size = 0

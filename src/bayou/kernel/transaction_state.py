@@ -1,4 +1,4 @@
-"""What a worker needs to write files for a transaction."""
+"""The state that an executor needs to write the data files of a transaction."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ _WIRE = WireFormat("transaction state", 6, _WireState)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteContext:
-    """Where the files of one partition go, and what is recorded of them.
+    """Directory, statistics and Parquet options for the files of one partition.
 
     Attributes:
-        target_directory: decoded path of the folder.
-        statistics_columns: dotted paths of the columns whose statistics are kept.
-        partition_values: serialized, by physical name of the partition column.
-        options: how Parquet is written.
+        target_directory: decoded path of the directory.
+        statistics_columns: dotted paths of the columns with statistics.
+        partition_values: serialized values by physical name of the partition column.
+        options: options of the Parquet writer.
     """
 
     target_directory: str
@@ -64,24 +64,25 @@ class WriteContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
-    """A transaction's table as its writers see it.
+    """The table of a transaction, as the writers of its data files need it.
 
     Attributes:
         table: path of the table.
-        schema: the table's schema once the transaction is committed.
-        partition_columns: in the order of the directories.
+        schema: the table's schema after the commit.
+        partition_columns: names in the order of the directories.
         configuration: table properties.
-        generated_identity: identity columns that the rows don't bring.
-        clustering_columns: their dotted physical paths.
-        materializes_partitions: data files hold partition columns, too.
-        conditions: SQL texts that must be true of every row, besides the table's constraints.
-        data_change: whether the rows are new to the table; False where they only move.
-        records_inserts: new rows go to change data files, too: the commit has some.
-        max_records_per_file: how many rows a data file holds at most.
-        compression: Parquet codec that takes the place of the table's.
-        says_tight_bounds: statistics say that their bounds are tight: deletion vectors, which may
-            make them wide, are among the table's features.
-        writer: which writer of how many this is, see `for_writer`.
+        generated_identity: identity columns whose values the writer generates.
+        clustering_columns: dotted physical paths.
+        materializes_partitions: whether data files also contain the partition columns.
+        conditions: SQL conditions that every row must satisfy, besides the table's constraints.
+        data_change: whether the rows are new to the table; False if they are only rewritten.
+        records_inserts: whether new rows are also written to change data files.
+        max_records_per_file: maximum number of rows of a data file.
+        compression: Parquet codec that overrides the table's.
+        says_tight_bounds: whether statistics record that their bounds are tight. Tables with the
+            deletion vector feature do, because deleted rows can make the bounds wide.
+        writer: index of this writer and number of writers, see `for_writer`.
+        identity_counts: number of identity values that this writer has generated, by column.
     """
 
     table: str
@@ -101,19 +102,19 @@ class TransactionState:
     identity_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
     def for_writer(self, index: int, count: int) -> TransactionState:
-        """The state of one writer of several, which need it where the table has identity columns.
+        """The state of one of several writers, which generate distinct identity values.
 
         Args:
-            index: its number, from 0; no two writers of the transaction share one.
-            count: how many writers there are.
+            index: number of the writer from 0, unique within the transaction.
+            count: number of writers.
         """
         return replace(self, writer=(index, count), identity_counts={})
 
     def allows_files_of(self, other: TransactionState) -> bool:
-        """Whether data files that were written by another state can be added to this table.
+        """Whether data files that were written with another state can be added to this table.
 
-        They can be if they have the same columns under the same physical names, and if their
-        writers kept the rules that this table has for rows.
+        They must have the same columns with the same physical names, and their writers must have
+        enforced this table's constraints.
         """
         constraints = column_rules.check_constraints(other.configuration).items()
         return (
@@ -124,33 +125,33 @@ class TransactionState:
         )
 
     def given_out(self, column: str, count: int) -> int:
-        """How many values of an identity column were given out before; some more are now."""
+        """Reserve `count` identity values and return how many were reserved before."""
         before = self.identity_counts.get(column, 0)
         self.identity_counts[column] = before + count
         return before
 
     @property
     def column_mapping(self) -> ColumnMappingMode:
-        """How data files name the columns."""
+        """The column mapping mode of the data files."""
         return column_mapping_mode(self.configuration)
 
     @property
     def physical_schema(self) -> pa.Schema:
-        """`data_schema` as data files have it: physical names, field ids."""
+        """`data_schema` with physical names and field ids."""
         return physical_write_schema(self.data_schema, self.column_mapping)
 
     def physical_name(self, column: str) -> str:
         """A column's name in the log and in data files."""
         return physical_name(self.schema.select([column]).fields[0])
 
-    def partition_values(self, texts: Sequence[str | None]) -> dict[str, str | None]:
-        """Serialized values of the partition columns, given in their order, by physical names."""
+    def partition_values(self, values: Sequence[str | None]) -> dict[str, str | None]:
+        """Serialized partition values by physical name, from values in the order of the columns."""
         names = [self.physical_name(name) for name in self.partition_columns]
-        return dict(zip(names, texts, strict=True))
+        return dict(zip(names, values, strict=True))
 
     @property
     def data_schema(self) -> StructType:
-        """The columns in data files: no void ones, those of partitions only where asked for."""
+        """The columns in data files: no void columns, partition columns only if materialized."""
         return StructType(
             tuple(
                 f
@@ -162,7 +163,7 @@ class TransactionState:
 
     @property
     def parquet_options(self) -> ParquetWriteOptions:
-        """How the table's properties want Parquet written."""
+        """Parquet options from the table properties."""
         properties = TableProperties(self.configuration)
         return ParquetWriteOptions(
             compression=self.compression or properties.compression_codec,
@@ -171,22 +172,22 @@ class TransactionState:
             max_rows_per_file=self.max_records_per_file,
         )
 
-    def statistics_text(self, found: FileStatistics) -> str:
-        """`add.stats` of a new file (PROTOCOL.md, Per-file Statistics)."""
-        if self.says_tight_bounds and found.tight_bounds is None:
-            found = replace(found, tight_bounds=True)
-        return stats.to_json(found)
+    def statistics_text(self, statistics: FileStatistics) -> str:
+        """JSON of `add.stats` for a new file (PROTOCOL.md, Per-file Statistics)."""
+        if self.says_tight_bounds and statistics.tight_bounds is None:
+            statistics = replace(statistics, tight_bounds=True)
+        return stats.to_json(statistics)
 
     def statistics_columns(self) -> tuple[str, ...]:
-        """Leaf columns with statistics, by physical names (PROTOCOL.md, Per-file Statistics).
+        """Physical paths of the leaf columns with statistics (PROTOCOL.md, Per-file Statistics).
 
-        Those that `delta.dataSkippingStatsColumns` names, else the first
-        `delta.dataSkippingNumIndexedCols` leaves in the table's order.
+        The columns in `delta.dataSkippingStatsColumns`, else the first
+        `delta.dataSkippingNumIndexedCols` leaf columns.
         """
         properties = TableProperties(self.configuration)
-        named = properties.data_skipping_columns
-        if named is not None:
-            return self._with_needed([".".join(self._physical(path)) for path in named])
+        configured = properties.data_skipping_columns
+        if configured is not None:
+            return self._with_required([".".join(self._physical(path)) for path in configured])
         leaves = [
             path
             for f in self.data_schema
@@ -194,12 +195,12 @@ class TransactionState:
             for path in _leaves(physical_name(f), f.data_type)
         ]
         count = properties.data_skipping_column_count
-        return self._with_needed(leaves if count < 0 else leaves[:count])
+        return self._with_required(leaves if count < 0 else leaves[:count])
 
-    def _with_needed(self, paths: list[str]) -> tuple[str, ...]:
-        """Values given out are known by their statistics; clustered tables live by theirs."""
-        made = [self.physical_name(name) for name in self.generated_identity]
-        return tuple(dict.fromkeys([*paths, *made, *self.clustering_columns]))
+    def _with_required(self, paths: list[str]) -> tuple[str, ...]:
+        """Add identity columns (the commit reads their maximum) and clustering columns."""
+        generated = [self.physical_name(name) for name in self.generated_identity]
+        return tuple(dict.fromkeys([*paths, *generated, *self.clustering_columns]))
 
     def _physical(self, path: tuple[str, ...]) -> tuple[str, ...]:
         names: list[str] = []
@@ -213,7 +214,7 @@ class TransactionState:
         return tuple(names)
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize the state for another process."""
         return _WIRE.encode(
             _WireState(
                 self.table,
@@ -237,7 +238,7 @@ class TransactionState:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes aren't a transaction state of this version of Bayou.
         """
         return _WIRE.decode(
             data,
@@ -261,7 +262,7 @@ class TransactionState:
 
 
 def _fields(schema: StructType) -> list[StructField]:
-    """The fields without their comments, which say nothing of the rows."""
+    """The fields without their comments."""
     return [
         replace(f, metadata={k: v for k, v in f.metadata.items() if k != "comment"}) for f in schema
     ]

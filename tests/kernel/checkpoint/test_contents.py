@@ -114,7 +114,7 @@ def test_the_path_of_a_sidecar_is_percent_encoded(log):
 def test_a_missing_sidecar_without_the_commits_is_an_error_that_names_it(log):
     names = write(log, sidecars=2)
     log.delete(names[2])
-    with pytest.raises(CorruptTableError, match="is gone") as caught:
+    with pytest.raises(CorruptTableError, match="is missing") as caught:
         paths(log)
     assert caught.value.file == log.path(names[2])
 
@@ -129,7 +129,7 @@ def test_a_json_checkpoint_that_was_cut_between_its_lines_is_told_by_its_tag(log
     log.put(top, b"\n".join(whole))
     assert paths(log) == ["a", "b", "c", "d"]
     log.put(top, b"\n".join([whole[0], whole[1], *whole[3:]]))
-    with pytest.raises(CorruptTableError, match="isn't whole") as caught:
+    with pytest.raises(CorruptTableError, match="is incomplete") as caught:
         paths(log)
     assert caught.value.file == log.path(top)
 
@@ -252,5 +252,5 @@ def test_a_sidecar_that_leaves_the_tables_folder_is_an_error(log, path):
         if "sidecar" in line:
             line["sidecar"]["path"] = path
     log.engine.files.put(log.path(top), "\n".join(map(json.dumps, lines)).encode())
-    with pytest.raises(CorruptTableError, match="leaves the table's folder"):
+    with pytest.raises(CorruptTableError, match="outside of the table's directory"):
         paths(log)

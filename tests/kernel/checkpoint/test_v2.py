@@ -43,7 +43,7 @@ def test_a_table_that_asks_for_it_gets_sidecars(log):
 
 
 def test_many_files_make_several_sidecars(log, monkeypatch):
-    monkeypatch.setattr(v2, "_ROWS_OF_A_SIDECAR", 1)
+    monkeypatch.setattr(v2, "_MAX_SIDECAR_ROWS", 1)
     log.commit(*HEAD, add("a"))
     checkpoint(log.engine, log.table)
     log.commit(add("b"))

@@ -82,7 +82,7 @@ def test_neighbouring_commits_come_together(table):
 
 def test_what_came_as_bytes_is_not_split(table):
     elsewhere = FileActions.from_bytes(actions_of(table).to_bytes())
-    with pytest.raises(ArgumentError, match="came as bytes"):
+    with pytest.raises(ArgumentError, match="were deserialized"):
         elsewhere.slices(table.engine, 1)
 
 

@@ -156,7 +156,7 @@ def test_other_files_of_the_log_are_passed_over(log):
 def test_a_missing_commit_is_an_error_that_names_its_file(log):
     write_commits(log, 5)
     log.delete(f"{2:020d}.json")
-    with pytest.raises(CorruptTableError, match=r"Commit 2 is missing .* contiguous") as caught:
+    with pytest.raises(CorruptTableError, match=r"commit 2 is missing .* contiguous") as caught:
         load(log)
     assert caught.value.file == log.path(f"{2:020d}.json")
     assert caught.value.table == log.table
@@ -166,7 +166,7 @@ def test_a_missing_commit_behind_the_checkpoint_is_an_error(log):
     write_commits(log, 6)
     log.checkpoint(3, HEAD)
     log.delete(f"{4:020d}.json")
-    with pytest.raises(CorruptTableError, match="Commit 4 is missing"):
+    with pytest.raises(CorruptTableError, match="commit 4 is missing"):
         load(log)
 
 
@@ -174,7 +174,7 @@ def test_a_missing_commit_asked_for_by_version_is_not_an_unknown_version(log):
     write_commits(log, 5)
     log.delete(f"{2:020d}.json")
     assert load(log, 1).version == 1
-    with pytest.raises(CorruptTableError, match="Commit 2 is missing"):
+    with pytest.raises(CorruptTableError, match="commit 2 is missing"):
         load(log, 2)
 
 
@@ -197,7 +197,7 @@ def test_a_version_that_was_cleaned_up_is_not_a_missing_table(log):
     log.checkpoint(4, HEAD)
     for version in range(4):
         log.delete(f"{version:020d}.json")
-    message = "cleaned up. The earliest version that can be is 4, the latest is 5"
+    message = "cleaned up. The earliest version that can be rebuilt is 4, the latest is 5"
     with pytest.raises(VersionNotFoundError, match=message) as caught:
         load(log, 2)
     assert (caught.value.earliest, caught.value.latest) == (4, 5)
@@ -209,7 +209,9 @@ def test_a_version_whose_early_commits_are_gone_cannot_be_rebuilt(log):
     write_commits(log, 6)
     log.checkpoint(4, HEAD)
     log.delete(f"{0:020d}.json")
-    with pytest.raises(VersionNotFoundError, match="earliest version that can be is 4") as caught:
+    with pytest.raises(
+        VersionNotFoundError, match="earliest version that can be rebuilt is 4"
+    ) as caught:
         load(log, 2)
     assert (caught.value.earliest, caught.value.latest) == (4, 5)
 
@@ -223,7 +225,7 @@ def test_without_any_version_that_can_be_rebuilt_a_version_asked_for_says_so(log
 
 
 def test_a_path_without_a_log_is_not_a_table(engine, table_path):
-    with pytest.raises(TableNotFoundError, match="no _delta_log folder"):
+    with pytest.raises(TableNotFoundError, match="no _delta_log directory"):
         load_log_segment(engine, table_path)
     with pytest.raises(TableNotFoundError):
         list(commit_files(engine, table_path))
@@ -246,13 +248,13 @@ def test_a_listing_that_leaves_out_the_log_is_an_error(log, monkeypatch, has_hin
         raise FileMissingError("there is no object", path=path)
 
     monkeypatch.setattr(log.engine.files, "list_from", nothing)
-    with pytest.raises(CorruptTableError, match="lists neither a commit nor a checkpoint"):
+    with pytest.raises(CorruptTableError, match="has no commit and no checkpoint"):
         load(log)
 
 
 def test_a_hint_without_a_log_is_an_error(log):
     log.put("_last_checkpoint", encode(LastCheckpoint(version=1, size=1)))
-    with pytest.raises(CorruptTableError, match="_last_checkpoint is there"):
+    with pytest.raises(CorruptTableError, match="_last_checkpoint exists"):
         load(log)
 
 

@@ -105,5 +105,5 @@ def test_a_long_tail_is_cut_where_slices_are_wanted(log, monkeypatch):
 def test_a_scan_that_came_as_bytes_lists_no_slices(log):
     log.commit(*HEAD, *FILES)
     scan = Snapshot.load(log.engine, log.table).scan_builder().build()
-    with pytest.raises(ArgumentError, match="came as bytes"):
+    with pytest.raises(ArgumentError, match="was deserialized"):
         Scan.from_bytes(scan.to_bytes()).slices(log.engine)

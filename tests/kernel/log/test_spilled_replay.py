@@ -81,7 +81,7 @@ def test_commits_behind_a_checkpoint_take_files_out_of_it(long_tails, log):
 
 
 def test_keys_are_looked_up_in_pieces(long_tails, log, monkeypatch):
-    monkeypatch.setattr("bayou.kernel.log.file_action_keys._LOOKED_UP_AT_ONCE", 3)
+    monkeypatch.setattr("bayou.kernel.log.file_action_keys._LOOKUP_CHUNK_SIZE", 3)
     names = [f"f{n}" for n in range(20)]
     log.commit(*HEAD, *(add(name) for name in names))
     log.checkpoint(0, [*HEAD, *(add(name) for name in names)])
@@ -123,7 +123,7 @@ def test_a_checkpoint_of_a_long_tail_has_its_files_and_tombstones(tmp_path, monk
 def test_a_line_that_is_not_an_action_is_named(long_tails, log):
     log.commit(*HEAD, add("a"))
     log.put(f"{1:020d}.json", b'{"txn":{"appId":"a","version":1}}\nnonsense\n')
-    with pytest.raises(CorruptTableError, match=r"Commit 1 of .* line 2"):
+    with pytest.raises(CorruptTableError, match=r"commit 1 .* line 2"):
         Snapshot.load(log.engine, log.table)
     assert list(long_tails.iterdir()) == []
 
@@ -134,7 +134,7 @@ def test_its_memory_does_not_grow_with_the_actions(log, monkeypatch):
     for start in range(0, len(names), 2_000):
         log.commit(*(add(name) for name in names[start : start + 2_000]))
         log.commit(*(remove(name) for name in names[start : start + 1_000]))
-    monkeypatch.setattr("bayou.kernel.log.spilled_replay._HELD_ACTIONS", 1_000)
+    monkeypatch.setattr("bayou.kernel.log.spilled_replay._MAX_BUFFERED_ACTIONS", 1_000)
     peaks = []
     for limit in (1 << 40, 0):
         monkeypatch.setattr(replay, "LONG_TAIL_BYTES", limit)

@@ -65,7 +65,7 @@ def test_what_a_checkpoint_that_is_old_enough_covers_goes(log):
         "1.json",
     ]
     assert live(log) == before
-    with pytest.raises(VersionNotFoundError, match="earliest version that can be is 2"):
+    with pytest.raises(VersionNotFoundError, match="earliest version that can be rebuilt is 2"):
         Snapshot.load(log.engine, log.table, 1)
 
 

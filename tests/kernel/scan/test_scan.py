@@ -158,7 +158,7 @@ def test_the_read_schema_chooses_columns_and_their_order(table):
     [
         (StructField(name="nmae", data_type=STRING), "no column 'nmae'; it has day, id, name"),
         (StructField(name="NAME", data_type=STRING), "no column 'NAME'"),
-        (StructField(name="id", data_type=INTEGER), "has type long; it can't be read as integer"),
+        (StructField(name="id", data_type=INTEGER), "has type long and can't be read as integer"),
     ],
 )
 def test_a_read_schema_that_does_not_fit_is_refused(table, field, message):
@@ -192,7 +192,7 @@ def test_a_partition_value_that_is_not_of_its_type_is_named(log):
 
 def test_statistics_that_are_not_json_are_named(log):
     log.commit(*HEAD, add("a", stats="{oops"))
-    with pytest.raises(CorruptTableError, match="statistics that aren't JSON"):
+    with pytest.raises(CorruptTableError, match="statistics in the log aren't JSON"):
         paths(log, builder(log).with_filter("id = 1").build())
 
 

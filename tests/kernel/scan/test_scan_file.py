@@ -108,7 +108,7 @@ def test_a_file_without_its_path_or_size_is_damage(field):
     adds = adds_to_array([FULL, BARE])
     columns = [pa.nulls(2, f.type) if f.name == field else adds.field(f.name) for f in adds.type]
     damaged = pa.StructArray.from_arrays(columns, fields=list(adds.type))
-    with pytest.raises(CorruptTableError, match=f"of /lake/t has a file without its {field}"):
+    with pytest.raises(CorruptTableError, match=f"a file in it has no {field}"):
         list(ScanFileBatch(scan_batch("/lake/t", damaged)).rows())
 
 
@@ -132,9 +132,9 @@ def test_no_relative_path_leaves_the_table(segments, encoded):
         scan_batch("/lake/t", adds_to_array([msgspec.structs.replace(BARE, path=uri)]))
     )
     if leaves:
-        with pytest.raises(CorruptTableError, match="leaves the table's folder"):
+        with pytest.raises(CorruptTableError, match="leaves the table's directory"):
             data_file_path("/lake/t", uri)
-        with pytest.raises(CorruptTableError, match="leaves the table's folder"):
+        with pytest.raises(CorruptTableError, match="leaves the table's directory"):
             data_files(batch, StructType(()), [], "UTC")
     else:
         assert data_file_path("/lake/t", uri) == f"/lake/t/{path}"
@@ -167,7 +167,7 @@ def test_a_deletion_vector_is_below_the_table_or_at_an_absolute_path(kind, text,
     [("p", "../x.bin"), ("p", "%2e%2e/x.bin"), ("u", "../o/^-aqEH.-t@S}K{vb[*k^")],
 )
 def test_a_deletion_vector_that_leaves_the_table_is_an_error(kind, text):
-    with pytest.raises(CorruptTableError, match="leaves the table's folder"):
+    with pytest.raises(CorruptTableError, match="leaves the table's directory"):
         vector_file_path("/lake/t", described(kind, text))
 
 

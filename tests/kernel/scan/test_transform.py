@@ -215,7 +215,7 @@ def test_a_file_without_row_ids_in_a_table_that_has_them_is_named(log):
 
 def test_a_missing_data_file_is_named(log):
     log.commit(protocol(), metadata({"id": "long"}), add("gone%20away.parquet"))
-    with pytest.raises(DataFileError, match="is missing: the log names it") as caught:
+    with pytest.raises(DataFileError, match="is missing, although the log references it") as caught:
         read(log)
     assert caught.value.file == f"{log.table}/gone away.parquet"
     assert caught.value.table == log.table
@@ -258,5 +258,5 @@ def test_bytes_that_are_no_scan_state_are_refused():
 def test_a_deletion_vector_in_a_table_without_the_feature_is_an_error(log):
     file = write_file(log, "f", pa.table({"id": [1, 2, 3]}), vector=inline_vector([1]))
     log.commit(protocol(), metadata({"id": "long"}), file)
-    with pytest.raises(CorruptTableError, match="doesn't name the feature deletionVectors"):
+    with pytest.raises(CorruptTableError, match="doesn't list the feature deletionVectors"):
         read(log)

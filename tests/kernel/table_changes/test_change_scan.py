@@ -266,5 +266,5 @@ def test_without_partition_columns_a_removes_size_is_that_of_the_file(feed):
     (file,) = feed.changes().scan_builder().build().change_files(feed.engine)
     assert file.size == feed.engine.files.status(f"{feed.path}/a.parquet").size
     feed.commit(remove("b.parquet"))
-    with pytest.raises(DataFileError, match=r"b\.parquet .* is missing"):
+    with pytest.raises(DataFileError, match=r"b\.parquet is missing"):
         planned(feed)

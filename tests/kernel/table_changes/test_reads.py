@@ -62,7 +62,7 @@ def test_each_commit_of_a_range_is_read_once(log, files):
 
 
 def test_commits_beyond_what_is_kept_are_read_again(log, files, monkeypatch):
-    monkeypatch.setattr(table_changes, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(table_changes, "_MAX_CACHED_BYTES", 0)
     assert planned(log, 9, 18) == [f"{n}" for n in range(9, 19)]
     assert files.commits == Counter([*range(9, 19)] * 2)
 

@@ -48,7 +48,7 @@ def test_renames_and_drops_are_told_by_physical_names():
 def test_turning_the_mapping_on_changes_nothing_and_off_does():
     plain, mapped = meta({"a": "long"}), meta({"a": "long"}, mapped=True)
     assert not changes_between("t", plain, mapped)
-    assert changes_between("t", mapped, plain).other == "column mapping was turned off"
+    assert changes_between("t", mapped, plain).other == "column mapping was disabled"
 
 
 def test_a_wider_type_reads_narrower_rows_only_where_that_is_asked_for():

@@ -134,7 +134,7 @@ def test_under_column_mapping_columns_may_be_added_and_it_may_be_turned_on(earli
             "column 'k' was dropped",
         ),
         (shape(ID), shape(field("new", LONG, "id"), mode="name"), "was renamed to 'new'"),
-        (shape(MAPPED, mode="name"), shape(ID), "column mapping was turned off"),
+        (shape(MAPPED, mode="name"), shape(ID), "column mapping was disabled"),
         (shape(MAPPED, mode="name"), shape(MAPPED, mode="id"), "mode changed from name to id"),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_time_after_the_last_commit_is_an_error(five, start, end):
     ],
 )
 def test_a_range_that_ends_before_it_begins_is_an_error(five, start, end):
-    with pytest.raises(ArgumentError, match="before it"):
+    with pytest.raises(ArgumentError, match="to the earlier version"):
         load(five, start, end)
 
 
@@ -100,7 +100,7 @@ def test_a_range_before_the_earliest_commit_is_an_error(five):
 def test_the_feed_must_be_on_at_the_first_version(feed):
     feed.commit(protocol(1, 4), metadata({"id": "long"}))
     feed.commit(metadata({"id": "long"}, (), FEED))
-    with pytest.raises(ChangeDataFeedError, match=r"version 0 .*from version 0 to 1") as caught:
+    with pytest.raises(ChangeDataFeedError, match=r"from version 0 to 1 .*version 0") as caught:
         load(feed, VERSION(0))
     assert caught.value.version == 0
     assert load(feed, VERSION(1)).end_version == 1
@@ -149,7 +149,7 @@ def test_with_column_mapping_rows_have_the_schema_of_the_last_version(feed):
     with pytest.raises(ChangeDataFeedError, match="'a' was renamed to 'c'") as caught:
         load(feed, VERSION(0))
     assert caught.value.version == 2
-    assert "read what was up to 1 apart" in str(caught.value)
+    assert "read the changes up to version 1 separately" in str(caught.value)
 
 
 def test_column_mapping_may_be_turned_on_inside_the_range(feed):
@@ -164,7 +164,7 @@ def test_a_change_of_type_that_was_taken_back_is_named_all_the_same(feed):
     feed.create({"id": "long"})
     feed.commit(metadata({"id": "string"}, (), FEED))
     feed.commit(metadata({"id": "long"}, (), FEED))
-    with pytest.raises(ChangeDataFeedError, match=r"type from string to long\. Begin at") as caught:
+    with pytest.raises(ChangeDataFeedError, match=r"type from string to long\. Start at") as caught:
         load(feed, VERSION(0))
     assert caught.value.version == 2
     assert load(feed, VERSION(2)).start_version == 2
@@ -182,7 +182,7 @@ def test_a_change_of_type_after_the_range_is_refused_too_for_the_latest_schema_c
 @pytest.mark.parametrize("name", ["_change_type", "_commit_version", "_commit_timestamp"])
 def test_a_column_of_the_feeds_own_name_is_refused(feed, name):
     feed.create({"id": "long", name: "string"})
-    with pytest.raises(SchemaError, match="belongs to the change data feed") as caught:
+    with pytest.raises(SchemaError, match="is reserved for the change data feed") as caught:
         load(feed, VERSION(0))
     assert caught.value.column == name
 
@@ -201,7 +201,7 @@ def test_a_schema_in_the_range_that_cant_be_read_is_a_typed_error(feed, schema):
     broken = dict(metadata({"id": "long"}, (), FEED)["metaData"])
     feed.commit({"metaData": {**broken, "schemaString": schema}})
     feed.commit(metadata({"id": "long", "name": "string"}, (), FEED))
-    with pytest.raises(SchemaError, match="can't be read"):
+    with pytest.raises(SchemaError, match="is invalid"):
         load(feed, VERSION(0))
 
 
@@ -209,5 +209,5 @@ def test_a_broken_commit_refuses_the_range_before_its_first_row(five):
     five.log.commit(add("a"), version=5)
     five.log.put(f"{5:020d}.json", b"nonsense\n")
     five.log.checkpoint(5, [protocol(1, 4), metadata({"id": "long", "name": "string"}, (), FEED)])
-    with pytest.raises(BayouError, match="Commit 5"):
+    with pytest.raises(BayouError, match="commit 5"):
         load(five, VERSION(0))

@@ -119,11 +119,11 @@ def test_nulls_are_refused_at_every_depth(engine, table_path):
     inner = StructType((column("x", LONG, null=False),))
     table = create(engine, table_path, column("s", inner), column("n", LONG, null=False))
     nothing = pa.array([None], pa.int64())
-    error = refused(engine, table, pa.table({"s": [{"x": 1}], "n": nothing}), "Column 'n'")
+    error = refused(engine, table, pa.table({"s": [{"x": 1}], "n": nothing}), "column 'n'")
     assert error.constraint == "NOT NULL n"
     inside = pa.array([{"x": None}], pa.struct([("x", pa.int64())]))
     rows = pa.table({"s": inside, "n": [1]})
-    assert refused(engine, table, rows, r"Column 's\.x'").constraint == "NOT NULL s.x"
+    assert refused(engine, table, rows, r"column 's\.x'").constraint == "NOT NULL s.x"
 
 
 def test_an_empty_text_in_a_partition_column_is_null_to_the_rules(engine, table_path):

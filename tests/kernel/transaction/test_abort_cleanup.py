@@ -121,7 +121,7 @@ def test_a_store_that_fails_to_delete_hides_no_error(caplog):
 
     with pytest.raises(CommitConflictError), discard_unless_committed(discard):
         raise CONFLICT
-    assert "stay until VACUUM" in caplog.text
+    assert "remain until VACUUM" in caplog.text
 
 
 class _Interrupted(FaultInjectingEngine):
@@ -200,7 +200,7 @@ def test_a_property_that_only_hooks_read_and_that_cannot_be_read_fails_no_commit
         checksum.unlink()
     metrics = run_plan(engine, plan_optimize(engine, snapshot(engine, path), "test/1"), "test/1")
     assert metrics.version == 4
-    assert "Correct the table property" in caplog.text
+    assert "Correct the property" in caplog.text
     assert bayou.table(path).to_arrow().num_rows == 4
 
 

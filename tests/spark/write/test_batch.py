@@ -210,7 +210,7 @@ def test_a_task_that_refuses_its_rows_deletes_what_it_has_written(spark, tmp_pat
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     deltalake.write_deltalake(str(tmp_path), pa.table({"id": [1]}, schema=schema))
     rows_and_a_null = spark.range(0, 200_000, 1, 1).selectExpr("nullif(id, 199999L) AS id")
-    with pytest.raises(Exception, match=r"'id' of .* may not be null") as caught:
+    with pytest.raises(Exception, match=r"'id' may not be null") as caught:
         save(rows_and_a_null, tmp_path)
     assert "Traceback" not in str(caught.value)
     assert len(commits(tmp_path)) == 1

@@ -1,4 +1,4 @@
-"""Checkpoints: reading and writing classic and V2 checkpoints, sidecars, `_last_checkpoint`.
+"""Checkpoints: reading and writing classic and V2 checkpoints, sidecars and the checkpoint hint.
 
-`contents` reads a checkpoint, `write` writes one. `parts` splits the work between processes.
+`contents` reads a checkpoint and `write` writes one. `parts` distributes the writing to processes.
 """

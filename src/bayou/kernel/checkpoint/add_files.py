@@ -1,7 +1,8 @@
-"""Files out of a checkpoint's Parquet files, as columns, with their statistics in either form.
+"""Reads the `add` actions in a checkpoint's Parquet files as columns.
 
-Statistics may stand there as JSON text (`stats`), as columns (`stats_parsed`), both, or not at all
-(PROTOCOL.md, Checkpoints): a checkpoint is older than the properties that say so now.
+A checkpoint has statistics as JSON (`stats`), as columns (`stats_parsed`), as both, or none
+(PROTOCOL.md, Checkpoints). The current table properties don't determine the form, because the
+checkpoint may be older than they are.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ __all__ = ["CheckpointAdds", "StatsForm", "read_checkpoint_adds", "stats_forms"]
 StatsForm: TypeAlias = Literal["json", "struct"]
 
 _BATCH_ROWS = 16_384
-"""Fewer than an engine's default: adds are wide, and small arrays need no new pages of memory."""
+"""Less than an engine's default, because adds are wide and small arrays reuse memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAdds:
-    """Some files of a checkpoint.
+    """A batch of `add` actions of a checkpoint.
 
     Attributes:
         adds: `ADD_TYPE`, with nulls for fields that weren't read.
-        parsed: their statistics as columns, by physical names; None where they are text.
-        statistics: what a filter asks of them (`Pruning.statistics`); None where that is yet to be
-            worked out.
+        parsed: statistics as columns, by physical names; None if they are JSON.
+        statistics: the statistics that a filter needs (`Pruning.statistics`); None if they aren't
+            computed yet.
     """
 
     adds: pa.StructArray
@@ -43,7 +44,7 @@ class CheckpointAdds:
     statistics: pa.RecordBatch | None = None
 
     def filter(self, selection: pa.BooleanArray) -> CheckpointAdds:
-        """Some of them."""
+        """The selected rows."""
         return CheckpointAdds(
             self.adds.filter(selection),
             None if self.parsed is None else self.parsed.filter(selection),
@@ -52,9 +53,9 @@ class CheckpointAdds:
 
 
 def stats_forms(*, as_json: bool, as_struct: bool) -> tuple[StatsForm, ...]:
-    """Forms to look for, the likelier one first, by the table properties that say what is written.
+    """Forms of statistics to look for, ordered by preference according to the table properties.
 
-    Columns come before text where both are written: of them only those needed are read.
+    Columns are preferred to JSON if a checkpoint has both: only the needed columns are read.
     """
     if as_struct:
         return ("struct", "json")
@@ -72,55 +73,55 @@ def read_checkpoint_adds(
     forms: Sequence[StatsForm] = ("json",),
     as_text: bool = False,
 ) -> Iterator[CheckpointAdds]:
-    """The adds of a slice of a checkpoint.
+    """Read the adds of a slice of a checkpoint.
 
     Args:
-        columns: fields of `ADD_TYPE` to read. Of statistics the first form is read that the first
-            batch has; `stats` among them is read in its turn only.
-        parsed: struct type of the statistics that are wanted, by physical names; None for text
-            alone, where it stands as text.
-        forms: see `stats_forms`.
-        as_text: statistics that are columns become text.
+        columns: fields of `ADD_TYPE` to read. If they contain `stats`, the first form of statistics
+            is read that the first batch has.
+        parsed: struct type of the statistics to read as columns, by physical names; None to read
+            only JSON.
+        forms: forms of statistics in order of preference, see `stats_forms`.
+        as_text: whether to convert statistics that are columns to JSON.
 
     Raises:
-        CorruptTableError: the file is gone or isn't a checkpoint.
+        CorruptTableError: the file is missing or isn't a checkpoint.
     """
-    plain = [f for f in ADD_TYPE if f.name in columns and f.name != "stats"]
+    fields = [f for f in ADD_TYPE if f.name in columns and f.name != "stats"]
     if "stats" not in columns:
-        with _read(engine, table, split, plain) as batches:
+        with _read(engine, table, split, fields) as batches:
             yield from batches
         return
-    choices = [form for form in forms if form == "json" or parsed is not None] or ["json"]
-    for form in choices:
-        with _read(engine, table, split, _with_stats(plain, form, parsed)) as batches:
+    candidates = [form for form in forms if form == "json" or parsed is not None] or ["json"]
+    for form in candidates:
+        with _read(engine, table, split, _with_stats(fields, form, parsed)) as batches:
             try:
                 first = next(batches, None)
-            except SchemaError:  # columns of that name were of another type then
+            except SchemaError:  # the checkpoint has these columns with another type
                 continue
             if first is None:
                 return
-            if form == choices[-1] or _has_stats(first):
-                yield _as_text(first) if as_text else first
-                yield from batches.map(_as_text) if as_text else batches
+            if form == candidates[-1] or _has_stats(first):
+                yield _stats_to_json(first) if as_text else first
+                yield from batches.map(_stats_to_json) if as_text else batches
                 return
-    with _read(engine, table, split, plain) as batches:
+    with _read(engine, table, split, fields) as batches:
         yield from batches
 
 
-def _with_stats(plain: list[Any], form: StatsForm, parsed: Any) -> list[Any]:
+def _with_stats(fields: list[Any], form: StatsForm, parsed: Any) -> list[Any]:
     if form == "json":
-        return [*plain, pa.field("stats", pa.string())]
-    return [*plain, pa.field("stats_parsed", parsed)]
+        return [*fields, pa.field("stats", pa.string())]
+    return [*fields, pa.field("stats_parsed", parsed)]
 
 
 def _has_stats(batch: CheckpointAdds) -> bool:
     if batch.parsed is not None:
         return batch.parsed.null_count < len(batch.parsed)
-    texts = batch.adds.field("stats")
-    return texts.null_count < len(texts)
+    stats = batch.adds.field("stats")
+    return stats.null_count < len(stats)
 
 
-def _as_text(batch: CheckpointAdds) -> CheckpointAdds:
+def _stats_to_json(batch: CheckpointAdds) -> CheckpointAdds:
     if batch.parsed is None:
         return batch
     columns = [
@@ -146,17 +147,17 @@ def _batches(
                 adds: Any = batch.column("add")
                 if adds.null_count == len(adds):
                     continue
-                yield _widened(adds.drop_null() if adds.null_count else adds)
+                yield _to_add_type(adds.drop_null() if adds.null_count else adds)
     except StorageError as error:
         raise unreadable_checkpoint(table, split.path, error) from error
 
 
-def _widened(adds: pa.StructArray) -> CheckpointAdds:
-    """The struct with all fields of `ADD_TYPE`, nulls for those that weren't read."""
-    have = {f.name: i for i, f in enumerate(adds.type)}
+def _to_add_type(adds: pa.StructArray) -> CheckpointAdds:
+    """Add the missing fields of `ADD_TYPE` as nulls."""
+    indexes = {f.name: i for i, f in enumerate(adds.type)}
     columns = [
-        adds.field(have[f.name]) if f.name in have else pa.nulls(len(adds), f.type)
+        adds.field(indexes[f.name]) if f.name in indexes else pa.nulls(len(adds), f.type)
         for f in ADD_TYPE
     ]
-    parsed: Any = adds.field(have["stats_parsed"]) if "stats_parsed" in have else None
+    parsed: Any = adds.field(indexes["stats_parsed"]) if "stats_parsed" in indexes else None
     return CheckpointAdds(pa.StructArray.from_arrays(columns, fields=list(ADD_TYPE)), parsed)

@@ -1,7 +1,8 @@
-"""What a checkpoint says besides its files, and which Parquet files hold those.
+"""Contents of a checkpoint: its non-file actions, and the Parquet files that hold its file actions.
 
-A checkpoint of the V2 spec may name sidecars, in one Parquet or JSON file (PROTOCOL.md, V2 Spec);
-one of the V1 spec is Parquet and holds its files itself. Under a classic name it may be either.
+A V1 checkpoint consists of Parquet files that contain all actions. The top-level file of a V2
+checkpoint is a Parquet or JSON file that may reference sidecars (PROTOCOL.md, V2 Spec). A classic
+file name may be of either spec.
 """
 
 from __future__ import annotations
@@ -45,15 +46,14 @@ pc: Any = pyarrow.compute
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointContents:
-    """A checkpoint's top level.
+    """Contents of a checkpoint's top level.
 
     Attributes:
-        checkpoint: where it stands.
-        actions: protocol, metadata, transactions and domains; empty where only files were asked
-            for.
-        files: Parquet files that hold its adds and removes: its own, or its sidecars.
-        adds, removes: those that stand in a JSON file, without sidecars.
-        held: bytes of small ones of `files`, by path: they had to be read anyway.
+        checkpoint: version and files of the checkpoint.
+        actions: protocol, metadata, transactions and domains; empty if only files were located.
+        files: Parquet files with the adds and removes: the checkpoint's own files or its sidecars.
+        adds, removes: file actions of a JSON checkpoint without sidecars.
+        held: contents of small `files` by path, which were read already.
     """
 
     checkpoint: Checkpoint
@@ -65,30 +65,30 @@ class CheckpointContents:
 
     @property
     def size(self) -> int:
-        """Bytes that replaying its files reads."""
+        """Total size of `files`."""
         return sum(file.size for file in self.files)
 
     @property
     def splits(self) -> tuple[FileSplit, ...]:
-        """`files`, each whole, with what is held of them."""
+        """One split per file, with the contents of small files."""
         return tuple(_split(file, self.held) for file in self.files)
 
 
 def read_checkpoint(engine: Engine, table: str, checkpoint: Checkpoint) -> CheckpointContents:
-    """Everything in a checkpoint but files, and where those are.
+    """Read a checkpoint's non-file actions, and locate its file actions.
 
-    A checkpoint of many files has few other rows. One required field of each kind tells which they
-    are, and what else they hold is read no further than to the last of them.
+    Only a few rows of a large checkpoint are non-file actions. One required field of each kind is
+    read first to find these rows; the other fields are read only up to the last such row.
 
     Raises:
-        CorruptTableError: the checkpoint can't be read, or lacks sidecars that it says it has.
+        CorruptTableError: the checkpoint can't be read, or sidecars are missing in it.
     """
     top = checkpoint.files[0]
     if _is_json(top):
         return _from_json(engine, table, checkpoint, top)
     actions: list[Action] = []
     try:
-        held = _hold_small(engine, checkpoint.files)
+        held = _read_small_files(engine, checkpoint.files)
         for file in checkpoint.files:
             actions.extend(_read_actions(engine, table, _split(file, held)))
     except StorageError as error:
@@ -99,16 +99,16 @@ def read_checkpoint(engine: Engine, table: str, checkpoint: Checkpoint) -> Check
 def locate_checkpoint_files(
     engine: Engine, table: str, checkpoint: Checkpoint
 ) -> CheckpointContents:
-    """Only where a checkpoint's files are; its Parquet files are opened, so that they can be.
+    """Locate a checkpoint's file actions, and check that its Parquet files can be opened.
 
     Raises:
-        CorruptTableError: as `read_checkpoint`.
+        CorruptTableError: see `read_checkpoint`.
     """
     if _is_json(checkpoint.files[0]):
         return read_checkpoint(engine, table, checkpoint)
     sidecars: list[Action] = []
     try:
-        held = _hold_small(engine, checkpoint.files)
+        held = _read_small_files(engine, checkpoint.files)
         for split in [_split(file, held) for file in checkpoint.files]:
             for batch in engine.parquet.read_parquet_files([split], _SIDECARS):
                 sidecars.extend(_to_actions(table, split, batch.column("sidecar"), SidecarFile))
@@ -119,10 +119,10 @@ def locate_checkpoint_files(
 
 def unreadable_checkpoint(table: str, path: str, error: StorageError) -> CorruptTableError:
     """The error for a checkpoint file that can't be read."""
-    what = "is gone" if isinstance(error, FileMissingError) else "can't be read"
+    problem = "is missing" if isinstance(error, FileMissingError) else "can't be read"
     return CorruptTableError(
-        f"Checkpoint file {path} of {table} {what}: {error} Restore it, or delete the checkpoint "
-        "if all commits from version 0 on are still there.",
+        f"{table}: checkpoint file {path} {problem}: {error} Restore it, or delete the checkpoint "
+        "if the log still has all commits from version 0 on.",
         table=table,
         file=path,
     )
@@ -138,7 +138,7 @@ _KEY_FIELDS = pa.schema(
         pa.field("sidecar", pa.struct([pa.field("path", pa.string())])),
     ]
 )
-"""One required field of each kind of action that isn't a file."""
+"""One required field of each kind of non-file action."""
 
 _SIDECARS = pa.schema([SIDECAR_SCHEMA.field("sidecar")])
 _SCHEMA = pa.schema([*METADATA_SCHEMA, *SIDECAR_SCHEMA])
@@ -153,12 +153,12 @@ _WIRE_TYPES: dict[str, type[Any]] = {
 }
 
 
-_SMALL = 1 << 20
-"""Bytes: a file up to this size is got in one request, however often it is read then."""
+_SMALL_FILE_BYTES = 1 << 20
+"""A file up to this size is fetched in one request and kept for later reads."""
 
 
-def _hold_small(engine: Engine, files: Sequence[FileStatus]) -> dict[str, bytes]:
-    small = [file.path for file in files if file.size <= _SMALL]
+def _read_small_files(engine: Engine, files: Sequence[FileStatus]) -> dict[str, bytes]:
+    small = [file.path for file in files if file.size <= _SMALL_FILE_BYTES]
     with engine.files.read_files(ByteRange(path=path) for path in small) as contents:
         return dict(zip(small, map(bytes, contents), strict=True))
 
@@ -188,29 +188,29 @@ def _contents(
     actions: Iterable[Action],
     held: Mapping[str, bytes] | None = None,
 ) -> CheckpointContents:
-    others: list[Action] = []
+    non_file_actions: list[Action] = []
     adds: list[AddFile] = []
     removes: list[RemoveFile] = []
     sidecars: list[SidecarFile] = []
-    description: CheckpointMetadata | None = None
+    metadata: CheckpointMetadata | None = None
     for action in actions:
         match action:
             case SidecarFile():
                 sidecars.append(action)
             case CheckpointMetadata():
-                description = action
+                metadata = action
             case AddFile():
                 adds.append(action)
             case RemoveFile():
                 removes.append(action)
             case _:
-                others.append(action)
-    _check_sidecars(table, checkpoint, description, sidecars)
-    own = () if _is_json(checkpoint.files[0]) else checkpoint.files
+                non_file_actions.append(action)
+    _check_sidecars(table, checkpoint, metadata, sidecars)
+    own_files = () if _is_json(checkpoint.files[0]) else checkpoint.files
     return CheckpointContents(
         checkpoint=checkpoint,
-        actions=tuple(others),
-        files=tuple(_sidecar_status(table, s) for s in sidecars) if sidecars else own,
+        actions=tuple(non_file_actions),
+        files=tuple(_sidecar_status(table, s) for s in sidecars) if sidecars else own_files,
         adds=tuple(adds),
         removes=tuple(removes),
         held={} if sidecars or held is None else held,
@@ -220,33 +220,33 @@ def _contents(
 def _check_sidecars(
     table: str,
     checkpoint: Checkpoint,
-    description: CheckpointMetadata | None,
+    metadata: CheckpointMetadata | None,
     sidecars: list[SidecarFile],
 ) -> None:
-    """The tag `sidecarSizeInBytes` tells of a JSON file that was cut between two lines."""
-    tags = (description and description.tags) or {}
-    stated = tags.get("sidecarSizeInBytes")
-    found = sum(s.size_in_bytes for s in sidecars)
-    if stated is not None and stated.isdigit() and int(stated) != found:
+    """Check the tag `sidecarSizeInBytes`, to detect a JSON file that is truncated after a line."""
+    tags = (metadata and metadata.tags) or {}
+    expected = tags.get("sidecarSizeInBytes")
+    actual = sum(s.size_in_bytes for s in sidecars)
+    if expected is not None and expected.isdigit() and int(expected) != actual:
         path = checkpoint.files[0].path
         raise CorruptTableError(
-            f"Checkpoint {path} of {table} names sidecars of {found} bytes and says that they have "
-            f"{stated}: it isn't whole. Restore it, or delete it if all commits from version 0 on "
-            "are still there.",
+            f"{table}: checkpoint {path} is incomplete: it lists sidecars of {actual} bytes, but "
+            f"its metadata says {expected} bytes. Restore it, or delete it if the log still has "
+            "all commits from version 0 on.",
             table=table,
             file=path,
         )
 
 
 def _sidecar_status(table: str, sidecar: SidecarFile) -> FileStatus:
-    """A sidecar always stands in the table's own folder, however its path is written."""
+    """Status of a sidecar, which is always in the table's sidecar directory."""
     path = decode_data_file_uri(sidecar.path)
     name = path.rsplit("/", 1)[-1]
     if ".." in path.split("/") or name in ("", "."):
         raise CorruptTableError(
-            f"A checkpoint of {table} names the sidecar {path!r}, which leaves the table's folder. "
-            "Delete the checkpoint if all commits from version 0 on are still there, else restore "
-            "it.",
+            f"{table}: a checkpoint references the sidecar {path!r}, which is outside of the "
+            "table's directory. Restore the checkpoint, or delete it if the log still has all "
+            "commits from version 0 on.",
             table=table,
             file=path,
         )
@@ -272,7 +272,7 @@ def _read_actions(engine: Engine, table: str, file: FileSplit) -> Iterator[Actio
 
 
 def _locate(engine: Engine, file: FileSplit) -> tuple[list[str], int]:
-    """Kinds of actions other than files that a checkpoint file has, and how many rows to read."""
+    """Kinds of non-file actions in a checkpoint file, and the number of rows to read for them."""
     present: dict[str, None] = {}
     rows = seen = 0
     for batch in engine.parquet.read_parquet_files([file], _KEY_FIELDS):
@@ -292,14 +292,15 @@ def _to_actions(table: str, file: FileSplit, column: Any, wire_type: type[Any]) 
             yield msgspec.convert(_without_nulls(value), wire_type)
     except (msgspec.ValidationError, UnicodeDecodeError) as error:
         raise CorruptTableError(
-            f"Checkpoint {file.path} of {table} holds an action that isn't one: {error}.",
+            f"{table}: checkpoint {file.path} has an invalid action: {error}. Restore it, or "
+            "delete it if the log still has all commits from version 0 on.",
             table=table,
             file=file.path,
         ) from error
 
 
 def _without_nulls(value: dict[str, Any]) -> dict[str, Any]:
-    """A null field of a struct is one that isn't there."""
+    """Remove null fields, which stand for missing fields."""
     return {
         k: _without_nulls(v) if isinstance(v, dict) else v
         for k, v in value.items()

@@ -1,4 +1,4 @@
-"""All live files of a version without its checkpoint, which can't be read."""
+"""Fallback for a checkpoint that can't be read: live files from older log files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["live_files_without_checkpoint"]
 def live_files_without_checkpoint(
     engine: Engine, source: ScanSource, error: CorruptTableError
 ) -> pa.StructArray:
-    """The files by older files of the log, `ADD_TYPE`; they are all in memory.
+    """Load the live files of a version into memory without using its checkpoint, `ADD_TYPE`.
 
     Args:
-        source: of a version that has a checkpoint.
-        error: what is wrong with that.
+        source: source of a scan of a version that has a checkpoint.
+        error: why the checkpoint can't be read.
 
     Raises:
-        CorruptTableError: `error`, where the checkpoint is needed.
+        CorruptTableError: `error`, if the older log files aren't sufficient.
     """
     assert source.checkpoint is not None
     try:
@@ -52,8 +52,8 @@ def live_files_without_checkpoint(
     for split in () if contents is None else contents.splits:
         with replay_checkpoint_adds(
             engine, source.table, split, touched, columns, parsed=parsed
-        ) as found:
-            for adds, untouched in found:
+        ) as batches:
+            for adds, untouched in batches:
                 parts.append(adds if untouched is None else adds.filter(untouched))
     live = pa.concat_arrays(parts)
     assert isinstance(live, pa.StructArray)

@@ -1,4 +1,4 @@
-"""Which columns a table's checkpoints have: statistics as text, as columns, both or neither."""
+"""The columns of a table's checkpoints: statistics as JSON, as columns, as both or none."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ pc: Any = pyarrow.compute
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFormat:
-    """The columns of a checkpoint, by the table's properties.
+    """The columns of a checkpoint according to the table properties.
 
     Attributes:
-        as_json: `add.stats`, unless `delta.checkpoint.writeStatsAsJson` is false.
-        stats_type: of `add.stats_parsed`, where `delta.checkpoint.writeStatsAsStruct` is true;
-            None for no such column.
-        partitions: types of `add.partitionValues_parsed` by physical name; empty for no such
+        as_json: whether to write `add.stats`; `delta.checkpoint.writeStatsAsJson`.
+        stats_type: type of `add.stats_parsed` if `delta.checkpoint.writeStatsAsStruct` is true;
+            None to omit the column.
+        partitions: types in `add.partitionValues_parsed` by physical name; empty to omit the
             column.
-        source_type: of the statistics to read where there is no text.
+        source_type: type of `stats_parsed` to read from checkpoints without JSON statistics.
     """
 
     as_json: bool
@@ -58,10 +58,10 @@ class CheckpointFormat:
         partition_columns: tuple[str, ...],
         configuration: Mapping[str, str],
     ) -> CheckpointFormat:
-        """The format that a table wants.
+        """The format that a table's properties require.
 
         Raises:
-            PropertyValueError: a property that can't be read.
+            PropertyValueError: a property has an invalid value.
         """
         properties = TableProperties(configuration)
         mode = column_mapping_mode(configuration)
@@ -93,7 +93,7 @@ class CheckpointFormat:
 
     @property
     def file_schema(self) -> pa.Schema:
-        """The columns of files: `add`, `remove`."""
+        """The columns for file actions: `add` and `remove`."""
         return pa.schema([pa.field("add", self.add_type), pa.field("remove", REMOVE_TYPE)])
 
     @property
@@ -103,32 +103,32 @@ class CheckpointFormat:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Fields of `ADD_TYPE` that have to be read."""
-        wanted = self.as_json or self.stats_type is not None
-        return tuple(f.name for f in ADD_TYPE if wanted or f.name != "stats")
+        """Fields of `ADD_TYPE` to read."""
+        has_stats = self.as_json or self.stats_type is not None
+        return tuple(f.name for f in ADD_TYPE if has_stats or f.name != "stats")
 
     def adds(self, engine: Engine, files: CheckpointAdds) -> pa.StructArray:
-        """Files as the checkpoint has them. They change no data, as delta-spark writes them."""
+        """Convert adds to `add_type`. `dataChange` becomes false, as in delta-spark."""
         adds = files.adds
-        given = {f.name: adds.field(i) for i, f in enumerate(ADD_TYPE)}
-        given["dataChange"] = pa.repeat(pa.scalar(False), len(adds))
+        columns = {f.name: adds.field(i) for i, f in enumerate(ADD_TYPE)}
+        columns["dataChange"] = pa.repeat(pa.scalar(False), len(adds))
         if files.parsed is not None and self.as_json:
-            given["stats"] = stats_texts(files.parsed)
+            columns["stats"] = stats_texts(files.parsed)
         if self.partitions:
-            given["partitionValues_parsed"] = parsed_partition_values(
-                given["partitionValues"], self.partitions
+            columns["partitionValues_parsed"] = parsed_partition_values(
+                columns["partitionValues"], self.partitions
             )
         if self.stats_type is not None:
-            given["stats_parsed"] = (
-                parse_stats(engine, given["stats"], self.stats_type)
+            columns["stats_parsed"] = (
+                parse_stats(engine, columns["stats"], self.stats_type)
                 if files.parsed is None
                 else projected(files.parsed, self.stats_type)
             )
         fields = list(self.add_type)
-        return pa.StructArray.from_arrays([given[f.name] for f in fields], fields=fields)
+        return pa.StructArray.from_arrays([columns[f.name] for f in fields], fields=fields)
 
     def batch(self, name: str, values: pa.StructArray) -> pa.RecordBatch:
-        """Actions of one kind as rows of a V1 checkpoint."""
+        """Rows of a V1 checkpoint with actions of one kind."""
         schema = self.schema
         columns = [values if f.name == name else pa.nulls(len(values), f.type) for f in schema]
         return pa.RecordBatch.from_arrays(columns, schema=schema)

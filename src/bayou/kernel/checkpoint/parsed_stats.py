@@ -45,11 +45,11 @@ _BOUNDS = ("minValues", "maxValues")
 
 
 def parsed_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
-    """What a plan wants of the statistics, in the types that they have as columns.
+    """Convert the statistics schema of a data skipping plan from JSON types to column types.
 
     Args:
-        stats_schema: of the JSON text, by logical names: dates and timestamps are strings.
-        schema: the table's.
+        stats_schema: schema of the JSON by logical names, with dates and timestamps as strings.
+        schema: the table's schema.
     """
     fields: list[pa.Field[Any]] = [
         f.with_type(_bounds(f.type, schema)) if f.name in _BOUNDS else f for f in stats_schema
@@ -59,24 +59,24 @@ def parsed_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schem
 
 def _bounds(kind: Any, schema: StructType) -> pa.DataType:
     fields = []
-    for wanted in kind:
-        column = schema.get(wanted.name)
+    for field in kind:
+        column = schema.get(field.name)
         assert column is not None  # the plan was built from this schema
         data_type = column.data_type
         if isinstance(data_type, StructType):
-            fields.append(pa.field(wanted.name, _bounds(wanted.type, data_type)))
+            fields.append(pa.field(field.name, _bounds(field.type, data_type)))
         elif data_type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
-            fields.append(pa.field(wanted.name, to_arrow_type(data_type)))
+            fields.append(pa.field(field.name, to_arrow_type(data_type)))
         else:
-            fields.append(wanted)
+            fields.append(field)
     return pa.struct(fields)
 
 
 def full_stats_type(schema: StructType) -> pa.DataType:
-    """All statistics that a table's columns may have, by physical names.
+    """Type of all statistics that a table's columns may have, by physical names.
 
     Args:
-        schema: the table's, by physical names.
+        schema: the table's schema with physical names.
     """
     fields: list[pa.Field[Any]] = [pa.field("numRecords", pa.int64())]
     bounds = _leaves(schema, bounds=True)
@@ -90,10 +90,10 @@ def full_stats_type(schema: StructType) -> pa.DataType:
 
 
 def stats_texts(parsed: pa.StructArray) -> pa.Array[Any]:
-    """Statistics as `add.stats` has them, JSON text; null where there are none."""
+    """Convert `stats_parsed` to the JSON of `add.stats`; null if a row has no statistics."""
     missing: pa.Scalar[Any] = pa.scalar(None, pa.string())
-    texts: pa.Array[Any] = pc.if_else(pc.is_valid(parsed), _object(parsed), missing)
-    return texts
+    json_strings: pa.Array[Any] = pc.if_else(pc.is_valid(parsed), _json_objects(parsed), missing)
+    return json_strings
 
 
 def _leaves(schema: StructType, *, bounds: bool) -> pa.StructType:
@@ -111,48 +111,48 @@ def _leaves(schema: StructType, *, bounds: bool) -> pa.StructType:
     return pa.struct(fields)
 
 
-def _object(struct: Any) -> Any:
-    """One JSON object a row, without its null members."""
+def _json_objects(struct: Any) -> Any:
+    """One JSON object per row, without null members."""
     members = []
     for field, values in zip(struct.type, struct.flatten(), strict=True):
         name = json.dumps(field.name, ensure_ascii=False)
-        text = _object(values) if pa.types.is_struct(field.type) else _value(values)
-        text = pc.if_else(pc.is_valid(values), text, pa.scalar(None, pa.string()))
-        members.append(pc.binary_join_element_wise(f"{name}:", text, ""))
+        value = _json_objects(values) if pa.types.is_struct(field.type) else _json_values(values)
+        value = pc.if_else(pc.is_valid(values), value, pa.scalar(None, pa.string()))
+        members.append(pc.binary_join_element_wise(f"{name}:", value, ""))
     if not members:
         return pa.repeat(pa.scalar("{}"), len(struct))
-    # A first member that isn't null: pyarrow loses rows in which all are.
+    # The first member is never null, because pyarrow loses rows in which all members are null.
     body = pc.binary_join_element_wise("", *members, ",", null_handling="skip")
     return pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(body, 1), "}", "")
 
 
-def _value(values: Any) -> Any:
+def _json_values(values: Any) -> Any:
     kind = values.type
     if pa.types.is_string(kind):
-        return _quoted(values)
+        return _json_strings(values)
     if pa.types.is_boolean(kind):
         return pc.if_else(values, "true", "false")
-    texts = pc.cast(values, pa.string())
+    strings = pc.cast(values, pa.string())
     if pa.types.is_floating(kind):
-        texts = pc.if_else(pc.equal(texts, "-0"), "-0.0", texts)  # an integer has no sign there
-        # JSON has none of them: Spark writes strings.
-        for known, name in (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")):
-            texts = pc.if_else(pc.equal(texts, known), f'"{name}"', texts)
-        return texts
+        strings = pc.if_else(pc.equal(strings, "-0"), "-0.0", strings)  # keeps the sign in JSON
+        # JSON has no literals for these values; Spark writes strings.
+        for arrow_name, name in (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")):
+            strings = pc.if_else(pc.equal(strings, arrow_name), f'"{name}"', strings)
+        return strings
     if pa.types.is_timestamp(kind):
         return pc.binary_join_element_wise(
-            '"', pc.replace_substring(texts, " ", "T", max_replacements=1), '"', ""
+            '"', pc.replace_substring(strings, " ", "T", max_replacements=1), '"', ""
         )
     if pa.types.is_date(kind):
-        return pc.binary_join_element_wise('"', texts, '"', "")
-    return texts
+        return pc.binary_join_element_wise('"', strings, '"', "")
+    return strings
 
 
-def _quoted(texts: Any) -> Any:
-    if pc.any(pc.match_substring_regex(texts, "[\\x00-\\x1f]")).as_py():
+def _json_strings(strings: Any) -> Any:
+    if pc.any(pc.match_substring_regex(strings, "[\\x00-\\x1f]")).as_py():
         return pa.array(
-            [None if t is None else json.dumps(t, ensure_ascii=False) for t in texts.to_pylist()],
+            [None if s is None else json.dumps(s, ensure_ascii=False) for s in strings.to_pylist()],
             pa.string(),
         )
-    escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
+    escaped = pc.replace_substring(pc.replace_substring(strings, "\\", "\\\\"), '"', '\\"')
     return pc.binary_join_element_wise('"', escaped, '"', "")

@@ -1,17 +1,17 @@
-"""A checkpoint written by many: each writes a part of it, whoever planned it puts them together.
+"""Checkpoints of large tables that several processes write in parts.
 
-A part is a slice of the checkpoint behind the version, which any process can read, filter and write
-by itself; what the commits since have added is small and stays with the planner. Where the table
-may have V2 checkpoints the parts are sidecars, under names of their own. Else they are files of a
-multi-part checkpoint, whose names are the same for everybody. Two that write the parts of one
-version must not mix them: files would be missing from the checkpoint, or be in it twice. The first
-one claims the version; whoever comes later, or finds a checkpoint's file of that version, writes a
-single file.
+The planner splits the previous checkpoint into parts. Any process can read, filter and write a
+part. The planner writes the files of the commits after the previous checkpoint and completes the
+new one.
 
-Checkpoints of large tables, written by workers that an engine has.
+If the table supports V2 checkpoints, the parts are sidecars with unique names. Otherwise they are
+files of a multi-part checkpoint, whose names are the same for every writer. Two writers of one
+version must not mix their parts, because files would be missing or duplicate. The first writer
+therefore claims the version. Another writer that finds the claim, or a checkpoint file of the
+version, writes a checkpoint of a single file.
 
-An engine may have more than this process to work with. One that is a `CheckpointWorkers` is asked
-how many parts a checkpoint is worth, and has them written; any other engine writes it here.
+An engine that implements `CheckpointWorkers` chooses the number of parts and writes them on its
+workers. With another engine this process writes the checkpoint.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ _WIRE = WireFormat("checkpoint part", 1, _WirePart)
 
 
 class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part that was written; msgspec's encoders send it.
+    """A part that was written. msgspec can serialize it.
 
     Attributes:
-        path, size, modification_time: the file.
-        actions, adds: rows, and those that are live files.
-        added_bytes: of the live files.
+        path, size, modification_time: status of the file.
+        actions, adds: number of rows, and number of live files.
+        added_bytes: total size of the live files.
     """
 
     path: str
@@ -89,16 +89,16 @@ class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPart:
-    """A work item: one file of a checkpoint.
+    """A task: one file of a checkpoint to write.
 
     Attributes:
-        table: its path.
-        path: the file to write.
-        split: of the checkpoint behind the version, what to read.
-        touched: files that the commits since have touched.
-        schema, partition_columns, configuration: the table's.
-        expired: time in ms up to which tombstones are left out.
-        sidecar: the file is a sidecar.
+        table: path of the table.
+        path: path of the file to write.
+        split: row groups of the previous checkpoint to read.
+        touched: keys of the files that later commits touched.
+        schema, partition_columns, configuration: schema and properties of the table.
+        expired: tombstones up to this time in ms are omitted.
+        sidecar: whether the file is a sidecar.
     """
 
     table: str
@@ -112,7 +112,7 @@ class CheckpointPart:
     sidecar: bool
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize the part for another process."""
         return _WIRE.encode(
             _WirePart(
                 self.table,
@@ -133,7 +133,8 @@ class CheckpointPart:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes aren't a checkpoint part, or a newer version of Bayou
+                wrote them.
         """
         return _WIRE.decode(
             data,
@@ -153,14 +154,17 @@ class CheckpointPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPlan:
-    """A checkpoint to be written in parts.
+    """A checkpoint to write in parts.
 
     Attributes:
-        parts: the work items, in any order; run each by `write_checkpoint_part`. None of them
-            where there is no checkpoint to read, or where another one writes the parts of a
-            multi-part checkpoint of that version: `finish` writes everything then.
-        claim: the file that keeps others from writing these parts; None for sidecars, and where
-            there are no parts.
+        parts: the tasks, to run with `write_checkpoint_part` in any order. Empty if the table has
+            no previous checkpoint, or if another process writes the parts of this version; then
+            `finish` writes the whole checkpoint.
+        state: the version of the table.
+        expired: tombstones up to this time in ms are omitted.
+        sidecars: whether the parts are sidecars.
+        claim: path of the file that prevents other processes from writing these parts; None for
+            sidecars, or without parts.
     """
 
     parts: tuple[CheckpointPart, ...]
@@ -170,34 +174,34 @@ class CheckpointPlan:
     claim: str | None = None
 
     def finish(self, engine: Engine, written: Iterable[WrittenPart]) -> int:
-        """Write what isn't in the parts, which completes the checkpoint, and point to it.
+        """Write the rest of the checkpoint and the checkpoint hint.
 
         Args:
-            written: of all parts.
+            written: results of all parts.
 
         Returns:
-            The version.
+            The version of the checkpoint.
 
         Raises:
             ArgumentError: a part is missing.
-            StorageError: the store failed; nobody sees the parts that there are.
+            StorageError: the storage failed; readers ignore the incomplete checkpoint.
         """
         if not self.parts and not self.sidecars:
             return write_checkpoint(engine, self.state)
-        done = {part.path: part for part in written}
-        missing = [part.path for part in self.parts if part.path not in done]
+        by_path = {part.path: part for part in written}
+        missing = [part.path for part in self.parts if part.path not in by_path]
         if missing:
             raise ArgumentError(
-                f"The checkpoint of {self.state.path} lacks {len(missing)} of "
-                f"{len(self.parts)} parts: {missing[0]} wasn't written.",
+                f"{self.state.path}: {len(missing)} of {len(self.parts)} parts of the checkpoint "
+                f"are missing; {missing[0]} wasn't written. Write all parts first.",
                 argument="written",
             )
-        parts = [done[part.path] for part in self.parts]
+        parts = [by_path[part.path] for part in self.parts]
         counts = RowCounts()
         finish = _finish_sidecars if self.sidecars else _finish_multi_part
         size = finish(engine, self, parts, counts)
         adds = counts.adds + sum(p.adds for p in parts)
-        pointer = LastCheckpoint(
+        hint = LastCheckpoint(
             version=self.state.version,
             size=counts.actions + sum(p.actions for p in parts),
             parts=None if self.sidecars or not parts else len(parts) + 1,
@@ -205,16 +209,17 @@ class CheckpointPlan:
             num_of_add_files=adds,
         )
         total = counts.bytes + sum(p.added_bytes for p in parts)
-        finish_checkpoint(engine, self.state, pointer, FileTotals(adds, total))
+        finish_checkpoint(engine, self.state, hint, FileTotals(adds, total))
         self.release(engine)
         return self.state.version
 
     def release(self, engine: Engine) -> None:
-        """Give up the claim: the parts are complete, or nobody has begun or will begin to write
-        them. Log cleanup deletes the claim of a planner that died.
+        """Release the claim after the parts are complete, or if none will be written.
+
+        Log cleanup deletes the claim of a planner that failed.
 
         Raises:
-            StorageError: the store failed.
+            StorageError: the storage failed.
         """
         if self.claim is not None:
             engine.files.delete_files([self.claim])
@@ -228,32 +233,33 @@ def plan_checkpoint(
     max_parts: int,
     catalog: Catalog | None = None,
 ) -> CheckpointPlan:
-    """Cut the checkpoint of a version into parts, the latest version where it is None.
+    """Split the checkpoint of a version into parts, the latest version if `version` is None.
 
     Args:
-        max_parts: about how many; never more than the checkpoint behind has row groups.
-        catalog: the one that manages the table, if any.
+        max_parts: approximate number of parts, limited by the row groups of the previous
+            checkpoint.
+        catalog: the catalog that manages the table, None for none.
 
     Raises:
-        BayouError: as `checkpoint`.
+        BayouError: see `checkpoint`.
     """
     return plan_parts(engine, load_for_checkpoint(engine, table, version, catalog), max_parts)
 
 
 def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointPlan:
-    """`plan_checkpoint` of a version that `load_for_checkpoint` gave."""
+    """`plan_checkpoint` for a state that `load_for_checkpoint` returned."""
     now = time.time_ns() // 1_000_000
     expired = now - state.table_properties.deleted_file_retention_ms
     sidecars = features.V2_CHECKPOINT in features.all_features(state.protocol)
-    behind = checkpoint_behind(engine, state)
-    slices = [] if behind is None else checkpoint_slices(engine, state.path, behind, max_parts)
+    previous = checkpoint_behind(engine, state)
+    slices = [] if previous is None else checkpoint_slices(engine, state.path, previous, max_parts)
     parts = tuple(
         CheckpointPart(
             table=state.path,
             path=sidecar_path(state.path)
             if sidecars
             else _part_path(state, number, len(slices) + 1),
-            split=piece.split,
+            split=part.split,
             touched=state.replay_state.touched,
             schema=state.schema,
             partition_columns=state.partition_columns,
@@ -261,8 +267,8 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
             expired=expired,
             sidecar=sidecars,
         )
-        for number, piece in enumerate(slices, 2)
-        if piece.split is not None
+        for number, part in enumerate(slices, 2)
+        if part.split is not None
     )
     claim = _claim(engine, state) if parts and not sidecars else None
     if claim is None and not sidecars:
@@ -271,28 +277,29 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
 
 
 def _claim(engine: Engine, state: TableState) -> str | None:
-    """Claim the parts of a multi-part checkpoint; None if they aren't to be written.
+    """Claim the parts of a multi-part checkpoint; None if another writer has them.
 
-    The claim comes before the look: one that claims later sees the files of one that released.
+    The claim is written before the listing, so that a later claim sees the files of an earlier
+    writer that has released its claim.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):
         return None
-    begin = f"{log_path(state.path)}/{state.version:020d}.checkpoint."
-    with engine.files.list_from(begin) as found:
-        first = next(iter(found), None)
-    if first is None or not first.path.startswith(begin):
+    prefix = f"{log_path(state.path)}/{state.version:020d}.checkpoint."
+    with engine.files.list_from(prefix) as statuses:
+        first = next(iter(statuses), None)
+    if first is None or not first.path.startswith(prefix):
         return claim
     engine.files.delete_files([claim])
     return None
 
 
 def write_checkpoint_part(engine: Engine, part: CheckpointPart) -> WrittenPart:
-    """Write one part; repeatable.
+    """Write one part. Idempotent.
 
     Raises:
-        CorruptTableError: the checkpoint that is read is gone or isn't one.
-        StorageError: the store failed.
+        CorruptTableError: a file of the previous checkpoint is missing or isn't a checkpoint.
+        StorageError: the storage failed.
     """
     layout = CheckpointFormat.of(part.schema, part.partition_columns, part.configuration)
     schema = layout.file_schema if part.sidecar else layout.schema
@@ -320,7 +327,7 @@ def _part_path(state: TableState, number: int, parts: int) -> str:
 def _finish_multi_part(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """The first part: everything but files, and the files of the commits."""
+    """Write the first part: the non-file actions and the files of the commits."""
     state = plan.state
     layout = _layout(state)
     rows = counts.count(
@@ -337,14 +344,14 @@ def _finish_multi_part(
 def _finish_sidecars(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """A sidecar for the files of the commits, and the file that names all sidecars."""
+    """Write a sidecar with the files of the commits, and the top-level file."""
     state = plan.state
     layout = _layout(state)
     sidecars = [
         FileStatus(path=p.path, size=p.size, modification_time=p.modification_time) for p in parts
     ]
-    behind = checkpoint_behind(engine, state)
-    tail = list(counts.count(tail_rows(engine, state, behind, layout, plan.expired)))
+    previous = checkpoint_behind(engine, state)
+    tail = list(counts.count(tail_rows(engine, state, previous, layout, plan.expired)))
     if tail:
         schema = layout.file_schema
         rows = (batch.select(schema.names) for batch in tail)
@@ -355,7 +362,7 @@ def _finish_sidecars(
 
 
 def _plan_time(plan: CheckpointPlan) -> int:
-    """When the plan was made, ms since the epoch."""
+    """When the plan was created, ms since the epoch."""
     return plan.expired + plan.state.table_properties.deleted_file_retention_ms
 
 
@@ -365,26 +372,28 @@ def _layout(state: TableState) -> CheckpointFormat:
 
 @runtime_checkable
 class CheckpointWorkers(Protocol):
-    """What an engine with workers offers besides an `Engine`'s handlers."""
+    """Methods of an engine that writes checkpoints on workers."""
 
     def checkpoint_parts(self, log_bytes: int) -> int:
-        """Into how many parts a checkpoint is cut; at most 1: it is written in this process.
+        """Number of parts of a checkpoint; up to 1 means that this process writes it.
 
         Args:
-            log_bytes: of the checkpoint that it builds on.
+            log_bytes: size of the previous checkpoint.
         """
         ...
 
     def write_checkpoint_parts(
         self, table: str, parts: Sequence[CheckpointPart]
     ) -> Sequence[WrittenPart] | None:
-        """Run `write_checkpoint_part` for each part, anywhere.
+        """Run `write_checkpoint_part` for each part on any worker.
 
         Args:
-            table: its path.
+            table: path of the table.
+            parts: the tasks.
 
         Returns:
-            What that gave; None where the workers can't be had, and this process does it.
+            The results; None if no workers are available, so that this process writes the
+            checkpoint.
 
         Raises:
             BayouError: a part can't be written.
@@ -395,10 +404,10 @@ class CheckpointWorkers(Protocol):
 def checkpoint_by_workers(
     engine: Engine, table: str, version: int | None = None, catalog: Catalog | None = None
 ) -> int:
-    """`checkpoint`, by the engine's workers where it has some and the checkpoint is large.
+    """`checkpoint` on the engine's workers, if it has workers and the checkpoint is large.
 
-    The parts of a classic checkpoint have the same names whoever writes them: where some of that
-    version lie there already, of another process or of one that died, one file is written instead.
+    Writes a single file if the log already contains parts of a multi-part checkpoint of this
+    version.
 
     Raises:
         BayouError: see `checkpoint`.
@@ -415,9 +424,9 @@ def checkpoint_by_workers(
 
 
 def _plan(engine: Engine, workers: CheckpointWorkers, state: TableState) -> CheckpointPlan | None:
-    """In parts, None where one file is better."""
-    behind = checkpoint_behind(engine, state)
-    count = 0 if behind is None else workers.checkpoint_parts(behind.size)
+    """A plan with several parts, or None to write a single file."""
+    previous = checkpoint_behind(engine, state)
+    count = 0 if previous is None else workers.checkpoint_parts(previous.size)
     if count <= 1:
         return None
     plan = plan_parts(engine, state, count)

@@ -1,4 +1,4 @@
-"""The rows of a version's checkpoint, batch by batch, and what is counted of them."""
+"""The rows of a checkpoint in batches, and their counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pc: Any = pyarrow.compute
 
 
 class RowCounts:
-    """What went by: actions, adds, and the bytes of the files added."""
+    """Counts actions, adds and the size of the added files."""
 
     def __init__(self) -> None:
         self.actions = 0
@@ -36,7 +36,7 @@ class RowCounts:
         self.bytes = 0
 
     def count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches, counted."""
+        """Count the batches while they are iterated."""
         for batch in batches:
             self.actions += batch.num_rows
             adds: Any = batch.column("add")
@@ -48,7 +48,7 @@ class RowCounts:
 def metadata_rows(
     state: TableState, layout: CheckpointFormat, now: int
 ) -> Iterator[pa.RecordBatch]:
-    """Everything but files: protocol, metadata, transactions that haven't expired, domains."""
+    """The non-file actions: protocol, metadata, unexpired transactions and domains."""
     retention = state.table_properties.transaction_retention_ms
     transactions = [
         t
@@ -74,10 +74,11 @@ def tail_rows(
     layout: CheckpointFormat,
     expired: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Files that aren't in the Parquet files of the checkpoint behind the version.
+    """The file actions that aren't in the Parquet files of the previous checkpoint.
 
     Args:
-        expired: time in ms up to which tombstones are left out.
+        behind: the previous checkpoint, None for none.
+        expired: tombstones up to this time in ms are omitted.
     """
     for adds in state.tail:
         if len(adds):
@@ -95,10 +96,11 @@ def part_rows(
     touched: TouchedKeys,
     expired: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Files of a part of the checkpoint behind the version, those that still count.
+    """The file actions in a part of the previous checkpoint that are still valid.
 
     Args:
-        expired: as for `tail_rows`.
+        touched: keys of the files that later commits touched.
+        expired: tombstones up to this time in ms are omitted.
     """
     for files in checkpoint_adds(
         engine, table, split, touched, columns=layout.columns, parsed=layout.source_type
@@ -112,6 +114,6 @@ def _tombstones(
     layout: CheckpointFormat, removes: pa.StructArray, expired: int
 ) -> Iterator[pa.RecordBatch]:
     times = pc.fill_null(pc.struct_field(removes, "deletionTimestamp"), 0)
-    kept = removes.filter(pc.greater(times, expired))
-    if len(kept):
-        yield layout.batch("remove", kept)
+    unexpired = removes.filter(pc.greater(times, expired))
+    if len(unexpired):
+        yield layout.batch("remove", unexpired)

@@ -92,7 +92,7 @@ METADATA_SCHEMA = pa.schema(
         ),
     ]
 )
-"""Everything but files."""
+"""The columns of non-file actions."""
 
 SIDECAR_SCHEMA = pa.schema(
     [
@@ -113,7 +113,7 @@ SIDECAR_SCHEMA = pa.schema(
         ),
     ]
 )
-"""What only the V2 spec has."""
+"""The columns that only V2 checkpoints have."""
 
 CHECKPOINT_SCHEMA = pa.schema(
     [*METADATA_SCHEMA, pa.field("add", ADD_TYPE), pa.field("remove", REMOVE_TYPE)]
@@ -121,7 +121,7 @@ CHECKPOINT_SCHEMA = pa.schema(
 
 
 def checkpoint_batch(name: str, values: pa.StructArray) -> pa.RecordBatch:
-    """A batch of a checkpoint whose rows are actions of one kind."""
+    """A batch with `CHECKPOINT_SCHEMA` whose rows are actions of one kind."""
     columns = [
         values if f.name == name else pa.nulls(len(values), f.type) for f in CHECKPOINT_SCHEMA
     ]
@@ -129,12 +129,12 @@ def checkpoint_batch(name: str, values: pa.StructArray) -> pa.RecordBatch:
 
 
 def actions_to_array(name: str, actions: Sequence[Action]) -> pa.StructArray:
-    """Actions that aren't files as the column of a checkpoint; meant for few."""
+    """Non-file actions as a column of a checkpoint. Not vectorized."""
     return _struct_array(actions, METADATA_SCHEMA.field(name).type)
 
 
 def removes_to_array(removes: Sequence[RemoveFile]) -> pa.StructArray:
-    """Tombstones as one struct column of type `REMOVE_TYPE`."""
+    """Tombstones as a struct array of `REMOVE_TYPE`."""
     return _struct_array(removes, REMOVE_TYPE)
 
 
@@ -146,12 +146,12 @@ def _struct_array(actions: Sequence[Action], kind: Any) -> pa.StructArray:
 
 
 def _maps_as_pairs(value: Any, kind: pa.DataType) -> Any:
-    """The form that Arrow takes a map in: a list of pairs."""
+    """Convert maps to lists of pairs, which Arrow expects."""
     if value is None:
         return None
     if pa.types.is_map(kind):
         return list(value.items())
     if pa.types.is_struct(kind):
-        known = {f.name: f.type for f in kind}
-        return {k: _maps_as_pairs(v, known[k]) for k, v in value.items() if k in known}
+        types = {f.name: f.type for f in kind}
+        return {k: _maps_as_pairs(v, types[k]) for k, v in value.items() if k in types}
     return value

@@ -1,4 +1,4 @@
-"""All files of a version, live ones and tombstones, as columns and batch by batch."""
+"""All file actions of a version, live files and tombstones, as batches of columns."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from bayou.kernel.scan.scan_file import ADD_TYPE
 
 __all__ = ["checkpoint_adds", "checkpoint_behind", "checkpoint_tombstones", "tail_tombstones"]
 
-_EVERYTHING = tuple(f.name for f in ADD_TYPE)
+_ALL_COLUMNS = tuple(f.name for f in ADD_TYPE)
 _FORMS: tuple[StatsForm, ...] = ("json", "struct")
 
 
 def checkpoint_behind(engine: Engine, state: TableState) -> CheckpointContents | None:
-    """The checkpoint behind a version, None for none.
+    """Contents of the checkpoint that a version is built on, None for none.
 
     Raises:
-        CorruptTableError: it can't be read.
+        CorruptTableError: the checkpoint can't be read.
     """
     checkpoint = state.log_segment.checkpoint
     if checkpoint is None:
@@ -44,20 +44,20 @@ def checkpoint_adds(
     split: FileSplit,
     touched: TouchedKeys,
     *,
-    columns: Sequence[str] = _EVERYTHING,
+    columns: Sequence[str] = _ALL_COLUMNS,
     parsed: pa.DataType | None = None,
     forms: Sequence[StatsForm] = _FORMS,
 ) -> Iterator[CheckpointAdds]:
-    """Files of a part of a checkpoint that the commits behind it left alone.
+    """The adds in a part of a checkpoint that later commits didn't touch.
 
     Args:
-        columns: fields of `ADD_TYPE` to read; the others are null.
-        parsed: struct type of the statistics that are wanted as columns, see
-            `read_checkpoint_adds`.
-        forms: of the statistics, the first of them that is there.
+        touched: keys of the files that later commits touched.
+        columns: fields of `ADD_TYPE` to read; the other fields are null.
+        parsed: struct type of the statistics to read as columns, see `read_checkpoint_adds`.
+        forms: forms of statistics in order of preference.
 
     Raises:
-        CorruptTableError: the file is gone or isn't a checkpoint.
+        CorruptTableError: the file is missing or isn't a checkpoint.
     """
     with read_checkpoint_adds(engine, table, split, columns, parsed=parsed, forms=forms) as batches:
         for batch in batches:
@@ -75,10 +75,10 @@ def checkpoint_adds(
 def checkpoint_tombstones(
     engine: Engine, table: str, split: FileSplit, touched: TouchedKeys
 ) -> Iterator[pa.StructArray]:
-    """Tombstones of a part of a checkpoint that still stand, `REMOVE_TYPE`.
+    """The tombstones in a part of a checkpoint that later commits didn't touch, `REMOVE_TYPE`.
 
     Raises:
-        CorruptTableError: the file is gone or isn't a checkpoint.
+        CorruptTableError: the file is missing or isn't a checkpoint.
     """
     schema = pa.schema([pa.field("remove", REMOVE_TYPE)])
     try:
@@ -96,11 +96,11 @@ def checkpoint_tombstones(
 def tail_tombstones(
     state: TableState, behind: CheckpointContents | None
 ) -> Iterator[pa.StructArray]:
-    """Tombstones outside of the checkpoint's Parquet files: of commits, of a JSON checkpoint."""
+    """Tombstones that aren't in the checkpoint's Parquet files: of commits or a JSON checkpoint."""
     if behind is not None and behind.removes:
-        own = removes_to_array(behind.removes)
-        untouched = state.replay_state.touched.untouched(own)
-        yield own if untouched is None else own.filter(untouched)
+        removes = removes_to_array(behind.removes)
+        untouched = state.replay_state.touched.untouched(removes)
+        yield removes if untouched is None else removes.filter(untouched)
     if state.replay_state.removes:
         yield removes_to_array(state.replay_state.removes)
     yield from state.replay_state.long_removes

@@ -1,4 +1,4 @@
-"""Checkpoints with sidecars (PROTOCOL.md, V2 Spec): files apart from what else the log says."""
+"""Writing V2 checkpoints with sidecars, which hold the file actions (PROTOCOL.md, V2 Spec)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from bayou.protocol.file_names import SIDECAR_DIRECTORY, checkpoint_file_name
 __all__ = ["sidecar_path", "write_top_file", "write_v2_checkpoint"]
 
 _FILES = ("add", "remove")
-# With the columns of files too, always null: delta-spark asks for them.
+# Includes the always-null columns of file actions, which delta-spark requires.
 _TOP = pa.schema([*CHECKPOINT_SCHEMA, *SIDECAR_SCHEMA])
-_ROWS_OF_A_SIDECAR = 1_000_000
+_MAX_SIDECAR_ROWS = 1_000_000
 
 
 def write_v2_checkpoint(
@@ -29,32 +29,32 @@ def write_v2_checkpoint(
     layout: CheckpointFormat,
     batches: Iterable[pa.RecordBatch],
 ) -> FileStatus:
-    """Write sidecars of at most about a million files each, then the file that names them.
+    """Write sidecars of about a million rows each, then the top-level file.
 
-    Names are unique, so that writers of one version don't meet. A writer that dies leaves sidecars
-    that nothing names.
+    Names are unique, so that concurrent writers of a version don't conflict. A writer that fails
+    leaves unreferenced sidecars.
 
     Args:
-        batches: the checkpoint's actions, `layout.schema`, a batch of one kind each.
+        batches: the checkpoint's actions with `layout.schema`, one kind of action per batch.
 
     Returns:
-        Status of the top-level file; its size is that of all files.
+        Status of the top-level file, with the size of all files.
     """
     rest: list[pa.RecordBatch] = []
     sidecars: list[FileStatus] = []
-    files = _files(batches, rest)
+    files = _split_files(batches, rest)
     schema = layout.file_schema
     first = next(files, None)
     while first is not None:
-        group = _Group(first, files)
+        sidecar = _SidecarBatches(first, files)
         path = sidecar_path(table)
-        sidecars.append(engine.parquet.write_parquet_file_atomically(path, schema, group))
-        first = group.following
+        sidecars.append(engine.parquet.write_parquet_file_atomically(path, schema, sidecar))
+        first = sidecar.following
     return write_top_file(engine, table, version, rest, sidecars)
 
 
 def sidecar_path(table: str) -> str:
-    """A new sidecar of a table."""
+    """A unique path for a new sidecar of a table."""
     return f"{log_path(table)}/{SIDECAR_DIRECTORY}/{uuid.uuid4()}.parquet"
 
 
@@ -67,14 +67,15 @@ def write_top_file(
     *,
     path: str | None = None,
 ) -> FileStatus:
-    """Write the file that names the sidecars: the checkpoint is there when it is.
+    """Write the top-level file, which references the sidecars and completes the checkpoint.
 
     Args:
-        rest: what isn't files, with the columns of `METADATA_SCHEMA`.
-        path: of the file; None: a name of its own.
+        rest: the non-file actions with the columns of `METADATA_SCHEMA`.
+        sidecars: the sidecars to reference.
+        path: path of the file, None for a unique name.
 
     Returns:
-        Its status; the size is that of all files.
+        Status of the top-level file, with the size of all files.
     """
     top = path or f"{log_path(table)}/{checkpoint_file_name(version, str(uuid.uuid4()))}"
     status = engine.parquet.write_parquet_file_atomically(
@@ -87,8 +88,8 @@ def write_top_file(
     )
 
 
-class _Group:
-    """Batches of one sidecar; afterwards `following` is the first one of the next."""
+class _SidecarBatches:
+    """The batches of one sidecar. Then `following` is the first batch of the next sidecar."""
 
     def __init__(self, first: pa.RecordBatch, files: Iterator[pa.RecordBatch]) -> None:
         self.following: pa.RecordBatch | None = first
@@ -96,16 +97,16 @@ class _Group:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         rows = 0
-        while self.following is not None and rows < _ROWS_OF_A_SIDECAR:
+        while self.following is not None and rows < _MAX_SIDECAR_ROWS:
             rows += self.following.num_rows
             yield self.following
             self.following = next(self._files, None)
 
 
-def _files(
+def _split_files(
     batches: Iterable[pa.RecordBatch], rest: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of files; what isn't one is put into `rest`, and is few."""
+    """Yield the batches of file actions and append the other batches to `rest`."""
     for batch in batches:
         if all(batch.column(n).null_count == batch.num_rows for n in _FILES):
             rest.append(batch.select(METADATA_SCHEMA.names))
@@ -121,7 +122,7 @@ def _top_batches(
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         yield _top_batch(columns, batch.num_rows)
     if sidecars:
-        named = [
+        references = [
             {
                 "path": s.path.rsplit("/", 1)[-1],
                 "sizeInBytes": s.size,
@@ -129,7 +130,7 @@ def _top_batches(
             }
             for s in sidecars
         ]
-        yield _top_batch({"sidecar": named}, len(named))
+        yield _top_batch({"sidecar": references}, len(references))
 
 
 def _top_batch(columns: dict[str, Any], rows: int) -> pa.RecordBatch:
@@ -139,6 +140,6 @@ def _top_batch(columns: dict[str, Any], rows: int) -> pa.RecordBatch:
         if values is None:
             arrays.append(pa.nulls(rows, field.type))
         else:
-            given = values if isinstance(values, pa.Array) else pa.array(values, field.type)
-            arrays.append(given)
+            array = values if isinstance(values, pa.Array) else pa.array(values, field.type)
+            arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=_TOP)

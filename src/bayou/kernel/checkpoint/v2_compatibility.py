@@ -1,8 +1,8 @@
-"""A V2 checkpoint once more, under the classic name (PROTOCOL.md, Classic checkpoint, V2 Spec).
+"""A copy of a V2 checkpoint with a classic name (PROTOCOL.md, Classic checkpoint, V2 Spec).
 
-Where old commits are gone, readers that know no V2 checkpoints see nothing of a table whose
-checkpoints all have unique names. One under the classic name tells them what the table asks of its
-readers, and that they can't read it.
+Readers without support for V2 checkpoints don't see UUID-named checkpoints. If old commits were
+deleted, they find no table at all. In a checkpoint with a classic name they find the protocol, and
+can report the reader feature that they lack.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ __all__ = ["write_compatibility_checkpoint"]
 
 
 def write_compatibility_checkpoint(engine: Engine, state: TableState) -> str | None:
-    """Write what a version's checkpoint says under the classic name too; its sidecars are shared.
+    """Write a copy of a version's checkpoint with a classic name, referencing the same sidecars.
 
-    Repeatable; nothing where the table has no V2 checkpoints, or its newest has such a name.
+    Idempotent. Writes nothing if the newest checkpoint already has a classic name, or if the table
+    doesn't have the V2 checkpoint feature.
 
     Returns:
-        The file's path, None for none.
+        Path of the copy, None if none was written.
 
     Raises:
         CorruptTableError: the checkpoint can't be read.
-        StorageError: the store failed.
+        StorageError: the storage failed.
     """
     newest = state.log_segment.checkpoint
     if newest is None or features.V2_CHECKPOINT not in features.all_features(state.protocol):
@@ -62,8 +63,8 @@ def _has_classic(engine: Engine, table: str, version: int) -> bool:
     with engine.files.list_from(f"{log_path(table)}/{list_prefix(version)}") as statuses:
         for status in statuses:
             match parse_log_file(_name(status.path)):
-                case ClassicCheckpoint(version=found) | MultiPartCheckpoint(version=found):
-                    if found == version:
+                case ClassicCheckpoint(version=listed) | MultiPartCheckpoint(version=listed):
+                    if listed == version:
                         return True
                 case None:
                     continue
@@ -74,14 +75,14 @@ def _has_classic(engine: Engine, table: str, version: int) -> bool:
 
 def _write_from_json(engine: Engine, state: TableState, newest: Checkpoint, path: str) -> None:
     contents = read_checkpoint(engine, state.path, newest)
-    at = load_table_state(engine, state.path, newest.version, catalog=state.catalog)
-    layout = CheckpointFormat.of(at.schema, at.partition_columns, at.properties)
+    old = load_table_state(engine, state.path, newest.version, catalog=state.catalog)
+    layout = CheckpointFormat.of(old.schema, old.partition_columns, old.properties)
     if contents.adds or contents.removes:
         engine.parquet.write_parquet_file_atomically(
-            path, layout.schema, checkpoint_rows(engine, at, layout)
+            path, layout.schema, checkpoint_rows(engine, old, layout)
         )
         return
-    rest = [batch.select(METADATA_SCHEMA.names) for batch in metadata_rows(at, layout, 0)]
+    rest = [batch.select(METADATA_SCHEMA.names) for batch in metadata_rows(old, layout, 0)]
     write_top_file(engine, state.path, newest.version, rest, contents.files, path=path)
 
 

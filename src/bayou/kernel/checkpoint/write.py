@@ -1,6 +1,6 @@
-"""Writing checkpoints (PROTOCOL.md, Checkpoints): by the V2 spec where the table asks, else V1.
+"""Writing checkpoints and the checkpoint hint (PROTOCOL.md, Checkpoints, Last Checkpoint File).
 
-Pointing to a checkpoint that was written (PROTOCOL.md, Last Checkpoint File).
+A checkpoint follows the V2 spec if the table property `delta.checkpointPolicy` is `v2`, else V1.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ __all__ = [
 
 
 def finish_checkpoint(
-    engine: Engine, state: TableState, pointer: LastCheckpoint, counted: FileTotals
+    engine: Engine, state: TableState, hint: LastCheckpoint, counted: FileTotals
 ) -> None:
-    """Point to a complete checkpoint, and compare its files with the version's checksum.
+    """Write the hint of a complete checkpoint, and compare its totals with the version checksum.
 
-    A version without one gets it: everything was counted anyway.
+    If the version has no checksum, one is written.
     """
-    _point_to(engine, state.path, pointer)
+    _write_hint(engine, state.path, hint)
     segment = state.log_segment
     stated = None
     latest = state.replay_state.commit_info
@@ -71,8 +71,8 @@ def finish_checkpoint(
         put_checksum(engine, state.path, state.version, checksum)
 
 
-def _point_to(engine: Engine, table: str, pointer: LastCheckpoint) -> None:
-    """Write `_last_checkpoint`, unless it names a newer one that is there."""
+def _write_hint(engine: Engine, table: str, hint: LastCheckpoint) -> None:
+    """Write `_last_checkpoint`, unless it references a newer checkpoint that exists."""
     path = f"{log_path(table)}/{LAST_CHECKPOINT}"
     try:
         data = bytes(next(iter(engine.files.read_files([ByteRange(path=path)]))))
@@ -80,41 +80,41 @@ def _point_to(engine: Engine, table: str, pointer: LastCheckpoint) -> None:
         existing = None
     else:
         existing = last_checkpoint.parse(data)
-    if existing is not None and existing.version > pointer.version:
+    if existing is not None and existing.version > hint.version:
         listing = engine.files.list_from(f"{log_path(table)}/{list_prefix(existing.version)}")
         if any(c.version == existing.version for c in complete_checkpoints(listing)):
             return
-    engine.files.put(path, last_checkpoint.encode(pointer))
+    engine.files.put(path, last_checkpoint.encode(hint))
 
 
 def checkpoint(
     engine: Engine, table: str, version: int | None = None, catalog: Catalog | None = None
 ) -> int:
-    """Write the checkpoint of a version, the latest where it is None, and point to it.
+    """Write the checkpoint and the hint of a version, the latest if `version` is None.
 
-    Repeatable, safe beside other writers: the file is put whole, with the same contents whoever
-    writes it. Memory is bounded by a row group of the checkpoint. A version checksum that counts
-    the files otherwise is logged as a warning; a version without one gets it.
+    Idempotent and safe with concurrent writers: files are written atomically, and every writer
+    writes the same contents. Memory is limited to a row group of the checkpoint. A version checksum
+    with other file totals is logged as a warning. A missing version checksum is written.
 
     Args:
-        catalog: the one that manages the table, if any.
+        catalog: the catalog that manages the table, None for none.
 
     Returns:
-        The version.
+        The version of the checkpoint.
 
     Raises:
         VersionNotFoundError, TableNotFoundError, CorruptTableError: the version can't be rebuilt.
-        UnsupportedFeatureError: the table has a feature that isn't known, so that the checkpoint
-            might lack something.
-        TablePropertyError: a property of checkpoints that can't be read.
-        ArgumentError: a version of a managed table that isn't published (PROTOCOL.md, Maintenance
-            Operations on Catalog-managed Tables).
+        UnsupportedFeatureError: the table has an unknown feature, so the checkpoint might be
+            incomplete.
+        TablePropertyError: a table property for checkpoints is invalid.
+        ArgumentError: the version of a catalog-managed table isn't published (PROTOCOL.md,
+            Maintenance Operations on Catalog-managed Tables).
     """
     return write_checkpoint(engine, load_for_checkpoint(engine, table, version, catalog))
 
 
 def write_checkpoint(engine: Engine, state: TableState) -> int:
-    """The checkpoint of a version that `load_for_checkpoint` gave; see `checkpoint`."""
+    """Write the checkpoint of a state that `load_for_checkpoint` returned; see `checkpoint`."""
     layout = CheckpointFormat.of(state.schema, state.partition_columns, state.properties)
     counts = RowCounts()
     batches = counts.count(checkpoint_rows(engine, state, layout))
@@ -123,20 +123,20 @@ def write_checkpoint(engine: Engine, state: TableState) -> int:
     else:
         path = f"{log_path(state.path)}/{checkpoint_file_name(state.version)}"
         status = engine.parquet.write_parquet_file_atomically(path, layout.schema, batches)
-    pointer = LastCheckpoint(
+    hint = LastCheckpoint(
         version=state.version,
         size=counts.actions,
         size_in_bytes=status.size,
         num_of_add_files=counts.adds,
     )
-    finish_checkpoint(engine, state, pointer, FileTotals(counts.adds, counts.bytes))
+    finish_checkpoint(engine, state, hint, FileTotals(counts.adds, counts.bytes))
     return state.version
 
 
 def load_for_checkpoint(
     engine: Engine, table: str, version: int | None, catalog: Catalog | None = None
 ) -> TableState:
-    """A version whose checkpoint can be written.
+    """Load a version, and check that its checkpoint can be written.
 
     Raises:
         BayouError: see `checkpoint`.
@@ -145,22 +145,22 @@ def load_for_checkpoint(
     unpublished = _first_unpublished(engine, state)
     if unpublished is not None:
         raise ArgumentError(
-            f"Version {state.version} of {state.path} can't have a checkpoint yet: version "
-            f"{unpublished} is ratified by the catalog, and not published. Publish it first "
-            "(Table.publish_commits).",
+            f"{state.path}: no checkpoint of version {state.version} can be written, because "
+            f"version {unpublished} is ratified but not published. Publish it first with "
+            "Table.publish_commits.",
             argument="version",
         )
-    named = features.all_features(state.protocol)
-    unknown = [name for name in named if name not in features.FEATURES]
+    table_features = features.all_features(state.protocol)
+    unknown = [name for name in table_features if name not in features.FEATURES]
     if unknown:
         raise UnsupportedFeatureError(
-            f"The checkpoint of {state.path} can't be written: the table has {', '.join(unknown)}, "
-            "which this version of Bayou doesn't know, and may have actions that belong in it. "
-            "Write it with a newer version, or with delta-spark.",
+            f"{state.path}: no checkpoint can be written, because this version of Bayou doesn't "
+            f"know the table features {', '.join(unknown)}, which may add actions to checkpoints. "
+            "Write the checkpoint with a newer version, or with delta-spark.",
             table=state.path,
             features=unknown,
         )
-    for known in (
+    for table_property in (
         properties.CHECKPOINT_POLICY,
         properties.CHECKPOINT_STATS_AS_JSON,
         properties.CHECKPOINT_STATS_AS_STRUCT,
@@ -170,7 +170,7 @@ def load_for_checkpoint(
         properties.TRANSACTION_RETENTION,
     ):
         try:
-            known.read(state.properties)
+            table_property.read(state.properties)
         except PropertyValueError as error:
             raise TablePropertyError(
                 f"{state.path}: {error}.", table=state.path, key=error.key
@@ -181,20 +181,20 @@ def load_for_checkpoint(
 def checkpoint_rows(
     engine: Engine, state: TableState, layout: CheckpointFormat
 ) -> Iterator[pa.RecordBatch]:
-    """Everything that the checkpoint of a version holds, by the V1 spec, in `layout.schema`."""
+    """All rows of a version's checkpoint with `layout.schema`, according to the V1 spec."""
     now = time.time_ns() // 1_000_000
     expired = now - state.table_properties.deleted_file_retention_ms
     yield from metadata_rows(state, layout, now)
-    behind = checkpoint_behind(engine, state)
+    previous = checkpoint_behind(engine, state)
     touched = state.replay_state.touched
-    for file in () if behind is None else behind.files:
+    for file in () if previous is None else previous.files:
         split = FileSplit(path=file.path, size=file.size)
         yield from part_rows(engine, state.path, split, layout, touched=touched, expired=expired)
-    yield from tail_rows(engine, state, behind, layout, expired)
+    yield from tail_rows(engine, state, previous, layout, expired)
 
 
 def _first_unpublished(engine: Engine, state: TableState) -> int | None:
-    """The first commit that only the catalog has; it may list published ones, too."""
+    """The first commit that isn't published; the catalog may also list published commits."""
     first = state.version - len(state.log_segment.commits) + 1
     for version, commit in enumerate(state.log_segment.commits, first):
         if isinstance(commit, InlineCommit) or f"/{STAGED_COMMIT_DIRECTORY}/" in commit.path:

@@ -1,5 +1,5 @@
 """The Delta log: listing, log segments, replay and commit times.
 
-`segment` says which log files make up a version, `replay` reconciles their actions, `table_state`
-is the result for one version.
+`segment` selects the log files of a version, `replay` reconciles their actions, and `table_state`
+holds the result. Start with `table_state`.
 """

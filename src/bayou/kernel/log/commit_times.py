@@ -1,10 +1,9 @@
-"""When versions were committed, and which version a time names (PROTOCOL.md, In-Commit Timestamps).
+"""Commit timestamps, the version at a timestamp, and the history of a table.
 
-Without in-commit timestamps a commit's time is its file's modification time, made monotonic: a time
-that isn't after the one before it becomes that one plus a millisecond. From the version on at which
-in-commit timestamps were enabled, `commitInfo.inCommitTimestamp` alone counts.
-
-The table's history: one entry a commit (PROTOCOL.md, Commit Provenance Information).
+Without in-commit timestamps, the timestamp of a commit is the modification time of its file. If it
+isn't later than the previous commit's timestamp, it becomes that timestamp plus one millisecond.
+After in-commit timestamps are enabled, it is `commitInfo.inCommitTimestamp` (PROTOCOL.md, In-Commit
+Timestamps and Commit Provenance Information).
 """
 
 from __future__ import annotations
@@ -52,19 +51,19 @@ _ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
 
 def commit_timestamp(state: TableState) -> int:
-    """Time of the version in ms: in-commit, else its commit file's (or checkpoint's) time."""
+    """Timestamp of a version in ms: in-commit, else the time of its commit or checkpoint file."""
     if _has_in_commit_timestamps(state) and state.in_commit_timestamp is not None:
         return state.in_commit_timestamp
     return state.log_segment.file_time
 
 
 def in_commit_time(actions: Iterable[Action]) -> int | None:
-    """The `inCommitTimestamp` of a commit's actions, None where it has none."""
+    """The `inCommitTimestamp` in a commit's actions, None for none."""
     for action in actions:
         if isinstance(action, CommitInfo):
-            stamp = action.integer("inCommitTimestamp")
-            if stamp is not None:
-                return stamp
+            timestamp = action.integer("inCommitTimestamp")
+            if timestamp is not None:
+                return timestamp
     return None
 
 
@@ -72,28 +71,27 @@ def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
     """The last version committed at or before a time in ms since the epoch.
 
     Raises:
-        VersionNotFoundError: before the earliest version that can be rebuilt, or after the last
-            commit.
+        VersionNotFoundError: the time is before the earliest version that can be rebuilt, or after
+            the last commit.
     """
-    commits, checkpoints = _listing(engine, latest)
+    commits, checkpoints = _list_log(engine, latest)
     earliest = _earliest_recreatable(commits, checkpoints)
-    found = _last_at_or_before(engine, latest, commits, timestamp)
-    if found is None or found[0] < earliest:
+    match = _last_at_or_before(engine, latest, commits, timestamp)
+    if match is None or match[0] < earliest:
         first = next(((v, f) for v, f in commits if v >= earliest), None)
-        when = "" if first is None else _time_text(engine, latest, commits, *first)
+        committed_at = "" if first is None else _committed_at(engine, latest, commits, *first)
         raise VersionNotFoundError(
-            f"{latest.path} can't be read as of {_iso(timestamp)}: the earliest version that can "
-            f"be rebuilt is {earliest}{when}. Ask for that time or a later one.",
+            f"{latest.path}: the table can't be read as of {_iso(timestamp)}; the earliest version "
+            f"that can be rebuilt is {earliest}{committed_at}. Use that time or a later one.",
             table=latest.path,
             earliest=earliest,
             latest=latest.version,
         )
-    version, time = found
+    version, time = match
     if version == latest.version and timestamp > time:
         raise VersionNotFoundError(
-            f"{latest.path} has no version as of {_iso(timestamp)} yet: its latest version "
-            f"{latest.version} was committed at {_iso(time)}. Leave the timestamp out to read the "
-            "latest version.",
+            f"{latest.path}: {_iso(timestamp)} is after the latest version {latest.version}, which "
+            f"was committed at {_iso(time)}. Omit the timestamp to read the latest version.",
             table=latest.path,
             earliest=earliest,
             latest=latest.version,
@@ -102,20 +100,21 @@ def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
 
 
 def version_at_or_after(engine: Engine, latest: TableState, timestamp: int) -> int:
-    """The first version committed at or after a time, of those whose commits are in the log.
+    """The first version whose commit is in the log and was committed at or after a time.
 
     Raises:
-        VersionNotFoundError: after the last commit.
+        VersionNotFoundError: the time is after the last commit.
     """
-    commits, checkpoints = _listing(engine, latest)
-    found = _last_at_or_before(engine, latest, commits, timestamp - 1)
-    if found is None:
+    commits, checkpoints = _list_log(engine, latest)
+    match = _last_at_or_before(engine, latest, commits, timestamp - 1)
+    if match is None:
         return commits[0][0] if commits else latest.version
-    version, time = found
+    version, time = match
     if version == latest.version:
         raise VersionNotFoundError(
-            f"{latest.path} has no commit at or after {_iso(timestamp)} yet: its latest version "
-            f"{latest.version} was committed at {_iso(time)}. Ask for that time or an earlier one.",
+            f"{latest.path}: the table has no commit at or after {_iso(timestamp)}; its latest "
+            f"version {latest.version} was committed at {_iso(time)}. Use that time or an earlier "
+            "one.",
             table=latest.path,
             earliest=_earliest_recreatable(commits, checkpoints),
             latest=latest.version,
@@ -124,24 +123,24 @@ def version_at_or_after(engine: Engine, latest: TableState, timestamp: int) -> i
 
 
 def last_version_at_or_before(engine: Engine, latest: TableState, timestamp: int) -> int | None:
-    """The last version committed at or before a time, of those whose commits are in the log.
+    """The last version whose commit is in the log and was committed at or before a time.
 
-    None where all of them are later.
+    None if all commits in the log are later.
     """
-    found = _last_at_or_before(engine, latest, _listing(engine, latest)[0], timestamp)
-    return None if found is None else found[0]
+    match = _last_at_or_before(engine, latest, _list_log(engine, latest)[0], timestamp)
+    return None if match is None else match[0]
 
 
 def _last_at_or_before(
     engine: Engine, latest: TableState, commits: list[tuple[int, FileStatus]], timestamp: int
 ) -> tuple[int, int] | None:
-    """(version, ms) of the last commit at or before a time; None where all are after it."""
+    """(version, ms) of the last commit at or before a time; None if all commits are later."""
     enabled_at = _enablement_version(latest)
     if enabled_at is not None:
-        stamped = [(v, f) for v, f in commits if v >= enabled_at]
-        if stamped and timestamp >= _enablement_time(engine, latest, enabled_at, commits):
-            found = _last_in_commit(engine, latest.path, stamped, timestamp)
-            return found if found[1] <= timestamp else None
+        timestamped = [(v, f) for v, f in commits if v >= enabled_at]
+        if timestamped and timestamp >= _enablement_time(engine, latest, enabled_at, commits):
+            match = _last_in_commit(engine, latest.path, timestamped, timestamp)
+            return match if match[1] <= timestamp else None
         commits = [(v, f) for v, f in commits if v < enabled_at]
     last: tuple[int, int] | None = None
     for version, time in monotonic_times(commits):
@@ -151,7 +150,7 @@ def _last_at_or_before(
     return last
 
 
-def _time_text(
+def _committed_at(
     engine: Engine,
     latest: TableState,
     commits: list[tuple[int, FileStatus]],
@@ -166,7 +165,7 @@ def _time_text(
     return f", committed at {_iso(time)}"
 
 
-def _listing(engine: Engine, latest: TableState) -> tuple[list[tuple[int, FileStatus]], list[int]]:
+def _list_log(engine: Engine, latest: TableState) -> tuple[list[tuple[int, FileStatus]], list[int]]:
     """All commits up to the latest version, and the versions of complete checkpoints."""
     commits: dict[int, FileStatus] = {}
     parts: dict[tuple[int, int], int] = {}
@@ -184,10 +183,12 @@ def _listing(engine: Engine, latest: TableState) -> tuple[list[tuple[int, FileSt
                     pass
     except FileMissingError as error:
         raise TableNotFoundError(
-            f"The log of {latest.path} was deleted while it was read.", table=latest.path
+            f"{latest.path}: the log was deleted while it was read. Restore the table, or check "
+            "which process deleted it.",
+            table=latest.path,
         ) from error
     if latest.catalog is not None:
-        # What the catalog ratified counts, published or not.
+        # Commits that the catalog ratified take precedence, published or not.
         tail = latest.log_segment.commits
         commits.update(enumerate(tail, latest.version - len(tail) + 1))
     complete = sorted(version for (version, count), n in parts.items() if n == count)
@@ -205,19 +206,19 @@ def _has_in_commit_timestamps(state: TableState) -> bool:
 
 
 def _enablement_version(state: TableState) -> int | None:
-    """The version from which on in-commit timestamps count; None where they don't."""
+    """The first version that uses in-commit timestamps; None if they are disabled."""
     if not _has_in_commit_timestamps(state):
         return None
-    return _whole_number(state, _ENABLEMENT_VERSION)
+    return _integer_property(state, _ENABLEMENT_VERSION)
 
 
-def _whole_number(state: TableState, key: str) -> int:
+def _integer_property(state: TableState, key: str) -> int:
     try:
         return int(state.properties.get(key, "0"))
     except ValueError as error:
         raise TablePropertyError(
-            f"{state.path} can't be read by time: table property {key!r} is "
-            f"{state.properties[key]!r}, not a whole number.",
+            f"{state.path}: table property {key!r} is {state.properties[key]!r}, not an integer, "
+            "so versions can't be found by timestamp. Correct the property.",
             table=state.path,
             key=key,
         ) from error
@@ -227,7 +228,7 @@ def _enablement_time(
     engine: Engine, state: TableState, version: int, commits: list[tuple[int, FileStatus]]
 ) -> int:
     if _ENABLEMENT_TIMESTAMP in state.properties:
-        return _whole_number(state, _ENABLEMENT_TIMESTAMP)
+        return _integer_property(state, _ENABLEMENT_TIMESTAMP)
     first = next(((v, f) for v, f in commits if v >= version), None)
     if first is None:
         return commit_timestamp(state)
@@ -237,7 +238,7 @@ def _enablement_time(
 def _last_in_commit(
     engine: Engine, table: str, commits: list[tuple[int, FileStatus]], timestamp: int
 ) -> tuple[int, int]:
-    """Binary search, reading one commit a step: in-commit timestamps are ascending."""
+    """Binary search that reads one commit per step; in-commit timestamps are ascending."""
     low, high = 0, len(commits) - 1
     while low < high:
         middle = (low + high + 1) // 2
@@ -251,12 +252,12 @@ def _last_in_commit(
 
 def _in_commit_time(engine: Engine, table: str, version: int, file: FileStatus) -> int:
     commit = next(iter(read_commits(engine, table, [(version, file)])))
-    stamp = in_commit_time(commit.actions)
-    if stamp is not None:
-        return stamp
+    timestamp = in_commit_time(commit.actions)
+    if timestamp is not None:
+        return timestamp
     raise CorruptTableError(
-        f"Commit {version} of {table} has no inCommitTimestamp, though the table has in-commit "
-        f"timestamps (file {file.path}).",
+        f"{table}: commit {version} has no inCommitTimestamp, but the table has in-commit "
+        f"timestamps enabled. Restore the commit file {file.path}.",
         table=table,
         file=file.path,
     )
@@ -264,24 +265,23 @@ def _in_commit_time(engine: Engine, table: str, version: int, file: FileStatus) 
 
 def _iso(milliseconds: int) -> str:
     try:
-        moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)
+        timestamp = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)
     except OverflowError:
         return f"{milliseconds} ms since the epoch"
-    return moment.isoformat(timespec="milliseconds")
+    return timestamp.isoformat(timespec="milliseconds")
 
 
 def read_history(
     engine: Engine, table: str, limit: int | None = None, *, catalog: Catalog | None = None
 ) -> list[dict[str, Any]]:
-    """Provenance of the commits that are still in the log, newest first.
+    """The `commitInfo` of the commits in the log, newest first.
 
-    Each entry is the commit's `commitInfo` as it was written, with `version` and `timestamp` (ms
-    since the epoch) put in front; a commit without one has only those. A timestamp names the
-    version in time travel: it is in-commit since the table has had such without a break, and
-    before that the time of the file, above the one of the version before.
+    Each entry starts with `version` and `timestamp` (ms since the epoch), followed by the fields of
+    `commitInfo` if the commit has one. Time travel uses the same timestamps: in-commit timestamps
+    for the newest commits that have them without a gap, and file times for older commits.
 
     Raises:
-        TableNotFoundError: there is no log.
+        TableNotFoundError: the path has no log.
     """
     newest_first = list(commit_files(engine, table, catalog=catalog))[::-1]
     file_times = dict(monotonic_times(reversed(newest_first)))
@@ -291,9 +291,9 @@ def read_history(
     in_commit = True
     for commit in read_commits(engine, table, newest_first):
         info = next((a.values for a in commit.actions if isinstance(a, CommitInfo)), {})
-        stamp = in_commit_time(commit.actions) if in_commit else None
-        in_commit = stamp is not None
-        time = file_times[commit.version] if stamp is None else stamp
+        timestamp = in_commit_time(commit.actions) if in_commit else None
+        in_commit = timestamp is not None
+        time = file_times[commit.version] if timestamp is None else timestamp
         entry = {"version": commit.version, "timestamp": time}
         entry.update((k, v) for k, v in info.items() if k not in ("version", "timestamp"))
         entries.append(entry)

@@ -1,4 +1,4 @@
-"""Keys of files that commits behind a checkpoint touched, as columns."""
+"""Keys of the files that the commits after a checkpoint add or remove, as columns."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ __all__ = ["KEY_SEPARATOR", "FileKey", "TouchedKeys", "key_texts"]
 pc: Any = pyarrow.compute
 
 FileKey: TypeAlias = tuple[str, str | None]
-"""Path and dvId."""
+"""Path and deletion vector id."""
 
 KEY_SEPARATOR = "\x00"
-"""Between path and dvId where both are one text."""
+"""Separates path and deletion vector id in a key string."""
 
-_LOOKED_UP_AT_ONCE = 131_072
-"""A look-up makes a hash table of the keys, so it takes as many of them at a time."""
+_LOOKUP_CHUNK_SIZE = 131_072
+"""Number of keys per lookup; `is_in` builds a hash table of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TouchedKeys:
-    """Keys (path, dvId) that commits behind a checkpoint added or removed, as sorted columns.
+    """Keys of the files that the commits after a checkpoint add or remove, as sorted columns.
 
-    A checkpoint may spell a path otherwise than the commits do: every spelling that writers produce
-    is a path and has its keys here, so that the checkpoint's rows are compared as they stand. Most
-    paths have one.
+    A checkpoint may encode a path differently from the commits. The columns therefore contain every
+    spelling of a path that writers produce, so that the checkpoint's paths are compared as written.
+    Most paths have only one spelling.
 
     Attributes:
-        paths: the distinct paths, string.
-        keys: one text a key, path and dvId, string.
+        paths: the distinct paths, as strings.
+        keys: the distinct keys, as strings: path, `KEY_SEPARATOR` and deletion vector id.
     """
 
     paths: pa.Array[Any]
@@ -43,40 +43,44 @@ class TouchedKeys:
 
     @classmethod
     def of(cls, keys: Iterable[FileKey]) -> TouchedKeys:
-        """The columns for some keys, whose paths stand as the log has them."""
-        known = sorted({(text, dv_id or "") for path, dv_id in keys for text in spellings(path)})
+        """Create the columns from keys whose paths are written as in the log."""
+        spelled = sorted({(name, dv_id or "") for path, dv_id in keys for name in spellings(path)})
         return cls(
-            pa.array(sorted({path for path, _ in known}), pa.string()),
-            pa.array([path + KEY_SEPARATOR + dv_id for path, dv_id in known], pa.string()),
+            pa.array(sorted({path for path, _ in spelled}), pa.string()),
+            pa.array([path + KEY_SEPARATOR + dv_id for path, dv_id in spelled], pa.string()),
         )
 
     def and_those_of(self, other: TouchedKeys) -> TouchedKeys:
-        """The keys of both."""
+        """The union of both sets of keys."""
         return TouchedKeys(_union(self.paths, other.paths), _union(self.keys, other.keys))
 
     @property
     def has_vectors(self) -> bool:
-        """Whether a key has a dvId, so that the vectors of a checkpoint's files must be known."""
+        """Whether a key has a deletion vector id, so that a checkpoint's vectors must be read."""
         return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, KEY_SEPARATOR)).as_py()
 
     def untouched(self, adds: pa.StructArray) -> pa.BooleanArray | None:
-        """Rows of `add` structs (or `remove`s) whose key isn't touched; None where that is all."""
+        """Mask of the `add` or `remove` structs whose key isn't touched; None if all are."""
         if len(self.paths) == 0:
             return None
         paths = pc.struct_field(adds, "path")
-        suspects = _is_in(paths, self.paths)
-        if not pc.any(suspects).as_py():
+        candidates = _is_in(paths, self.paths)
+        if not pc.any(candidates).as_py():
             return None
-        touched = _is_in(key_texts(adds.filter(suspects)), self.keys)
-        untouched: pa.BooleanArray = pc.invert(pc.replace_with_mask(suspects, suspects, touched))
+        touched = _is_in(key_texts(adds.filter(candidates)), self.keys)
+        untouched: pa.BooleanArray = pc.invert(
+            pc.replace_with_mask(candidates, candidates, touched)
+        )
         return untouched
 
 
 def key_texts(files: pa.StructArray, paths: Any = None) -> pa.Array[Any]:
-    """Path and dvId of each file as one text; see `DeletionVectorDescriptor.unique_id`.
+    """Key string of each file: path and deletion vector id.
+
+    See `DeletionVectorDescriptor.unique_id`.
 
     Args:
-        paths: to be taken instead of the files' own, None for those.
+        paths: paths to use, None for the paths of the files.
     """
     paths = pc.struct_field(files, "path") if paths is None else paths
     vectors = pc.struct_field(files, "deletionVector")
@@ -92,24 +96,22 @@ def key_texts(files: pa.StructArray, paths: Any = None) -> pa.Array[Any]:
         suffix,
         "",
     )
-    texts: pa.Array[Any] = pc.binary_join_element_wise(
-        paths, pc.fill_null(dv_id, ""), KEY_SEPARATOR
-    )
-    return texts
+    keys: pa.Array[Any] = pc.binary_join_element_wise(paths, pc.fill_null(dv_id, ""), KEY_SEPARATOR)
+    return keys
 
 
-def _is_in(texts: Any, known: pa.Array[Any]) -> Any:
-    found = None
-    for start in range(0, len(known), _LOOKED_UP_AT_ONCE):
-        piece = known.slice(start, _LOOKED_UP_AT_ONCE).cast(texts.type)
-        some = pc.is_in(texts, value_set=piece)
-        found = some if found is None else pc.or_(found, some)
-    return found
+def _is_in(strings: Any, value_set: pa.Array[Any]) -> Any:
+    result = None
+    for start in range(0, len(value_set), _LOOKUP_CHUNK_SIZE):
+        chunk = value_set.slice(start, _LOOKUP_CHUNK_SIZE).cast(strings.type)
+        matches = pc.is_in(strings, value_set=chunk)
+        result = matches if result is None else pc.or_(result, matches)
+    return result
 
 
-def _union(one: pa.Array[Any], other: pa.Array[Any]) -> pa.Array[Any]:
-    if one.type != other.type:
-        one, other = one.cast(pa.large_string()), other.cast(pa.large_string())
-    distinct = pc.unique(pa.concat_arrays([one, other]))
+def _union(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
+    if left.type != right.type:
+        left, right = left.cast(pa.large_string()), right.cast(pa.large_string())
+    distinct = pc.unique(pa.concat_arrays([left, right]))
     ordered: pa.Array[Any] = distinct.take(pc.sort_indices(distinct))
     return ordered

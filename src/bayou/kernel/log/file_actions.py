@@ -1,9 +1,9 @@
-"""All actions on files that make up a version, as columns and not yet reconciled.
+"""All file actions of a version as columns, before they are reconciled.
 
-What a scan's slices can't do without the commits' keys, an engine with a shuffle can: group the
-rows by `key` and keep in each group the first by `version` descending, `dataChange` descending. It
-is a live file if it has an `add` (PROTOCOL.md, Action Reconciliation). Removes take part: without
-them the add that they undo would be the first. No process ever holds all keys.
+An engine with a shuffle can reconcile them without holding all keys in one process. It groups the
+rows by `key` and keeps the first row of each group by `version` descending and `dataChange`
+descending. That row is a live file if it has an `add` (PROTOCOL.md, Action Reconciliation). Removes
+must be included: otherwise the add that they cancel would be the first row.
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ _FIELDS: list[Any] = [
     pa.field("add", ADD_TYPE),
 ]
 FILE_ACTION_SCHEMA = pa.schema(_FIELDS)
-"""`key`: equal for actions on one logical file (path and deletion vector), however its path is
-spelled. `add`: null for a remove."""
+"""Schema of file actions.
+
+`key`: path and deletion vector id, equal for all spellings of a path. `add`: null for a remove.
+"""
 
 _BATCH_ROWS = 16_384
 
 _PLAIN_PATH = "^[^%:/][^%:]*$"
-"""Paths that are their own canonical form; see `canonical_path`."""
+"""Matches paths that are canonical already; see `canonical_path`."""
 
 
 class _WireSlice(msgspec.Struct, frozen=True, array_like=True):
@@ -72,7 +74,7 @@ class ActionSlice:
     Attributes:
         commits: versions and files of commits, ascending; empty for a part of the checkpoint.
         checkpoint: a part of the checkpoint; None for commits.
-        estimated_bytes: what it takes on the store.
+        estimated_bytes: estimated size of the slice in storage.
     """
 
     commits: tuple[tuple[int, FileStatus], ...] = ()
@@ -80,16 +82,16 @@ class ActionSlice:
     estimated_bytes: int = 0
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize the slice for another process, without `estimated_bytes`."""
         part = None if self.checkpoint is None else self.checkpoint.to_bytes()
         return _SLICE.encode(_WireSlice(list(self.commits), part))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ActionSlice:
-        """The inverse of `to_bytes`; the estimate stays behind.
+        """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes aren't a slice, or a newer version of Bayou wrote them.
         """
         return _SLICE.decode(
             data,
@@ -101,7 +103,7 @@ class ActionSlice:
 
 
 class FileActions:
-    """The actions on files behind one version of a table; holds no engine and no open file."""
+    """Reads the file actions of one version of a table. Holds no engine and no open file."""
 
     __slots__ = ("_checkpoint_version", "_contents", "_definition", "_segment")
 
@@ -119,7 +121,7 @@ class FileActions:
 
     @classmethod
     def of(cls, state: TableState, scan: Scan) -> FileActions:
-        """Those of a version, with the fields of `add` that a scan of it has."""
+        """The file actions of a version, with the fields of `add` that `scan` reads."""
         definition = scan.definition
         source = replace(
             definition.source,
@@ -136,22 +138,26 @@ class FileActions:
 
     @property
     def scan(self) -> Scan:
-        """The same scan for files that have been reconciled: it knows nothing of the commits."""
+        """The scan for reconciled files, without the keys of the commits."""
         return Scan(self._definition)
 
     def slices(self, engine: Engine, max_slices: int) -> list[ActionSlice]:
-        """About as many parts as asked for, commits first.
+        """Split the log into about `max_slices` parts, commits first.
 
         Raises:
-            ArgumentError: a commit is stored in a catalog, or these came as bytes.
+            ArgumentError: a catalog stores a commit, or `from_bytes` created this object.
             CorruptTableError: the checkpoint can't be read.
         """
         segment, table = self._segment, self._definition.source.table
         if segment is None or any(isinstance(f, InlineCommit) for f in segment.commits):
             raise ArgumentError(
-                f"The commits of {table} can't be split: "
-                + ("they came as bytes." if segment is None else "its catalog stores some of them.")
-                + " Use the scan's slices.",
+                f"{table}: the commits can't be split into slices, because "
+                + (
+                    "the file actions were deserialized."
+                    if segment is None
+                    else "the catalog stores some of them."
+                )
+                + " Use the slices of the scan.",
                 argument="slices",
             )
         first = segment.version - len(segment.commits) + 1
@@ -161,72 +167,73 @@ class FileActions:
         if segment.checkpoint is not None and contents is None:
             contents = locate_checkpoint_files(engine, table, segment.checkpoint)
         total = size + (0 if contents is None else contents.size)
-        found = _runs(commits, total / max(1, max_slices))
+        slices = _commit_slices(commits, total / max(1, max_slices))
         if contents is None:
-            return found
+            return slices
         parts = checkpoint_slices(
             engine, table, contents, max(1, round(max_slices * contents.size / max(1, total)))
         )
         if contents.adds:
             parts = [LogSlice(adds=adds_to_array(contents.adds)), *parts]
-        return found + [
+        return slices + [
             ActionSlice(checkpoint=part, estimated_bytes=part.estimated_bytes) for part in parts
         ]
 
     @closeable
     def read(self, engine: Engine, part: ActionSlice) -> Iterator[pa.RecordBatch]:
-        """The actions of a part, `FILE_ACTION_SCHEMA`.
+        """Read the actions of a slice with `FILE_ACTION_SCHEMA`.
 
         Raises:
             CorruptTableError: a commit or a part of the checkpoint can't be read.
         """
         if part.checkpoint is None:
-            yield from self._of_commits(engine, part.commits)
+            yield from self._read_commits(engine, part.commits)
         else:
-            yield from self._of_checkpoint(engine, part.checkpoint)
+            yield from self._read_checkpoint(engine, part.checkpoint)
 
     def to_bytes(self) -> bytes:
-        """For another process, which reads parts."""
+        """Serialize this object for another process, which reads slices."""
         definition = encode_scan(self._definition)
         return _ACTIONS.encode(_WireActions(self._checkpoint_version, definition))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FileActions:
-        """The inverse of `to_bytes`; it reads parts and doesn't list them.
+        """The inverse of `to_bytes`. The result reads slices but can't list them.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes aren't file actions, or a newer version of Bayou wrote
+                them.
         """
         return _ACTIONS.decode(
             data, lambda wire: cls(decode_scan(wire.definition), wire.checkpoint_version)
         )
 
-    def _of_commits(
+    def _read_commits(
         self, engine: Engine, commits: Sequence[tuple[int, FileStatus]]
     ) -> Iterator[pa.RecordBatch]:
         pending: list[tuple[int, AddFile | RemoveFile]] = []
-        with read_commits(engine, self._definition.source.table, commits) as found:
-            for commit in found:
+        with read_commits(engine, self._definition.source.table, commits) as decoded:
+            for commit in decoded:
                 pending += [
                     (commit.version, action)
                     for action in commit.actions
                     if isinstance(action, AddFile | RemoveFile)
                 ]
                 while len(pending) >= _BATCH_ROWS:
-                    yield self._batch(pending[:_BATCH_ROWS])
+                    yield self._commit_batch(pending[:_BATCH_ROWS])
                     del pending[:_BATCH_ROWS]
         if pending:
-            yield self._batch(pending)
+            yield self._commit_batch(pending)
 
-    def _batch(self, actions: Sequence[tuple[int, AddFile | RemoveFile]]) -> pa.RecordBatch:
-        found = [action for _, action in actions if isinstance(action, AddFile)]
+    def _commit_batch(self, actions: Sequence[tuple[int, AddFile | RemoveFile]]) -> pa.RecordBatch:
+        adds = [action for _, action in actions if isinstance(action, AddFile)]
         if not self._definition.statistics:
-            found = [msgspec.structs.replace(add, stats=None) for add in found]
-        return _batch(actions, adds_to_array(found))
+            adds = [msgspec.structs.replace(add, stats=None) for add in adds]
+        return _to_batch(actions, adds_to_array(adds))
 
-    def _of_checkpoint(self, engine: Engine, part: LogSlice) -> Iterator[pa.RecordBatch]:
+    def _read_checkpoint(self, engine: Engine, part: LogSlice) -> Iterator[pa.RecordBatch]:
         if part.adds is not None:
-            yield self._reconciled(part.adds)
+            yield self._checkpoint_batch(part.adds)
         if part.split is None:
             return
         source, statistics = self._definition.source, self._definition.statistics
@@ -244,9 +251,9 @@ class FileActions:
             as_text=True,
         ) as batches:
             for files in batches:
-                yield self._reconciled(files.adds)
+                yield self._checkpoint_batch(files.adds)
 
-    def _reconciled(self, adds: pa.StructArray) -> pa.RecordBatch:
+    def _checkpoint_batch(self, adds: pa.StructArray) -> pa.RecordBatch:
         columns: list[Any] = [
             key_texts(adds, _canonical_paths(adds)),
             pa.repeat(pa.scalar(self._checkpoint_version, pa.int64()), len(adds)),
@@ -265,34 +272,34 @@ _ACTIONS = WireFormat("file actions", 1, _WireActions)
 
 
 def tail_bytes(state: TableState) -> int:
-    """Bytes of the commits behind a version's checkpoint, of all commits without one."""
+    """Total size of the commits after a version's checkpoint, or of all commits without one."""
     return sum(f.size for f in state.log_segment.commits)
 
 
-def _runs(commits: list[tuple[int, FileStatus]], target: float) -> list[ActionSlice]:
-    """Neighbouring commits of at least `target` bytes together."""
-    found: list[ActionSlice] = []
+def _commit_slices(commits: list[tuple[int, FileStatus]], target: float) -> list[ActionSlice]:
+    """Group consecutive commits into slices of at least `target` bytes."""
+    slices: list[ActionSlice] = []
     start = size = 0
     for i, (_, file) in enumerate(commits):
         size += file.size
         if size >= target or i == len(commits) - 1:
-            found.append(ActionSlice(commits=tuple(commits[start : i + 1]), estimated_bytes=size))
+            slices.append(ActionSlice(commits=tuple(commits[start : i + 1]), estimated_bytes=size))
             start, size = i + 1, 0
-    return found
+    return slices
 
 
-def _batch(
+def _to_batch(
     actions: Sequence[tuple[int, AddFile | RemoveFile]], adds: pa.StructArray
 ) -> pa.RecordBatch:
-    """Rows of `FILE_ACTION_SCHEMA`; `adds` are those of the actions."""
+    """Rows of `FILE_ACTION_SCHEMA`; `adds` holds the add actions in the same order."""
     is_add = pa.array([isinstance(action, AddFile) for _, action in actions], pa.bool_())
-    before = pc.subtract(pc.cumulative_sum(is_add.cast(pa.int32())), 1)
-    places = pc.if_else(is_add, before, None)
+    last_add = pc.subtract(pc.cumulative_sum(is_add.cast(pa.int32())), 1)
+    positions = pc.if_else(is_add, last_add, None)
     columns: list[Any] = [
         pa.array([a.key[0] + KEY_SEPARATOR + (a.key[1] or "") for _, a in actions], pa.string()),
         pa.array([version for version, _ in actions], pa.int64()),
         pa.array([bool(a.data_change) for _, a in actions], pa.bool_()),
-        adds.take(places),
+        adds.take(positions),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=FILE_ACTION_SCHEMA)
 
@@ -302,5 +309,5 @@ def _canonical_paths(adds: pa.StructArray) -> Any:
     other = pc.invert(pc.match_substring_regex(paths, _PLAIN_PATH))
     if not pc.any(other).as_py():
         return paths
-    texts = pa.array([canonical_path(p) for p in paths.filter(other).to_pylist()], pa.string())
-    return pc.replace_with_mask(paths, other, texts)
+    canonical = pa.array([canonical_path(p) for p in paths.filter(other).to_pylist()], pa.string())
+    return pc.replace_with_mask(paths, other, canonical)

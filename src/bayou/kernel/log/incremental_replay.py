@@ -1,4 +1,4 @@
-"""A version known already, brought up to date: one listing, and the commits that are new."""
+"""Incremental update of a loaded version: list the log and replay only newer commits."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["refreshed_state"]
 
 
 def refreshed_state(engine: Engine, state: TableState) -> TableState:
-    """The latest version of the table, out of one of its versions; that one if it is the latest.
+    """Load the latest version of a table from an earlier version; `state` if it is the latest.
 
-    Where commits were added, they alone are read. Everything is read anew where the log isn't the
-    same any more (another commit stands at the known version), where there is a newer checkpoint,
-    where protocol or metadata changed, and for a table that a catalog manages.
+    Usually reads only the newer commits. The table is loaded anew if the commit of the known
+    version was replaced, if there is a newer checkpoint, if the protocol or metadata changed, or if
+    a catalog manages the table.
 
     Raises:
         TableNotFoundError, CorruptTableError, UnsupportedFeatureError: see `load_table_state`.
     """
-    segment = None if state.catalog is not None else _longer_segment(engine, state.log_segment)
+    segment = None if state.catalog is not None else _extend_segment(engine, state.log_segment)
     if segment is None:
         return load_table_state(engine, state.path, catalog=state.catalog)
     newer = segment.version - state.version
@@ -54,8 +54,8 @@ def refreshed_state(engine: Engine, state: TableState) -> TableState:
     )
 
 
-def _longer_segment(engine: Engine, known: LogSegment) -> LogSegment | None:
-    """The segment with the commits behind its version; None where that isn't all that is new."""
+def _extend_segment(engine: Engine, known: LogSegment) -> LogSegment | None:
+    """Add the newer commits to a segment; None if the table must be loaded anew."""
     listing = LogListing(None, (), {})
     start = f"{log_path(known.table)}/{list_prefix(known.version)}"
     try:

@@ -1,4 +1,4 @@
-"""What a listing of the log has: commits, checkpoints, compaction files, checksums."""
+"""A listing of the log: commits, checkpoints, log compaction files and version checksums."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from bayou.protocol.file_names import (
 __all__ = ["Checkpoint", "CompactedFile", "ListedChecksum", "LogListing", "file_name"]
 
 
-_TOLERANCE_MS = 60_000
-"""Modification times of two files tell their order where they are further apart than this."""
+_CLOCK_TOLERANCE_MS = 60_000
+"""Modification times that differ by less than this don't determine the order of two files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A complete checkpoint: its version and its files, in the order of their parts.
+    """A complete checkpoint.
 
     Attributes:
-        version: the version it holds.
-        files: one, or several of a multi-part checkpoint; sidecars aren't among them.
-        uuid_named: it follows the V2 spec for certain; a classic name may hold either.
+        version: version of the checkpoint.
+        files: the file, or the parts of a multi-part checkpoint in order; without sidecars.
+        uuid_named: whether the name has a UUID, so that the checkpoint follows the V2 spec. A
+            checkpoint with a classic name may follow the V1 or the V2 spec.
     """
 
     version: int
@@ -41,13 +42,13 @@ class Checkpoint:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total size of the files."""
         return sum(f.size for f in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedFile:
-    """The commits `version..end_version` in one file (PROTOCOL.md, Log Compaction Files)."""
+    """A log compaction file of `version..end_version` (PROTOCOL.md, Log Compaction Files)."""
 
     version: int
     end_version: int
@@ -58,10 +59,10 @@ class ListedChecksum(NamedTuple):
     """A version checksum of the log.
 
     Attributes:
-        version: the version it describes.
-        file: the checksum.
-        commit: the commit of that version; None where log cleanup has deleted it, which happens
-            only at the version of the checkpoint.
+        version: the version that the checksum describes.
+        file: the checksum file.
+        commit: the commit of that version; None if log cleanup deleted it, which is only possible
+            at the version of the checkpoint.
     """
 
     version: int
@@ -70,12 +71,12 @@ class ListedChecksum(NamedTuple):
 
 
 class LogListing:
-    """What a listing of the log has up to a version, and the first version above it.
+    """The log files up to a version, and the first listed version above it.
 
     Args:
-        version: the version wanted, None for the latest.
-        without: paths of checkpoint files to do without.
-        ratified: commits that a catalog says count, by version.
+        version: the requested version, None for the latest.
+        without: paths of checkpoint files to ignore.
+        ratified: commits that a catalog has ratified, by version.
     """
 
     def __init__(
@@ -85,65 +86,65 @@ class LogListing:
         self.ratified = ratified
         self.commits: dict[int, FileStatus] = {}
         self.later: int | None = None
-        self._goes_on = False  # a commit above `version` was listed
+        self._has_later_commit = False
         self._without = without
         self._parts: dict[tuple[int, int, str], dict[int, FileStatus]] = {}
         self._compacted: list[CompactedFile] = []
         self._checksums: dict[int, FileStatus] = {}
 
     def take(self, status: FileStatus) -> None:
-        """Sort one file in."""
+        """Add one listed file."""
         match parse_log_file(file_name(status)):
             case None:
                 pass
-            case CommitFile(version=found):
-                if self._is_above(found):
-                    self.later = found if self.later is None else self.later
-                    self._goes_on = True
+            case CommitFile(version=version):
+                if self._is_above(version):
+                    self.later = version if self.later is None else self.later
+                    self._has_later_commit = True
                 else:
-                    self.commits[found] = status
+                    self.commits[version] = status
             case ClassicCheckpoint() | MultiPartCheckpoint() | UuidCheckpoint() as file:
                 if self._is_above(file.version):
                     self.later = file.version if self.later is None else self.later
                 elif status.size > 0 and status.path not in self._without:
-                    # Empty where a writer died on a store without atomic writes.
+                    # Empty if a writer failed on a store without atomic writes.
                     self._take_checkpoint(file, status)
             case CompactedCommits(version=first, end_version=last):
                 if not self._is_above(last):
                     self._compacted.append(
                         CompactedFile(version=first, end_version=last, file=status)
                     )
-            case ChecksumFile(version=found):
-                if not self._is_above(found):
-                    self._checksums[found] = status
+            case ChecksumFile(version=version):
+                if not self._is_above(version):
+                    self._checksums[version] = status
             case _:
                 pass
 
     def reaches(self, version: int) -> bool:
-        """Whether the log has the version, so that a file derived from it counts.
+        """Whether the log reaches a version, so that a checkpoint or checksum of it is valid.
 
-        Checkpoints, log compaction files and version checksums are derived from commits. A file of
-        a version above the newest commit is left over from a log that lost its last commits: an
-        interrupted copy, or a replica that is behind. A log without any commit has been cleaned up
-        to its checkpoint.
+        Checkpoints, log compaction files and version checksums are derived from commits. If such a
+        file has a version above the newest commit, the log has lost its last commits: it is an
+        interrupted copy or an outdated replica. A log without commits was cleaned up to its
+        checkpoint.
         """
-        return not self.commits or self._goes_on or version <= max(self.commits)
+        return not self.commits or self._has_later_commit or version <= max(self.commits)
 
     def ends(self) -> tuple[int | None, int]:
-        """The earliest version that can be rebuilt, None for none, and the latest there is."""
+        """The earliest version that can be rebuilt, None for none, and the latest version."""
         complete = [c.version for c in self.checkpoints() if self.reaches(c.version)]
         earliest = 0 if 0 in self.commits else min(complete, default=None)
         return earliest, max([*self.commits, *complete], default=-1)
 
     def checkpoint(self) -> Checkpoint | None:
-        """The newest one with all its parts.
+        """The newest complete checkpoint.
 
-        Of several at one version that with a UUID is preferred, then a single file.
+        Of several at the same version, a UUID-named checkpoint is preferred, then a single file.
         """
         return max(self.checkpoints(), key=lambda c: c.version, default=None)
 
     def checkpoints(self) -> list[Checkpoint]:
-        """Those with all their parts, ascending; of several at a version the best one first."""
+        """The complete checkpoints, ascending; several of one version by preference."""
         order = sorted(self._parts, key=lambda key: (-key[0], bool(key[2]), -key[1], key[2]))
         return [
             Checkpoint(
@@ -156,31 +157,34 @@ class LogListing:
         ]
 
     def compacted(self, base: int, latest: int) -> tuple[CompactedFile, ...]:
-        """Those behind version `base` that save reads.
+        """The log compaction files after version `base` that replace reads of commits.
 
-        The commit of the latest version is read in any case, for its `commitInfo`. A file that is
-        older than its last commit was compacted from other commits, which the log has lost since.
+        The commit of the latest version is always read, for its `commitInfo`. A compaction file
+        that is older than its last commit is ignored: it was compacted from commits that were
+        replaced later.
         """
         longest: dict[int, CompactedFile] = {}
         for file in self._compacted:
             last = self.commits.get(file.end_version)
-            if last is None or file.file.modification_time + _TOLERANCE_MS < last.modification_time:
+            if last is None:
                 continue
-            known = longest.get(file.version)
-            if known is None or known.end_version < file.end_version:
+            if file.file.modification_time + _CLOCK_TOLERANCE_MS < last.modification_time:
+                continue
+            candidate = longest.get(file.version)
+            if candidate is None or candidate.end_version < file.end_version:
                 longest[file.version] = file
-        chosen = []
+        selected = []
         version = base + 1
         while version <= latest:
-            found = longest.get(version)
-            if found is not None and min(found.end_version, latest - 1) > version:
-                chosen.append(found)
-                version = found.end_version
+            candidate = longest.get(version)
+            if candidate is not None and min(candidate.end_version, latest - 1) > version:
+                selected.append(candidate)
+                version = candidate.end_version
             version += 1
-        return tuple(chosen)
+        return tuple(selected)
 
     def checksum(self, base: int) -> ListedChecksum | None:
-        """The newest at or above version `base`, of a version that the log has."""
+        """The newest checksum at or above version `base` of a version that the log reaches."""
         newest_first = sorted(self._checksums, reverse=True)
         version = next((v for v in newest_first if self.reaches(v)), None)
         if version is None or version < base:
@@ -204,5 +208,5 @@ class LogListing:
 
 
 def file_name(status: FileStatus) -> str:
-    """A file's name without its folder."""
+    """A file's name without its directory."""
     return status.path.rsplit("/", 1)[-1]

@@ -1,9 +1,9 @@
-"""Log replay: which actions hold at a version (PROTOCOL.md, Action Reconciliation).
+"""Log replay (PROTOCOL.md, Action Reconciliation).
 
-Two phases. The *commit phase* reads the few commits behind the checkpoint, newest first, and gives
-a `ReplayState`: what they set, the files they added that are still live, and the keys they touched.
-The *checkpoint phase* needs nothing but that state: a checkpoint is reconciled in itself, so each
-part of it only drops the rows whose key was touched. Parts are independent of each other.
+The commit phase reads the commits after the checkpoint, newest first, and returns a `ReplayState`:
+protocol, metadata, the live files that the commits added, and the keys of all files that they added
+or removed. The checkpoint phase drops the checkpoint's rows with such a key. A checkpoint is
+reconciled already, so its parts are processed independently.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ __all__ = [
 
 pc: Any = pyarrow.compute
 
-_FEW_PARTS = 2
+_MAX_CONCATENATED_ARRAYS = 2
 _MAX_INT = (1 << 31) - 1
 """Largest offset and size of a deletion vector (PROTOCOL.md, Deletion Vector Descriptor Schema)."""
-_HEAD = 64 * 1024
-"""Bytes of a commit in which its commitInfo is looked for first."""
+_HEAD_BYTES = 64 * 1024
+"""Length of the beginning of a commit that is searched for `commitInfo` first."""
 
 LONG_TAIL_BYTES = 64 * 1024 * 1024
-"""Commits of more bytes than these (some 150,000 actions) are reconciled on the local disk."""
+"""Larger commits in total (about 150,000 actions) are reconciled on the local disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitActions:
-    """A commit's version, file and actions in the order of the log."""
+    """A commit's version and file, and its actions in the order of the log."""
 
     version: int
     file: FileStatus
@@ -73,19 +73,19 @@ class CommitActions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayState:
-    """What the commits behind the checkpoint say.
+    """Result of the replay of the commits after the checkpoint.
 
     Attributes:
-        protocol, metadata: the newest, None where no commit behind the checkpoint has one.
-        transactions: newest version by application id.
-        domains: newest by domain, removed ones included.
-        touched: keys to be dropped from the checkpoint.
-        adds: live files added by the commits, `ADD_TYPE`; one array, or those of a long tail,
-            which lie in the disk's cache and in no order.
-        double_files: paths of files known to have doubles for all columns that were float once.
+        protocol, metadata: the newest action, None if no commit after the checkpoint has one.
+        transactions: newest transaction by application id.
+        domains: newest domain metadata by domain, including removed domains.
+        touched: keys of the files to drop from the checkpoint.
+        adds: live files that the commits added, `ADD_TYPE`. One array in the order of the log, or
+            the unordered memory-mapped arrays of a spilled replay.
+        double_files: paths of files that have doubles in all columns that were widened from float.
         removes: tombstones of the commits.
-        long_removes: those of a long tail, `REMOVE_TYPE`, likewise.
-        commit_info: of the newest commit, None where it has none.
+        long_removes: tombstones of a spilled replay, `REMOVE_TYPE`, also memory-mapped.
+        commit_info: `commitInfo` of the newest commit, None for none.
     """
 
     protocol: Protocol | None
@@ -104,10 +104,10 @@ class ReplayState:
 def read_commits(
     engine: Engine, table: str, files: Iterable[tuple[int, FileStatus]]
 ) -> Iterator[CommitActions]:
-    """Read and decode commits in the order given.
+    """Read and decode commits in the order of `files`.
 
     Raises:
-        CorruptTableError: a commit is gone, or a line of it isn't an action.
+        CorruptTableError: a commit is missing, or contains a line that isn't an action.
     """
     with read_commit_files(engine, table, files) as contents:
         for version, file, data in contents:
@@ -118,28 +118,28 @@ def read_commits(
 def read_commit_files(
     engine: Engine, table: str, files: Iterable[tuple[int, FileStatus]]
 ) -> Iterator[tuple[int, FileStatus, bytes]]:
-    """Versions, files and bytes of commits in the order given; some are read ahead.
+    """Read versions, files and bytes of commits in the order of `files`, with read-ahead.
 
     Raises:
-        CorruptTableError: a commit is gone.
+        CorruptTableError: a commit is missing.
     """
-    known = list(files)
-    stored = [f for _, f in known if not isinstance(f, InlineCommit)]
+    commits = list(files)
+    stored = [f for _, f in commits if not isinstance(f, InlineCommit)]
     ranges = (ByteRange(path=f.path) for f in stored)
-    with _missing_commits_named(table), engine.files.read_files(ranges) as contents:
-        for version, file in known:
+    with _report_missing_commits(table), engine.files.read_files(ranges) as contents:
+        for version, file in commits:
             data = file.content if isinstance(file, InlineCommit) else next(contents)
             yield version, file, bytes(data)
 
 
 @contextmanager
-def _missing_commits_named(table: str) -> Iterator[None]:
+def _report_missing_commits(table: str) -> Iterator[None]:
     try:
         yield
     except FileMissingError as error:
         raise CorruptTableError(
-            f"A commit of {table} was deleted while it was read: {error.path}. Try again; where it "
-            "stays so, restore the file.",
+            f"{table}: commit file {error.path} was deleted while it was read. Try again; if the "
+            "error persists, restore the file.",
             table=table,
             file=error.path,
         ) from error
@@ -149,7 +149,7 @@ def read_commit(table: str, version: int, file: FileStatus, data: bytes) -> Comm
     """Decode the bytes of one commit.
 
     Raises:
-        CorruptTableError: a line isn't an action; names file and line.
+        CorruptTableError: a line isn't an action; the message has file and line.
     """
     actions = tuple(decode_commit(table, version, file, bytes(data)))
     return CommitActions(version=version, file=file, actions=actions)
@@ -162,17 +162,17 @@ def decode_commit(
     data: bytes,
     kinds: Collection[type] | None = None,
 ) -> Iterator[Action]:
-    """The actions of a commit's bytes, decoded one by one; see `decode_actions`.
+    """Decode the actions in a commit's bytes one by one; see `decode_actions`.
 
     Raises:
-        CorruptTableError: a line isn't an action; names file and line.
+        CorruptTableError: a line isn't an action; the message has file and line.
     """
     try:
-        yield from _decoded(data, kinds)
+        yield from _decode(data, kinds)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptTableError(
-            f"Commit {version} of {table} can't be read: {_line_at_fault(data)}{error} "
-            f"(file {file.path}).",
+            f"{table}: commit {version} can't be read: {_faulty_line(data)}{error} (file "
+            f"{file.path}). Restore the file.",
             table=table,
             file=file.path,
         ) from error
@@ -181,16 +181,16 @@ def decode_commit(
 def read_commit_info(
     engine: Engine, table: str, version: int, file: FileStatus
 ) -> CommitInfo | None:
-    """The commitInfo of one commit, None where it has none.
+    """The `commitInfo` of one commit, None for none.
 
-    It usually is the first line, so that the beginning of a large commit is read first.
+    It usually is the first line, so only the beginning of a large commit is read first.
 
     Raises:
-        CorruptTableError: the commit is gone, or can't be read.
+        CorruptTableError: the commit is missing, or can't be read.
     """
-    if file.size > _HEAD and not isinstance(file, InlineCommit):
-        start = ByteRange(path=file.path, length=_HEAD)
-        with _missing_commits_named(table), engine.files.read_files([start]) as contents:
+    if file.size > _HEAD_BYTES and not isinstance(file, InlineCommit):
+        start = ByteRange(path=file.path, length=_HEAD_BYTES)
+        with _report_missing_commits(table), engine.files.read_files([start]) as contents:
             first, newline, _ = bytes(next(contents)).partition(b"\n")
         for action in decode_commit(table, version, file, first if newline else b""):
             if isinstance(action, CommitInfo):
@@ -205,10 +205,10 @@ def read_commit_info(
 def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
     """The commit phase: replay a segment's commits, newest first.
 
-    Log compaction files stand for their commits; where one can't be read, the commits do.
+    Log compaction files replace their commits. If one can't be read, the commits are read instead.
 
     Raises:
-        CorruptTableError: a commit is gone, or a line of it isn't an action.
+        CorruptTableError: a commit is missing, or contains a line that isn't an action.
     """
     if segment.compacted:
         try:
@@ -221,17 +221,18 @@ def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
 def replay_newer_commits(
     engine: Engine, segment: LogSegment, before: ReplayState, newer: int
 ) -> ReplayState | None:
-    """The commit phase of a segment whose commits but the last ones have been replayed.
+    """The commit phase of a segment of which only the last commits are new.
 
     Args:
-        segment: up to the newest commit.
-        before: of the same segment without its last `newer` commits.
+        segment: segment up to the newest commit.
+        before: replay state of the segment without its last `newer` commits.
+        newer: number of new commits.
 
     Returns:
-        None where a newer commit changes protocol or metadata: replay all of them.
+        None if a new commit changes protocol or metadata, so that all commits must be replayed.
 
     Raises:
-        CorruptTableError: a commit is gone, or a line of it isn't an action.
+        CorruptTableError: a commit is missing, or contains a line that isn't an action.
     """
     commits = segment.commits[len(segment.commits) - newer :]
     since, touched = _replay(engine, replace(segment, commits=commits, compacted=()))
@@ -245,8 +246,8 @@ def replay_newer_commits(
         transactions={**before.transactions, **since.transactions},
         domains={**before.domains, **since.domains},
         touched=before.touched.and_those_of(since.touched),
-        adds=_joined((*_kept(before.adds, touched), *since.adds)),
-        # Fewer than there are, perhaps, which loses nothing but skipped files.
+        adds=_concatenate((*_untouched(before.adds, touched), *since.adds)),
+        # May drop too many paths, which only makes data skipping less effective.
         double_files=double.filter(
             pc.invert(pc.is_in(double, value_set=touched.paths.cast(pa.string())))
         ),
@@ -254,37 +255,37 @@ def replay_newer_commits(
             *since.removes,
             *(r for r in before.removes if r.path + KEY_SEPARATOR + (r.key[1] or "") not in keys),
         ),
-        long_removes=(*since.long_removes, *_kept(before.long_removes, touched)),
+        long_removes=(*since.long_removes, *_untouched(before.long_removes, touched)),
         commit_info=since.commit_info,
     )
 
 
-def _kept(files: Iterable[pa.StructArray], touched: TouchedKeys) -> Iterator[pa.StructArray]:
-    for part in files:
-        untouched = touched.untouched(part)
-        yield part if untouched is None else part.filter(untouched)
+def _untouched(files: Iterable[pa.StructArray], touched: TouchedKeys) -> Iterator[pa.StructArray]:
+    for array in files:
+        untouched = touched.untouched(array)
+        yield array if untouched is None else array.filter(untouched)
 
 
-def _joined(parts: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ...]:
-    """In one array, unless they are those of a long tail, which aren't to be in memory."""
-    if len(parts) > _FEW_PARTS:
-        return parts
-    joined = pa.concat_arrays(parts)
-    assert isinstance(joined, pa.StructArray)
-    return (joined,)
+def _concatenate(arrays: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ...]:
+    """Concatenate arrays, except those of a spilled replay, which must stay on disk."""
+    if len(arrays) > _MAX_CONCATENATED_ARRAYS:
+        return arrays
+    concatenated = pa.concat_arrays(arrays)
+    assert isinstance(concatenated, pa.StructArray)
+    return (concatenated,)
 
 
 def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
-    """The fewest files that hold a segment's commits; the latest commit is always one of them."""
+    """The fewest files that hold a segment's commits, always including the latest commit."""
     first = segment.version - len(segment.commits) + 1
-    instead = {
+    replacements = {
         version: compacted
         for compacted in segment.compacted
         for version in range(compacted.version, compacted.end_version + 1)
     }
     files: list[tuple[int, FileStatus]] = []
     for version, file in enumerate(segment.commits, first):
-        compacted = instead.get(version)
+        compacted = replacements.get(version)
         if compacted is None or version == segment.version:
             files.append((version, file))
         elif version == min(compacted.end_version, segment.version - 1):
@@ -293,10 +294,10 @@ def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
 
 
 def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKeys]:
-    """The state, and all keys that the commits touched: the state has them for a checkpoint."""
+    """Replay a segment's commits; also returns the touched keys, even without a checkpoint."""
     files = _newest_first(segment)
     if sum(file.size for _, file in files) > LONG_TAIL_BYTES:
-        return _replay_long(engine, segment, files)
+        return _replay_spilled(engine, segment, files)
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     transactions: dict[str, Transaction] = {}
@@ -304,7 +305,7 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKe
     commit_info: CommitInfo | None = None
     seen: set[FileKey] = set()
     repeated: set[FileKey] = set()
-    written: set[FileKey] = set()  # what was seen, its paths as they stand
+    written: set[FileKey] = set()  # `seen` with the paths as written in the log
     adds: list[AddFile] = []
     versions: list[int | None] = []
     removes: list[RemoveFile] = []
@@ -313,7 +314,7 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKe
     for commit in read_commits(engine, segment.table, files):
         keys: list[FileKey] = []
         is_compacted = commit.file.path in compacted
-        own: set[FileKey] = set()  # of a compaction file that isn't reconciled the first counts
+        own: set[FileKey] = set()  # a compaction file may repeat a key: its first action counts
         version = None if is_compacted else commit.version
         info = next((a for a in commit.actions if isinstance(a, CommitInfo)), None)
         restores = info is not None and info.get("operation") == "RESTORE"
@@ -347,7 +348,7 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKe
             commit_info = info
         repeated |= seen.intersection(keys)
         seen.update(keys)
-    adds.reverse()  # oldest first, as the log has them
+    adds.reverse()  # oldest first, as in the log
     versions.reverse()
     touched = TouchedKeys.of(written)
     state = ReplayState(
@@ -364,11 +365,11 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKe
     return state, touched
 
 
-def _replay_long(
+def _replay_spilled(
     engine: Engine, segment: LogSegment, files: Sequence[tuple[int, FileStatus]]
 ) -> tuple[ReplayState, TouchedKeys]:
-    """The same with the files' actions on the local disk; nothing is known of double files."""
-    found: dict[type, Protocol | Metadata] = {}
+    """Like `_replay`, with file actions on the local disk and without `double_files`."""
+    newest: dict[type, Protocol | Metadata] = {}
     transactions: dict[str, Transaction] = {}
     domains: dict[str, DomainMetadata] = {}
     commit_info: CommitInfo | None = None
@@ -387,14 +388,14 @@ def _replay_long(
                     case DomainMetadata():
                         domains.setdefault(action.domain, action)
                     case Metadata() | Protocol():
-                        found.setdefault(type(action), action)
+                        newest.setdefault(type(action), action)
                     case CommitInfo() if version == segment.version:
                         commit_info = commit_info or action
                     case _:
                         pass
             tail.end_commit()
         adds, removes, touched = tail.reconciled()
-    protocol, metadata = found.get(Protocol), found.get(Metadata)
+    protocol, metadata = newest.get(Protocol), newest.get(Metadata)
     assert protocol is None or isinstance(protocol, Protocol)
     assert metadata is None or isinstance(metadata, Metadata)
     state = ReplayState(
@@ -411,19 +412,19 @@ def _replay_long(
     return state, touched
 
 
-def _decoded(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:
-    """Decode actions, and refuse deletion vectors that no checkpoint could hold."""
+def _decode(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:
+    """Decode actions, and reject deletion vectors that a checkpoint can't hold."""
     for action in decode_actions(data, kinds):
         vector = action.deletion_vector if isinstance(action, AddFile | RemoveFile) else None
         if vector is not None and max(vector.size_in_bytes, vector.offset or 0) > _MAX_INT:
-            raise msgspec.ValidationError(f"a deletion vector is beyond {_MAX_INT} bytes")
+            raise msgspec.ValidationError(f"a deletion vector exceeds {_MAX_INT} bytes")
         yield action
 
 
-def _line_at_fault(data: bytes) -> str:
+def _faulty_line(data: bytes) -> str:
     for number, line in enumerate(data.split(b"\n"), 1):
         try:
-            list(_decoded(line))
+            list(_decode(line))
         except (msgspec.DecodeError, UnicodeDecodeError):
             return f"line {number}: "
     return ""

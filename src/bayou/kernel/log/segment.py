@@ -1,7 +1,8 @@
-"""Which log files make up a version (PROTOCOL.md, Delta Log Entries, Checkpoints).
+"""Log segments: the log files of a version (PROTOCOL.md, Delta Log Entries and Checkpoints).
 
-A segment is the newest complete checkpoint at or below the version and the commits behind it.
-`_last_checkpoint` is only a hint where to begin the listing: it may be missing, stale or corrupt.
+A segment is the newest complete checkpoint at or below the version, and the commits after it.
+The checkpoint hint `_last_checkpoint` only tells where to start the listing. It may be missing,
+outdated or corrupt.
 """
 
 from __future__ import annotations
@@ -47,19 +48,19 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSegment:
-    """The files that make up a version of a table.
+    """The log files of a version of a table.
 
     Attributes:
         table: path of the table.
-        version: the version they give.
-        checkpoint: the newest complete checkpoint, None where replay starts at version 0.
-        commits: commits behind the checkpoint, ascending and without a gap.
-        last_commit: the commit of `version`, None where log cleanup has taken it.
-        file_time: when its file was written, ms since the epoch, raised above those of the commits
-            before it that were listed; the checkpoint's where there is no such file.
-        compacted: ascending and without overlap, all behind the checkpoint; each saves reads.
-        checksum: the newest version checksum up to `version` that isn't older than the
-            checkpoint, None for none.
+        version: the version that the files describe.
+        checkpoint: the newest complete checkpoint, None if replay starts at version 0.
+        commits: commits after the checkpoint, ascending and without a gap.
+        last_commit: the commit of `version`, None if log cleanup deleted it.
+        file_time: modification time of the last commit, ms since the epoch, adjusted to be later
+            than the listed commits before it; the checkpoint's without a last commit.
+        compacted: log compaction files after the checkpoint, ascending and without overlap.
+        checksum: the newest version checksum from the checkpoint's version up to `version`, None
+            for none.
     """
 
     table: str
@@ -73,7 +74,7 @@ class LogSegment:
 
 
 def log_path(table: str) -> str:
-    """The table's log folder."""
+    """The table's log directory."""
     return f"{table}/{LOG_DIRECTORY}"
 
 
@@ -85,24 +86,26 @@ def load_log_segment(
     without: Collection[str] = (),
     catalog: Catalog | None = None,
 ) -> LogSegment:
-    """List the log and choose the files of a version, the latest where it is None.
+    """List the log and select the files of a version, the latest if `version` is None.
 
-    One request for the hint and one listing from the hinted checkpoint on; a second listing from
-    the beginning where the hint was wrong or lies above the version, or where a commit seems to be
-    missing: a listing that isn't atomic may miss a commit that is made meanwhile and show the next.
+    Reads the hint and lists the log from the hinted checkpoint on. Lists the log a second time from
+    its beginning if the hint is wrong or above the version, or if a commit seems to be missing: a
+    listing that isn't atomic may miss a concurrent commit and contain the next one.
 
     Args:
-        without: paths of checkpoint files that can't be read, to do without.
-        catalog: the one that manages the table; its ratified commits are the table's.
+        without: paths of checkpoint files that can't be read and are ignored.
+        catalog: the catalog that manages the table and whose ratified commits the table has.
 
     Raises:
-        TableNotFoundError: no log at the path.
-        VersionNotFoundError: the log doesn't reach the version, or begins after it.
-        CorruptTableError: a commit is missing in between, or below a checkpoint.
+        TableNotFoundError: the path has no log.
+        VersionNotFoundError: the log ends before the version, or begins after it.
+        CorruptTableError: a commit between two others or below a checkpoint is missing.
     """
     if version is not None and version < 0:
         raise VersionNotFoundError(
-            f"Version {version} of {table} doesn't exist: versions begin at 0.", table=table
+            f"{table}: version {version} doesn't exist; versions begin at 0. Use a version of the "
+            "history.",
+            table=table,
         )
     unpublished: dict[int, FileStatus] = {}
     if catalog is not None:
@@ -120,15 +123,15 @@ def load_log_segment(
             pass
         segment = _segment_from(engine, table, 0, LogListing(version, without, unpublished))
     except VersionNotFoundError as error:
-        raise _with_what_there_is(engine, table, version, LogListing(None, without, {})) from error
+        raise _version_not_found(engine, table, version, LogListing(None, without, {})) from error
     except TableNotFoundError as error:
-        known = _file_of_log(engine, table, hint)
-        if known is None:
+        existing = _existing_log_file(engine, table, hint)
+        if existing is None:
             raise
-        try:  # somebody may have made the table since the listing
+        try:  # the table may have been created since the listing
             segment = _segment_from(engine, table, 0, LogListing(version, without, unpublished))
         except TableNotFoundError:
-            raise _log_not_listed(table, known) from error
+            raise _log_not_listed(table, existing) from error
     if segment is None:
         raise _not_found(table)
     return segment
@@ -138,14 +141,14 @@ def load_log_segment(
 def commit_files(
     engine: Engine, table: str, start: int = 0, *, catalog: Catalog | None = None
 ) -> Iterator[tuple[int, FileStatus]]:
-    """(version, file) of the commits from `start` on, ascending, as the listing gives them.
+    """(version, file) of the commits from version `start` on, ascending.
 
     Args:
-        catalog: the one that manages the table: commits that it ratified come in the place of those
-            published, and none above its latest version.
+        catalog: the catalog that manages the table. Its ratified commits replace published ones,
+            and published commits above its latest version are ignored.
 
     Raises:
-        TableNotFoundError: there is no log folder.
+        TableNotFoundError: the log directory doesn't exist.
     """
     ratified = RatifiedCommits(latest_version=-1)
     if catalog is not None:
@@ -167,23 +170,23 @@ def commit_files(
 
 
 def complete_checkpoints(files: Iterable[FileStatus], *, every: bool = False) -> list[Checkpoint]:
-    """The checkpoints among the files of a log that have all their parts, ascending.
+    """The complete checkpoints among the files of a log, ascending.
 
     Args:
-        every: all that a version has, not the best of them only.
+        every: whether to return all checkpoints of a version instead of the preferred one.
     """
     listing = LogListing(None, (), {})
     for status in files:
         listing.take(status)
-    found = listing.checkpoints()
+    checkpoints = listing.checkpoints()
     if every:
-        return found
-    best = {c.version: c for c in reversed(found)}
+        return checkpoints
+    best = {c.version: c for c in reversed(checkpoints)}
     return [best[version] for version in sorted(best)]
 
 
 def monotonic_times(commits: Iterable[tuple[int, FileStatus]]) -> Iterator[tuple[int, int]]:
-    """(version, ms) of commits in ascending order, each time above the one before it."""
+    """(version, ms) of commits in ascending order, each time later than the previous one."""
     last: int | None = None
     for version, file in commits:
         time = file.modification_time
@@ -204,7 +207,7 @@ def _hinted_version(engine: Engine, table: str) -> int | None:
 
 
 def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -> LogSegment | None:
-    """The segment out of a listing from `start`; None where that can't be said from there."""
+    """The segment from a listing that starts at `start`; None if it must start earlier."""
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):
             listing.take(status)
@@ -214,12 +217,12 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
     listing.commits.update(listing.ratified)
     checkpoint = listing.checkpoint()
     if start > 0 and (checkpoint is None or not listing.commits):
-        return None  # older files may say more: of another checkpoint, or of a log that ends below
+        return None  # an older checkpoint may exist, or the log may end below `start`
     return _assemble(table, listing, checkpoint)
 
 
-def _file_of_log(engine: Engine, table: str, hint: int | None) -> str | None:
-    """A file that is in the log although a listing had none of it; None where there is none."""
+def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | None:
+    """A file that exists in the log although the listing was empty; None for none."""
     if hint is not None:
         return f"{log_path(table)}/{LAST_CHECKPOINT}"
     first = f"{log_path(table)}/{commit_file_name(0)}"
@@ -230,40 +233,40 @@ def _file_of_log(engine: Engine, table: str, hint: int | None) -> str | None:
     return first
 
 
-def _log_not_listed(table: str, known: str) -> CorruptTableError:
-    """An empty listing of a log that has files: to a write it would look as if no table were there.
+def _log_not_listed(table: str, existing: str) -> CorruptTableError:
+    """The error for an empty listing of a log that has files, so that no write recreates the table.
 
-    So answers a proxy that sends its own page with status 200, and so looks a log whose commits
-    were deleted and whose hint was left.
+    Possible causes are a proxy that answers with its own page and status 200, and a log whose
+    commits were deleted but not its hint.
     """
     return CorruptTableError(
-        f"The log of {table} lists neither a commit nor a checkpoint, but {known} is there. Either "
-        "the log's files were deleted: restore them, or delete the folder of the log to begin "
-        "anew; or the storage lists wrongly: check what is between here and it, such as a proxy.",
+        f"{table}: the listing of the log has no commit and no checkpoint, but {existing} exists. "
+        "If the log's files were deleted, restore them, or delete the log directory to start over. "
+        "Otherwise check the storage and any proxy in between, because the listing is wrong.",
         table=table,
-        file=known,
+        file=existing,
     )
 
 
-def _with_what_there_is(
-    engine: Engine, table: str, version: int | None, everything: LogListing
+def _version_not_found(
+    engine: Engine, table: str, version: int | None, listing: LogListing
 ) -> VersionNotFoundError:
-    """The error for a version that isn't there, with those that are."""
+    """The error for a missing version, with the versions that exist."""
     for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(0)}"):
-        everything.take(status)
-    earliest, latest = everything.ends()
+        listing.take(status)
+    earliest, latest = listing.ends()
     if version is not None and version > latest:
-        message = f"{table} has no version {version}; its latest version is {latest}"
+        message = f"{table}: version {version} doesn't exist; the latest version is {latest}"
         message += "." if earliest is None else f", the earliest that can be rebuilt is {earliest}."
     else:
         message = (
-            f"Version {version} of {table} can't be rebuilt: the commits that it needs have been "
+            f"{table}: version {version} can't be rebuilt, because the commits that it needs were "
             "cleaned up. "
         )
         message += (
-            "No version can be; restore the missing log files."
+            "No version can be rebuilt; restore the missing log files."
             if earliest is None
-            else f"The earliest version that can be is {earliest}, the latest is {latest}."
+            else f"The earliest version that can be rebuilt is {earliest}, the latest is {latest}."
         )
     return VersionNotFoundError(message, table=table, earliest=earliest, latest=latest)
 
@@ -277,20 +280,21 @@ def _assemble(table: str, listing: LogListing, checkpoint: Checkpoint | None) ->
     if not tail_versions and checkpoint is None:
         if later is not None:
             raise VersionNotFoundError(
-                f"Version {version} of {table} can't be rebuilt: the log begins at version {later}."
-                " Older commits have been cleaned up.",
+                f"{table}: version {version} can't be rebuilt, because the log begins at version "
+                f"{later}; older commits were cleaned up. Use a later version.",
                 table=table,
             )
         raise _not_found(table)
-    for expected, found in enumerate(tail_versions, base + 1):
-        if expected != found:
-            raise _gap(table, expected, found, checkpoint, version)
+    for expected, actual in enumerate(tail_versions, base + 1):
+        if expected != actual:
+            raise _gap(table, expected, actual, checkpoint, version)
     latest = tail_versions[-1] if tail_versions else base
     if version is not None and latest < version:
         if later is not None:
             raise _gap(table, latest + 1, later, checkpoint, version)
         raise VersionNotFoundError(
-            f"{table} has no version {version}; its latest version is {latest}.",
+            f"{table}: version {version} doesn't exist; the latest version is {latest}. Use that "
+            "version or an earlier one.",
             table=table,
             latest=latest,
         )
@@ -311,28 +315,28 @@ def _file_time(
 ) -> int:
     if latest in commits:
         return dict(monotonic_times(sorted(commits.items(), key=lambda item: item[0])))[latest]
-    assert checkpoint is not None  # a version has a commit or a checkpoint
+    assert checkpoint is not None  # every version has a commit or a checkpoint
     return max(f.modification_time for f in checkpoint.files)
 
 
 def _gap(
-    table: str, expected: int, found: int, checkpoint: Checkpoint | None, version: int | None
+    table: str, expected: int, actual: int, checkpoint: Checkpoint | None, version: int | None
 ) -> Exception:
     if checkpoint is None and expected == 0:
         if version is not None:
             return VersionNotFoundError(
-                f"Version {version} of {table} can't be rebuilt: the log begins at version {found} "
-                "and no checkpoint covers what was before. Ask for a later version.",
+                f"{table}: version {version} can't be rebuilt, because the log begins at version "
+                f"{actual} and no checkpoint covers earlier versions. Use a later version.",
                 table=table,
             )
         return CorruptTableError(
-            f"The log of {table} begins at version {found} and has no complete checkpoint, so no "
-            "version can be rebuilt. Restore the missing log files.",
+            f"{table}: no version can be rebuilt, because the log begins at version {actual} and "
+            "has no complete checkpoint. Restore the missing log files.",
             table=table,
         )
     return CorruptTableError(
-        f"Commit {expected} is missing in the log of {table} (the next one is {found}); versions "
-        "must be contiguous. Restore that file; without it the table can't be read.",
+        f"{table}: commit {expected} is missing in the log; the next commit is {actual}, but "
+        "versions must be contiguous. Restore the file; the table can't be read without it.",
         table=table,
         file=f"{log_path(table)}/{commit_file_name(expected)}",
     )
@@ -341,7 +345,7 @@ def _gap(
 def _checkpoint_ahead(table: str, checkpoint: Checkpoint, last: int) -> CorruptTableError:
     path = checkpoint.files[0].path
     return CorruptTableError(
-        f"The log of {table} ends at commit {last}, but its checkpoint {path} is of version "
+        f"{table}: the log ends at commit {last}, but the checkpoint {path} is of version "
         f"{checkpoint.version}. Restore the missing commits, or delete the checkpoint to continue "
         f"from version {last}.",
         table=table,
@@ -352,12 +356,12 @@ def _checkpoint_ahead(table: str, checkpoint: Checkpoint, last: int) -> CorruptT
 def _not_found(table: str, cause: FileMissingError | None = None) -> TableNotFoundError:
     if cause is not None and cause.obstacle is not None:
         return TableNotFoundError(
-            f"There is no Delta table at {table}: {cause.obstacle} is a file. A table is a folder; "
-            "check the path.",
+            f"{table}: the path has no Delta table, because {cause.obstacle} is a file. A table is "
+            "a directory; check the path.",
             table=table,
         )
     return TableNotFoundError(
-        f"There is no Delta table at {table}: it has no {LOG_DIRECTORY} folder with commits. "
-        "Check the path, or write to it first.",
+        f"{table}: the path has no Delta table, because it has no {LOG_DIRECTORY} directory with "
+        "commits. Check the path, or create the table first.",
         table=table,
     )

@@ -1,8 +1,8 @@
 """Slices: parts of a log that are replayed independently of each other.
 
-The first slice is the tail, the live files that the commits behind the checkpoint added. Each other
-slice is a run of row groups of a checkpoint file. A slice serializes; together with the scan's own
-state any process can replay it.
+The slices of the tail hold the live files that the commits after the checkpoint added. Every other
+slice is a range of row groups of a checkpoint file. Slices can be serialized and replayed by any
+process that has the state of the scan.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class LogSlice:
 
     Attributes:
         split: row groups of a checkpoint file; None for the tail of commits.
-        adds: live files of the tail, `ADD_TYPE`; None for a checkpoint's.
-        estimated_bytes: what it takes on the store, 0 for the tail.
+        adds: live files of the tail, `ADD_TYPE`; None for row groups of a checkpoint.
+        estimated_bytes: estimated size of the slice in storage, 0 for the tail.
     """
 
     split: FileSplit | None = None
@@ -55,7 +55,7 @@ class LogSlice:
     estimated_bytes: int = 0
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize the slice for another process."""
         adds = None if self.adds is None else array_to_bytes(self.adds)
         split = None if self.split is None else replace(self.split, content=None)
         return _WIRE.encode(_WireSlice(self.estimated_bytes, split, adds))
@@ -65,7 +65,7 @@ class LogSlice:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes aren't a slice, or a newer version of Bayou wrote them.
         """
         return _WIRE.decode(
             data,
@@ -78,7 +78,7 @@ class LogSlice:
 
 
 def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:
-    """The tail's files, in one slice or, where slices are wanted and they are many, in several."""
+    """Split the tail's files into slices of limited size; one slice without `max_slices`."""
     if len(adds) == 0:
         return []
     rows = len(adds) if max_slices is None else _TAIL_ROWS
@@ -88,13 +88,13 @@ def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:
 def checkpoint_slices(
     engine: Engine, table: str, contents: CheckpointContents, max_slices: int | None
 ) -> list[LogSlice]:
-    """Split a checkpoint's files into about `max_slices`, never inside a row group.
+    """Split a checkpoint's files into about `max_slices` slices of whole row groups.
 
-    Without `max_slices`, or with no more than there are files, a slice is a file and no footer is
+    If `max_slices` is None or at most the number of files, each file is one slice and no footer is
     read.
 
     Raises:
-        CorruptTableError: the file is gone or isn't a checkpoint.
+        CorruptTableError: a file is missing or isn't a checkpoint.
     """
     files = contents.files
     whole = [LogSlice(split=split, estimated_bytes=split.size) for split in contents.splits]
@@ -118,14 +118,14 @@ def replay_checkpoint_adds(
     *,
     parsed: pa.DataType | None = None,
 ) -> Iterator[tuple[pa.StructArray, pa.BooleanArray | None]]:
-    """The adds of a slice of a checkpoint, with which of them are untouched (None: all).
+    """Read the adds of a checkpoint slice and a mask of the untouched ones (None: all).
 
     Args:
-        columns: fields of `ADD_TYPE` to read; the others come as nulls.
-        parsed: type of statistics that are columns, to be made text where there is none.
+        columns: fields of `ADD_TYPE` to read; the other fields are null.
+        parsed: type of `stats_parsed`, which is converted to JSON if `stats` is missing.
 
     Raises:
-        CorruptTableError: the file is gone or isn't a checkpoint.
+        CorruptTableError: the file is missing or isn't a checkpoint.
     """
     with read_checkpoint_adds(
         engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_text=True
@@ -135,7 +135,7 @@ def replay_checkpoint_adds(
 
 
 def _split_file(engine: Engine, table: str, file: FileStatus, count: int) -> Iterator[LogSlice]:
-    """At most `count` slices, or one, of about as many bytes each."""
+    """Split a file into at most `count` slices of about equal size, at least one."""
     try:
         row_groups = engine.parquet.read_row_groups(file)
     except StorageError as error:

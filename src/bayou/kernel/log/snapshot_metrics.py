@@ -1,4 +1,4 @@
-"""Opening a version, measured."""
+"""Metrics of loading a snapshot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["measured"]
 def measured(
     reporter: MetricsReporter, table: str, version: int | None, load: Callable[[], TableState]
 ) -> TableState:
-    """What `load` gives, with a report about it, also where it fails."""
+    """Call `load` and report its duration and result, also if it fails."""
     watch = Stopwatch()
     try:
         with watch.running():

@@ -1,8 +1,8 @@
-"""Files' actions of many commits, reconciled on the local disk instead of in memory.
+"""Spilled replay: reconciles the file actions of many commits on the local disk.
 
-They are parted by a hash of their paths into files, each of which is then reconciled by itself, as
-columns. What comes out lies on the disk too, and is mapped: it takes no memory that the system
-can't have back.
+The actions are partitioned by a hash of their paths into temporary files, and each file is
+reconciled as columns. The results are memory-mapped files, so that the operating system can
+reclaim their memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pc: Any = pyarrow.compute
 
 _PART_BYTES = 16 * 1024 * 1024
 _MAX_PARTS = 128
-_HELD_ACTIONS = 16_384
+_MAX_BUFFERED_ACTIONS = 16_384
 _MAX_STRING_BYTES = 2**31 - 1
 
 _FIELDS: list[Any] = [
@@ -37,17 +37,17 @@ _FIELDS: list[Any] = [
     pa.field("remove", REMOVE_TYPE),
 ]
 _SCHEMA = pa.schema(_FIELDS)
-"""`commit`: counted from the newest. `key`: of `AddFile.key`, so equal for all spellings."""
+"""`commit`: counted from the newest. `key`: string of `AddFile.key`, equal for all spellings."""
 
-_SPELLED_ALIKE = r"^[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*$"
-"""Paths that have one spelling; see `spellings`."""
+_SINGLE_SPELLING = r"^[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*$"
+"""Matches paths that have only one spelling; see `spellings`."""
 
 
 class LongTail:
-    """Takes the actions of commits, the newest commit first; a context that ends with its files.
+    """Reconciles file actions of commits, newest commit first. Deletes its files on exit.
 
     Args:
-        size: about how many bytes of commits there will be.
+        size: approximate total size of the commits in bytes.
     """
 
     def __init__(self, size: int) -> None:
@@ -70,42 +70,42 @@ class LongTail:
     ) -> None:
         for writer in self._writers.values():
             writer.close()
-        shutil.rmtree(self._folder, ignore_errors=True)  # what is mapped stays until it is let go
+        shutil.rmtree(self._folder, ignore_errors=True)  # mapped files stay valid
 
     def take(self, action: AddFile | RemoveFile) -> None:
-        """One action of the current commit."""
+        """Add an action of the current commit."""
         if isinstance(action, AddFile):
             self._adds.append(action)
         else:
             self._removes.append(action)
         self._commits[type(action)].append(self._commit)
-        if len(self._adds) + len(self._removes) >= _HELD_ACTIONS:
+        if len(self._adds) + len(self._removes) >= _MAX_BUFFERED_ACTIONS:
             self._write()
 
     def end_commit(self) -> None:
-        """What comes from now on is of an older commit."""
+        """End the current commit. The actions that follow are of an older commit."""
         self._commit += 1
 
     def reconciled(
         self,
     ) -> tuple[tuple[pa.StructArray, ...], tuple[pa.StructArray, ...], TouchedKeys]:
-        """Live files, tombstones, and the keys of all files that were taken; in no order."""
+        """Live files, tombstones and the keys of all files, unordered."""
         self._write()
-        adds, removes = self._results("add", ADD_TYPE), self._results("remove", REMOVE_TYPE)
-        paths, keys = _Texts(self._folder / "paths"), _Texts(self._folder / "keys")
+        adds, removes = self._open_result("add", ADD_TYPE), self._open_result("remove", REMOVE_TYPE)
+        paths, keys = _StringColumn(self._folder / "paths"), _StringColumn(self._folder / "keys")
         for number in sorted(self._writers):
             self._writers.pop(number).close()
             part = self._folder / f"part-{number}"
             with pa.memory_map(str(part)) as source:
                 table = pa.ipc.open_stream(source).read_all()
                 newest = table.filter(_newest(table))
-                adds.write_batch(_only(newest, "add"))
-                removes.write_batch(_only(newest, "remove"))
-                _note_keys(table, paths, keys)
+                adds.write_batch(_valid_rows(newest, "add"))
+                removes.write_batch(_valid_rows(newest, "remove"))
+                _write_keys(table, paths, keys)
             part.unlink()
         return (
-            self._mapped("add", adds),
-            self._mapped("remove", removes),
+            self._map_result("add", adds),
+            self._map_result("remove", removes),
             TouchedKeys(paths.mapped(), keys.mapped()),
         )
 
@@ -142,22 +142,22 @@ class LongTail:
             self._writers[number].write_batch(batch.slice(start, rows))
             start += rows
 
-    def _results(self, name: str, kind: Any) -> Any:
+    def _open_result(self, name: str, kind: Any) -> Any:
         return pa.ipc.new_file(str(self._folder / name), pa.schema([pa.field(name, kind)]))
 
-    def _mapped(self, name: str, writer: Any) -> tuple[pa.StructArray, ...]:
+    def _map_result(self, name: str, writer: Any) -> tuple[pa.StructArray, ...]:
         writer.close()
         reader = pa.ipc.open_file(pa.memory_map(str(self._folder / name)))
-        found: list[Any] = [
+        arrays: list[Any] = [
             reader.get_batch(number).column(0) for number in range(reader.num_record_batches)
         ]
-        return tuple(array for array in found if len(array)) or (
+        return tuple(array for array in arrays if len(array)) or (
             adds_to_array([]) if name == "add" else removes_to_array([]),
         )
 
 
-class _Texts:
-    """A string column that is written piece by piece and then mapped whole."""
+class _StringColumn:
+    """A string column that is written in chunks and then memory-mapped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -165,18 +165,18 @@ class _Texts:
         self._ends: list[Any] = [pa.array([0], pa.int64())]
         self._size = 0
 
-    def write(self, texts: Any) -> None:
-        """More of it; no nulls."""
-        lengths = pc.binary_length(texts).cast(pa.int64())
+    def write(self, strings: Any) -> None:
+        """Append strings without nulls."""
+        lengths = pc.binary_length(strings).cast(pa.int64())
         ends = pc.add(pc.cumulative_sum(lengths), self._size)
         if len(ends):
-            whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
-            self._file.write(pc.binary_join(whole.cast(pa.list_(pa.binary())), b"")[0].as_py())
+            row = pa.ListArray.from_arrays(pa.array([0, len(strings)], pa.int32()), strings)
+            self._file.write(pc.binary_join(row.cast(pa.list_(pa.binary())), b"")[0].as_py())
             self._size = ends[-1].as_py()
             self._ends.append(ends)
 
     def mapped(self) -> pa.Array[Any]:
-        """All of it."""
+        """The whole column as a memory-mapped array."""
         self._file.close()
         offsets: Any = pa.concat_arrays(self._ends)
         if self._size == 0:
@@ -189,7 +189,7 @@ class _Texts:
 
 
 def _newest(table: pa.Table) -> Any:
-    """Which rows are of the newest commit that names their file."""
+    """Mask of the rows of the newest commit that has their key."""
     codes = table.column("key").combine_chunks().dictionary_encode().indices
     commits = table.column("commit")
     newest = (
@@ -199,22 +199,22 @@ def _newest(table: pa.Table) -> Any:
     return pc.equal(commits, by_code.take(codes))
 
 
-def _only(table: pa.Table, name: str) -> pa.RecordBatch:
+def _valid_rows(table: pa.Table, name: str) -> pa.RecordBatch:
     column = table.column(name).combine_chunks().drop_null()
     return pa.RecordBatch.from_arrays([column], schema=pa.schema([table.schema.field(name)]))
 
 
-def _note_keys(table: pa.Table, paths: _Texts, keys: _Texts) -> None:
-    """The keys of a part's files in all spellings, each once in the part."""
-    files: list[Any] = [_only(table, name).column(0) for name in ("add", "remove")]
-    named = pa.concat_arrays([pc.struct_field(part, "path") for part in files])
-    texts = pa.concat_arrays([key_texts(part) for part in files])
-    alike = pc.match_substring_regex(named, _SPELLED_ALIKE)
-    paths.write(pc.unique(named.filter(alike)))
-    keys.write(pc.unique(texts.filter(alike)))
-    others = pc.unique(texts.filter(pc.invert(alike))).to_pylist()
-    if others:
-        pairs = (text.split(KEY_SEPARATOR) for text in others)
+def _write_keys(table: pa.Table, paths: _StringColumn, keys: _StringColumn) -> None:
+    """Write the distinct keys of a partition's files in all spellings."""
+    files: list[Any] = [_valid_rows(table, name).column(0) for name in ("add", "remove")]
+    file_paths = pa.concat_arrays([pc.struct_field(part, "path") for part in files])
+    file_keys = pa.concat_arrays([key_texts(part) for part in files])
+    has_single_spelling = pc.match_substring_regex(file_paths, _SINGLE_SPELLING)
+    paths.write(pc.unique(file_paths.filter(has_single_spelling)))
+    keys.write(pc.unique(file_keys.filter(has_single_spelling)))
+    remaining = pc.unique(file_keys.filter(pc.invert(has_single_spelling))).to_pylist()
+    if remaining:
+        pairs = (key.split(KEY_SEPARATOR) for key in remaining)
         spelled = TouchedKeys.of((path, dv_id) for path, dv_id in pairs)
         paths.write(spelled.paths)
         keys.write(spelled.keys)

@@ -1,6 +1,6 @@
-"""What the log says of one version: protocol, metadata, transactions, and where its files are.
+"""Table state: protocol, metadata, transactions and log files of one version of a table.
 
-`Snapshot` is this with the methods of the façade; everything below the façade takes a `TableState`.
+`Snapshot` adds the public methods to `TableState`. The rest of the kernel takes a `TableState`.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ __all__ = ["TableState", "load_table_state"]
 
 
 class TableState:
-    """One version of a table, immutable, safe in threads; holds no engine.
+    """State of one version of a table. Immutable and thread-safe; holds no engine.
 
-    The commits behind the checkpoint are replayed on opening, the checkpoint's files are not read
-    before a scan asks for them.
+    Loading it replays the commits after the checkpoint. The checkpoint's list of files is read when
+    a scan needs it.
     """
 
     def __init__(
@@ -97,37 +97,37 @@ class TableState:
 
     @property
     def version(self) -> int:
-        """The version."""
+        """Version of the table."""
         return self._segment.version
 
     @property
     def age_seconds(self) -> float:
-        """Since it was read."""
+        """Seconds since this state was loaded."""
         return self._age.seconds
 
     @property
     def table_id(self) -> str:
-        """`metaData.id`: tells a table from one that was put in its place."""
+        """`metaData.id`, which differs if another table was created at the path."""
         return self._metadata.id
 
     @property
     def protocol(self) -> Protocol:
-        """The protocol action."""
+        """The `protocol` action."""
         return self._protocol
 
     @property
     def metadata(self) -> Metadata:
-        """The metaData action."""
+        """The `metaData` action."""
         return self._metadata
 
     @property
     def schema(self) -> StructType:
-        """All columns, partition columns included, in the table's order."""
+        """All columns in the table's order, including partition columns."""
         return self._schema
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """`schema` in Arrow's types."""
+        """`schema` as an Arrow schema."""
         return to_arrow_schema(self._schema)
 
     @property
@@ -137,17 +137,17 @@ class TableState:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Table properties as they stand in the log (PROTOCOL.md, Table Properties)."""
+        """Table properties as written in the log (PROTOCOL.md, Table Properties)."""
         return MappingProxyType(self._metadata.configuration)
 
     @cached_property
     def table_properties(self) -> TableProperties:
-        """Table properties parsed, with their defaults."""
+        """Parsed table properties with their defaults."""
         return TableProperties(self._metadata.configuration)
 
     @cached_property
     def column_mapping(self) -> ColumnMappingMode:
-        """How data files and the log name the columns (PROTOCOL.md, Column Mapping)."""
+        """The column mapping mode (PROTOCOL.md, Column Mapping)."""
         return column_mapping_mode(self._metadata.configuration)
 
     @property
@@ -157,20 +157,20 @@ class TableState:
 
     def transaction_version(self, app_id: str) -> int | None:
         """Latest version that an application committed, None for none."""
-        found = self._transactions.get(app_id)
-        return None if found is None else found.version
+        transaction = self._transactions.get(app_id)
+        return None if transaction is None else transaction.version
 
     @property
     def domain_metadata(self) -> Mapping[str, str]:
-        """Configuration by domain (PROTOCOL.md, Domain Metadata), removed domains left out."""
+        """Configuration by domain (PROTOCOL.md, Domain Metadata), without removed domains."""
         return {d.domain: d.configuration for d in self._domains.values() if not d.removed}
 
     @property
     def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
-        """Logical paths of the clustering columns; empty where the table isn't clustered.
+        """Logical paths of the clustering columns; empty if the table isn't clustered.
 
         Raises:
-            CorruptTableError: the domain `delta.clustering` can't be read.
+            CorruptTableError: the domain `delta.clustering` is invalid.
         """
         configuration = self.domain_metadata.get(CLUSTERING_DOMAIN)
         if configuration is None:
@@ -179,17 +179,19 @@ class TableState:
             return clustering_columns(self.schema, configuration)
         except ValueError as error:
             raise CorruptTableError(
-                f"The clustering of {self.path} can't be read: {error}.", table=self.path
+                f"{self.path}: the domain {CLUSTERING_DOMAIN!r} is invalid: {error}. Set the "
+                "clustering columns again with ALTER TABLE ... CLUSTER BY.",
+                table=self.path,
             ) from error
 
     @property
     def log_segment(self) -> LogSegment:
-        """The log files behind this version."""
+        """The log files of this version."""
         return self._segment
 
     @property
     def replay_state(self) -> ReplayState:
-        """What the commits behind the checkpoint say."""
+        """Result of the replay of the commits after the checkpoint."""
         return self._replay
 
     @property
@@ -199,61 +201,61 @@ class TableState:
 
     @property
     def domain_actions(self) -> Mapping[str, DomainMetadata]:
-        """Domains as actions, removed ones included."""
+        """Domains as actions, including removed domains."""
         return self._domains
 
     @property
     def checkpoint_contents(self) -> CheckpointContents | None:
-        """The checkpoint's top level; None without one, and where a checksum saved reading it."""
+        """Contents of the checkpoint; None without one, or if a checksum replaced reading it."""
         return self._contents
 
     @property
     def stated_totals(self) -> FileTotals | None:
-        """What the version's checksum says of its files; None where it didn't have to be read."""
+        """File totals of the version checksum; None if it wasn't read."""
         return self._stated_totals
 
     @property
     def in_commit_timestamp(self) -> int | None:
-        """Ms since the epoch, as the version's commit says; None where it doesn't."""
+        """In-commit timestamp of the version, ms since the epoch; None for none."""
         return self._in_commit_timestamp
 
     @property
     def known_statistics(self) -> KnownStatistics | None:
-        """Where scans keep statistics for later ones; None for nowhere."""
+        """Cache of statistics that scans share; None for no cache."""
         return self._known_statistics
 
     @property
     def catalog(self) -> Catalog | None:
-        """The catalog that was asked for the table's commits."""
+        """The catalog that manages the table, None for none."""
         return self._catalog
 
     @cached_property
     def tail(self) -> tuple[pa.StructArray, ...]:
-        """Live files outside of the checkpoint's Parquet files, `ADD_TYPE`.
+        """Live files that aren't in the checkpoint's Parquet files, `ADD_TYPE`.
 
-        Those that the commits behind it added, and before them those of a JSON checkpoint.
+        The files of a JSON checkpoint, followed by the files that later commits added.
         """
-        added = self._replay.adds
+        commit_adds = self._replay.adds
         if self._contents is None or not self._contents.adds:
-            return added
-        own = adds_to_array(self._contents.adds)
-        untouched = self._replay.touched.untouched(own)
-        return (own if untouched is None else own.filter(untouched), *added)
+            return commit_adds
+        adds = adds_to_array(self._contents.adds)
+        untouched = self._replay.touched.untouched(adds)
+        return (adds if untouched is None else adds.filter(untouched), *commit_adds)
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Bytes of the checkpoint behind this version, 0 without one."""
+        """Size of this version's checkpoint in bytes, 0 without one."""
         if self._contents is not None:
             return self._contents.size
         return 0 if self._segment.checkpoint is None else self._segment.checkpoint.size
 
     @property
     def memory_bytes(self) -> int:
-        """About what this takes in memory; what a scan will read isn't part of it."""
+        """Approximate memory of this state, without the memory of scans."""
         replay = self._replay
         columns = (*replay.adds, replay.touched.paths, replay.touched.keys, replay.double_files)
-        own = () if self._contents is None else self._contents.adds
-        actions = len(replay.removes) + len(self._transactions) + len(self._domains) + len(own)
+        adds = () if self._contents is None else self._contents.adds
+        actions = len(replay.removes) + len(self._transactions) + len(self._domains) + len(adds)
         return (
             sum(column.nbytes for column in columns)
             + _ACTION_BYTES * (actions + len(self._segment.commits))
@@ -262,7 +264,7 @@ class TableState:
 
 
 _ACTION_BYTES = 500
-"""About what an action or a file's status takes as a Python object."""
+"""Approximate memory of an action or a file status as a Python object."""
 
 
 def load_table_state(
@@ -273,24 +275,23 @@ def load_table_state(
     without: Collection[str] = (),
     catalog: Catalog | None = None,
 ) -> TableState:
-    """Open a version, the latest where it is None.
+    """Load the state of a version, the latest if `version` is None.
 
-    A checkpoint that can't be read is done without, where older files of the log make up the same
-    version.
+    If a checkpoint can't be read, the version is rebuilt from older log files where possible.
 
     Args:
-        without: paths of checkpoint files that can't be read.
-        catalog: the one that manages the table, None for a table without.
+        without: paths of checkpoint files to ignore.
+        catalog: the catalog that manages the table, None for none.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, CorruptTableError: see `load_log_segment`.
-        UnsupportedFeatureError: the protocol asks a reader for what isn't supported.
+        UnsupportedFeatureError: the protocol requires an unsupported reader feature.
     """
-    avoided = set(without)
+    excluded = set(without)
     unreadable: CorruptTableError | None = None
     while True:
         try:
-            segment = load_log_segment(engine, table, version, without=avoided, catalog=catalog)
+            segment = load_log_segment(engine, table, version, without=excluded, catalog=catalog)
         except TableError as error:
             if unreadable is None:
                 raise
@@ -299,11 +300,11 @@ def load_table_state(
             return _load(engine, segment, catalog)
         except _UnreadableCheckpointError as error:
             unreadable = unreadable or error.cause
-            avoided.update(error.paths)
+            excluded.update(error.paths)
 
 
 class _UnreadableCheckpointError(Exception):
-    """A checkpoint that can't be read; there may be another way to the version."""
+    """A checkpoint can't be read; older log files may contain the version."""
 
     def __init__(self, cause: CorruptTableError, paths: Collection[str]) -> None:
         super().__init__(str(cause))
@@ -318,13 +319,13 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
     domains = dict(replay.domains)
     contents: CheckpointContents | None = None
     checksum: VersionChecksum | None = None
-    stamp: int | None = None
+    timestamp: int | None = None
     if segment.checkpoint is not None:
         checksum = usable_checksum(engine, segment, replay)
-        older, contents = _before_commits(engine, segment, segment.checkpoint, checksum)
+        actions, contents = _checkpoint_actions(engine, segment, segment.checkpoint, checksum)
         if checksum and segment.checksum and segment.checksum.version == segment.version:
-            stamp = checksum.in_commit_timestamp_opt
-        for action in older:
+            timestamp = checksum.in_commit_timestamp_opt
+        for action in actions:
             match action:
                 case Protocol():
                     protocol = protocol or action
@@ -338,16 +339,16 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
                     pass
     table = segment.table
     if protocol is None or metadata is None:
-        what = "protocol" if protocol is None else "metaData"
+        missing = "protocol" if protocol is None else "metaData"
         raise CorruptTableError(
-            f"Version {segment.version} of {table} has no {what} action, which every table must "
-            "have; its log is incomplete.",
+            f"{table}: version {segment.version} has no {missing} action, so the log is "
+            "incomplete. Restore the missing log files.",
             table=table,
         )
     try:
         schema = table_schema(table, metadata)
     except CorruptSchemaError as error:
-        raise _located(engine, segment, metadata, error) from error
+        raise _with_location(engine, segment, metadata, error) from error
     check_readable(table, protocol, metadata, schema, managed=catalog is not None)
     return TableState(
         catalog=catalog,
@@ -355,7 +356,9 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
         replay=replay,
         contents=contents,
         stated_totals=stated_totals(segment, checksum),
-        in_commit_timestamp=stamp if replay.commit_info is None else _stamp(replay.commit_info),
+        in_commit_timestamp=(
+            timestamp if replay.commit_info is None else _in_commit_timestamp(replay.commit_info)
+        ),
         protocol=protocol,
         metadata=metadata,
         schema=schema,
@@ -364,10 +367,10 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
     )
 
 
-def _located(
+def _with_location(
     engine: Engine, segment: LogSegment, metadata: Metadata, error: CorruptSchemaError
 ) -> CorruptSchemaError:
-    """The error with the file that holds the metadata, and the line where it is a commit."""
+    """Add the file that contains the metadata, and the line in a commit, to the error."""
     first = segment.version - len(segment.commits) + 1
     for version, file in reversed(list(enumerate(segment.commits, first))):
         for _, _, data in read_commit_files(engine, segment.table, [(version, file)]):
@@ -386,29 +389,29 @@ def _located(
     )
 
 
-def _before_commits(
-    engine: Engine, segment: LogSegment, checkpoint: Checkpoint, known: VersionChecksum | None
+def _checkpoint_actions(
+    engine: Engine, segment: LogSegment, checkpoint: Checkpoint, checksum: VersionChecksum | None
 ) -> tuple[Sequence[Action], CheckpointContents | None]:
-    """What held before the segment's commits, out of a version checksum or the checkpoint.
+    """The non-file actions before the segment's commits, from a checksum or the checkpoint.
 
     Args:
-        known: a usable checksum.
+        checksum: a usable version checksum, None for none.
 
     Returns:
-        Actions; the checkpoint's top level, None where it wasn't read.
+        The actions, and the checkpoint's contents or None if the checkpoint wasn't read.
     """
     actions: list[Action] = []
-    if known is not None:
-        assert known.protocol is not None  # that of a usable one
-        assert known.metadata is not None
+    if checksum is not None:
+        assert checksum.protocol is not None  # usable checksums have protocol and metadata
+        assert checksum.metadata is not None
         actions = [
-            known.protocol,
-            known.metadata,
-            *(known.set_transactions or ()),
-            *(known.domain_metadata or ()),
+            checksum.protocol,
+            checksum.metadata,
+            *(checksum.set_transactions or ()),
+            *(checksum.domain_metadata or ()),
         ]
-        features_named = known.protocol.reader_features or ()
-        if not checkpoint.uuid_named and features.V2_CHECKPOINT not in features_named:
+        reader_features = checksum.protocol.reader_features or ()
+        if not checkpoint.uuid_named and features.V2_CHECKPOINT not in reader_features:
             return actions, None
     try:
         contents = read_checkpoint(engine, segment.table, checkpoint)
@@ -417,5 +420,5 @@ def _before_commits(
     return actions or contents.actions, contents
 
 
-def _stamp(info: CommitInfo) -> int | None:
+def _in_commit_timestamp(info: CommitInfo) -> int | None:
     return info.integer("inCommitTimestamp")

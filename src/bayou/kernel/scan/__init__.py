@@ -1,5 +1,5 @@
-"""Scans: which files answer a query, and how their rows are read.
+"""Scans: selecting the files that a query must read, and reading their rows.
 
-Start at `scan`. `scan_state` is what all files of a scan share, `transform` reads a file's rows.
-`data_skipping` drops files by statistics and partition values.
+Start at `scan`. `scan_state` is the state that all files of a scan share, and `transform` converts
+the rows of a file. `data_skipping` skips files by statistics and partition values.
 """

@@ -1,7 +1,7 @@
-"""Scan files as columns for a reader of another make: where each file is, and what its rows lack.
+"""Scan files as columns for connectors that have their own Parquet reader.
 
-A connector with a Parquet reader of its own needs no more of a file than its decoded path, its size
-and time, the values of its partition columns, and which of its rows are deleted.
+They contain a file's decoded path, size and modification time, its partition values, and its
+deletion vector.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ _FILE_SCHEMA = pa.schema(_FILE_FIELDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFiles:
-    """Files, row by row the same in both batches.
+    """Files as two batches with one row per file.
 
     Attributes:
-        files: `path` (decoded, absolute), `size` in bytes, `modification_time` in ms since the
-            epoch, `deletion_vector` (null for none; a scan file's `deletionVector`).
-        partitions: the partition columns by their logical names, in the table's order and types;
-            timestamps with zone UTC.
+        files: columns `path` (decoded, absolute), `size` in bytes, `modification_time` in ms since
+            the epoch, and `deletion_vector` (the descriptor, null for none).
+        partitions: the partition columns by logical name, in the table's order and types;
+            timestamps in UTC.
     """
 
     files: pa.RecordBatch
     partitions: pa.RecordBatch
 
     def __len__(self) -> int:
-        """How many files."""
+        """Number of files."""
         return self.files.num_rows
 
 
 def data_files(
     batch: ScanFileBatch, schema: StructType, partition_columns: Sequence[str], time_zone: str
 ) -> DataFiles:
-    """The files of a batch that are to be read.
+    """Convert the selected scan files of a batch.
 
     Args:
-        schema: the table's.
-        partition_columns: the table's, by logical names.
-        time_zone: of partition values that are timestamps without one.
+        schema: schema of the table.
+        partition_columns: logical names of the partition columns.
+        time_zone: time zone of partition values that are timestamps without a zone.
 
     Raises:
-        CorruptTableError: a file without path or size, or a partition value that isn't one.
+        CorruptTableError: a file has no path or size, or a partition value is invalid.
     """
     selected = batch.selected()
     add: Any = selected.column("add")
@@ -73,14 +73,13 @@ def data_files(
     paths, sizes = pc.struct_field(add, "path"), pc.struct_field(add, "size")
     if paths.null_count or sizes.null_count:
         raise CorruptTableError(
-            f"The log of {table} has a file without its path or size: its checkpoint is damaged. "
-            "Restore that file, or delete the checkpoint if all commits from version 0 on are "
-            "still there.",
+            f"{table}: the checkpoint is damaged: a file in it has no path or no size. Restore the "
+            "checkpoint, or delete it if the log still has all commits from version 0 on.",
             table=table,
         )
     times = pc.fill_null(pc.struct_field(add, "modificationTime"), 0)
     files = pa.RecordBatch.from_arrays(
-        [_decoded(table, paths), sizes, times, pc.struct_field(add, "deletionVector")],
+        [_decode_paths(table, paths), sizes, times, pc.struct_field(add, "deletionVector")],
         schema=_FILE_SCHEMA,
     )
     fields = [_field(schema, name) for name in partition_columns]
@@ -88,7 +87,7 @@ def data_files(
     return DataFiles(
         files=files,
         partitions=pa.RecordBatch.from_arrays(
-            [_values(table, values, field, time_zone) for field in fields],
+            [_partition_column(table, values, field, time_zone) for field in fields],
             schema=_partition_schema(fields),
         )
         if fields
@@ -99,19 +98,19 @@ def data_files(
 def join_data_files(
     parts: Sequence[DataFiles], schema: StructType, partition_columns: Sequence[str]
 ) -> DataFiles:
-    """All of them at once, in their order; the arguments as those of `data_files`."""
+    """Concatenate files in order; for the arguments see `data_files`."""
     fields = [_field(schema, name) for name in partition_columns]
     return DataFiles(
-        files=_joined([p.files for p in parts], _FILE_SCHEMA),
-        partitions=_joined([p.partitions for p in parts], _partition_schema(fields)),
+        files=_concatenate([p.files for p in parts], _FILE_SCHEMA),
+        partitions=_concatenate([p.partitions for p in parts], _partition_schema(fields)),
     )
 
 
 def vector_keys(files: pa.RecordBatch) -> pa.Array[Any]:
-    """What tells logical files with a deletion vector apart, null for files without.
+    """Unique keys of logical files with a deletion vector, null for files without.
 
     Args:
-        files: as in `DataFiles`.
+        files: `DataFiles.files`.
     """
     vector = files.column("deletion_vector")
     offset = pc.fill_null(pc.cast(pc.struct_field(vector, "offset"), pa.string()), "")
@@ -128,7 +127,7 @@ def vector_keys(files: pa.RecordBatch) -> pa.Array[Any]:
 
 def _field(schema: StructType, name: str) -> StructField:
     field = schema.get(name)
-    assert field is not None  # opening the table has checked it
+    assert field is not None  # checked when the table was loaded
     return field
 
 
@@ -136,16 +135,16 @@ def _partition_schema(fields: Sequence[StructField]) -> pa.Schema:
     return pa.schema([(f.name, to_arrow_type(f.data_type)) for f in fields])
 
 
-def _joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+def _concatenate(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches, schema=schema).combine_chunks()
-    found = table.to_batches()
-    if found:
-        return found[0]
+    combined = table.to_batches()
+    if combined:
+        return combined[0]
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
 
 
-def _decoded(table: str, uris: Any) -> pa.Array[Any]:
-    """Paths in the log as absolute paths; those that need no decoding are put together at once."""
+def _decode_paths(table: str, uris: Any) -> pa.Array[Any]:
+    """Absolute paths of paths in the log; vectorized for paths that need no decoding."""
     special = pc.match_substring_regex(uris, r"^/|%|:|(?:^|/)\.\.(?:/|$)")
     paths: pa.Array[Any] = pc.binary_join_element_wise(table, uris, "/")
     if not pc.any(special).as_py():
@@ -155,22 +154,22 @@ def _decoded(table: str, uris: Any) -> pa.Array[Any]:
     return replaced
 
 
-def _values(table: str, values: Any, field: StructField, time_zone: str) -> pa.Array[Any]:
-    """A partition column's values; each distinct text is parsed once."""
+def _partition_column(table: str, values: Any, field: StructField, time_zone: str) -> pa.Array[Any]:
+    """The values of a partition column; each distinct value is parsed once."""
     encoded: Any = partition_texts(values, physical_name(field)).dictionary_encode()
     try:
         distinct: Any = pa.array(
             [
-                partition_values.parse(text, field.data_type, time_zone)
-                for text in encoded.dictionary.to_pylist()
+                partition_values.parse(value, field.data_type, time_zone)
+                for value in encoded.dictionary.to_pylist()
             ],
             to_arrow_type(field.data_type),
         )
     except (ValueError, ArithmeticError, pa.ArrowInvalid) as error:
         raise CorruptTableError(
-            f"The log of {table} has a value of partition column {field.name!r} "
-            f"({field.data_type}) that isn't one: {error}.",
+            f"{table}: a value of partition column {field.name!r} ({field.data_type}) in the log "
+            f"is invalid: {error}. Restore an earlier version of the table.",
             table=table,
         ) from error
-    taken: pa.Array[Any] = distinct.take(encoded.indices)
-    return taken
+    column: pa.Array[Any] = distinct.take(encoded.indices)
+    return column

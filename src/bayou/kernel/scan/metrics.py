@@ -1,4 +1,4 @@
-"""Counts of one planning of a scan."""
+"""Metrics of listing the files of a scan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pc: Any = pyarrow.compute
 
 @dataclass(slots=True)
 class ScanCounts:
-    """What planning has seen so far; one planning, one thread."""
+    """Counters of one listing of scan files. Not thread-safe."""
 
     log_bytes: int = 0
     considered: int = 0
@@ -34,7 +34,7 @@ def measured(
     filter: str | None,
     plan: Callable[[ScanCounts], CloseableIterator[ScanFileBatch]],
 ) -> Iterator[ScanFileBatch]:
-    """The batches of a planning, which is reported at its end, however it ends."""
+    """Iterate batches of scan files, and send a report when the iteration ends or fails."""
     counts = ScanCounts()
     watch = Stopwatch()
     selected = selected_bytes = 0

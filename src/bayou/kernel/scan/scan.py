@@ -1,4 +1,4 @@
-"""Scans: which files answer a query, and how their rows are read."""
+"""Scans of a table version and their builder."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _BASE_COLUMNS = ("path", "partitionValues", "size", "modificationTime")
 
 
 class ScanBuilder:
-    """Builds a `Scan`; each method gives a new builder."""
+    """Builds a `Scan`. Each `with_` method returns a new builder."""
 
     __slots__ = (
         "_filter",
@@ -80,53 +80,57 @@ class ScanBuilder:
         self._time_zone = "UTC"
 
     def with_filter(self, filter: Predicate | str | None) -> ScanBuilder:
-        """Only files that may hold a row for which the filter is true; SQL text or a predicate."""
+        """Select only files that may contain matching rows.
+
+        Args:
+            filter: SQL condition or predicate, None for no filter.
+        """
         builder = copy.copy(self)
         builder._filter = filter
         return builder
 
     def with_read_schema(self, schema: StructType | None) -> ScanBuilder:
-        """Only these columns, in this order; of structs only the fields named, in their order."""
+        """Read only these columns and nested fields, in this order."""
         builder = copy.copy(self)
         builder._read_schema = schema
         return builder
 
     def with_metadata_columns(self, names: Iterable[str]) -> ScanBuilder:
-        """Rows also tell where they are from: names of `Scan.METADATA_COLUMNS`, put last."""
+        """Append metadata columns to the rows; names are in `Scan.METADATA_COLUMNS`."""
         builder = copy.copy(self)
         builder._metadata_columns = tuple(names)
         return builder
 
     def with_statistics(self) -> ScanBuilder:
-        """Scan files carry their statistics (`stats`), also where the filter doesn't need them."""
+        """Include the statistics (`stats`) in scan files, even if the filter doesn't need them."""
         builder = copy.copy(self)
         builder._statistics = True
         return builder
 
     def with_time_zone(self, name: str) -> ScanBuilder:
-        """Partition values that are timestamps without a zone are read in this one, not in UTC.
+        """Set the time zone of partition values that are timestamps without a zone; default UTC.
 
         Raises:
-            ArgumentError: there is no such time zone.
+            ArgumentError: the time zone doesn't exist.
         """
         builder = copy.copy(self)
         builder._time_zone = checked_time_zone(name)
         return builder
 
     def with_whole_adds(self) -> ScanBuilder:
-        """Scan files carry every field of their add: to be removed, or added again elsewhere."""
+        """Include all fields of `add` in scan files, so that the files can be removed or copied."""
         builder = copy.copy(self)
         builder._statistics = True
         builder._whole_adds = True
         return builder
 
     def build(self) -> Scan:
-        """The scan.
+        """Build the scan.
 
         Raises:
-            PredicateError: the filter can't be parsed, or names an unknown column.
-            SchemaError: the read schema names an unknown column, or gives it another type.
-            UnsupportedFeatureError: row ids of a table without row tracking.
+            PredicateError: the filter can't be parsed, or references an unknown column.
+            SchemaError: the read schema has an unknown column or another type.
+            UnsupportedFeatureError: row ids are requested of a table without row tracking.
         """
         source = ScanSource.of(self._state)
         if self._whole_adds:
@@ -154,10 +158,10 @@ class ScanBuilder:
 
 
 class Scan:
-    """A planned read of one version of a table; holds no engine and no open file.
+    """A planned read of one version of a table. Holds no engine and no open file.
 
-    Files come by `scan_files`, or slice by slice in several processes: `slices` here, then
-    `to_bytes` and `replay_slice` there.
+    `scan_files` lists all files. To list them in several processes, call `slices` and `to_bytes`
+    here, and `from_bytes` and `replay_slice` there.
     """
 
     METADATA_COLUMNS = METADATA_COLUMNS
@@ -185,52 +189,51 @@ class Scan:
 
     @property
     def definition(self) -> ScanDefinition:
-        """What it was built of; another `Scan` of it is the same."""
+        """The definition of this scan, from which an equal `Scan` can be created."""
         return self._definition
 
     @property
     def reads_statistics(self) -> bool:
-        """Whether statistics are read: they were asked for, or the filter goes by them."""
+        """Whether statistics are read, because they were requested or the filter needs them."""
         needed = self._pruning is not None and self._pruning.needs_statistics
         return self._definition.statistics or needed
 
     @property
     def remaining_filter(self) -> Predicate | None:
-        """What the caller must still apply to the rows; None where the files decide it all."""
+        """The filter that the caller must apply to the rows; None if selecting files suffices."""
         return None if self._plan is None else self._plan.residual
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Bytes of the checkpoint that replay reads; 0 without one."""
+        """Size of the checkpoint in bytes, 0 without one."""
         if self._source.contents is not None:
             return self._source.contents.size
         return 0 if self._source.checkpoint is None else self._source.checkpoint.size
 
     def scan_files(self, engine: Engine) -> CloseableIterator[ScanFileBatch]:
-        """The files to read, slice after slice; memory is bounded by a batch of the log.
+        """List the files to read. Memory is limited to a batch of the log.
 
         Raises:
-            CorruptTableError: the checkpoint can't be read, and older files of the log don't make
-                up for it, or that shows only after files of it were given.
-            UnsupportedFeatureError: a live file needs a feature that can't be read.
+            CorruptTableError: the checkpoint can't be read, and older log files can't replace it or
+                files of the checkpoint were already returned.
+            UnsupportedFeatureError: a live file requires an unsupported feature.
         """
-        return self._measured(engine, lambda counts: self._planned(engine, counts))
+        return self._measured(engine, lambda counts: self._list_files(engine, counts))
 
     def slices(self, engine: Engine, max_slices: int | None = None) -> list[LogSlice]:
-        """The log as independent slices, the tail of commits first.
+        """Split the log into independent slices, the tail of commits first.
 
         Args:
-            max_slices: about how many parts to split the checkpoint into, by its row groups; None:
-                one for each of its files.
+            max_slices: approximate number of slices of the checkpoint, None for one per file.
 
         Raises:
-            ArgumentError: the scan came as bytes.
+            ArgumentError: the scan was deserialized.
         """
         source = self._source
         if source.tail is None:
             raise ArgumentError(
-                f"This scan of {source.table} came as bytes: it replays slices. List them with "
-                "the scan that it was made from.",
+                f"{source.table}: slices can't be listed, because the scan was deserialized. List "
+                "them with the original scan.",
                 argument="slices",
             )
         tail, contents = source.tail, source.contents
@@ -245,16 +248,16 @@ class Scan:
         return slices
 
     def replay_slice(self, engine: Engine, part: LogSlice) -> CloseableIterator[ScanFileBatch]:
-        """The files of one slice that the scan must read."""
-        return self._measured(engine, lambda counts: self._replayed(engine, part, counts))
+        """List the files of one slice that the scan must read."""
+        return self._measured(engine, lambda counts: self._replay_slice(engine, part, counts))
 
     def prune(self, engine: Engine, adds: pa.StructArray) -> CloseableIterator[ScanFileBatch]:
-        """Those of some live files that the scan must read.
+        """Select the files that the scan must read from a list of live files.
 
         Args:
-            adds: `ADD_TYPE`, from wherever they were kept; with `stats`, or they stay.
+            adds: live files, `ADD_TYPE`; files without `stats` can't be skipped by statistics.
         """
-        return CloseableIterator(self._kept(engine, CheckpointAdds(adds), None, None))
+        return CloseableIterator(self._select(engine, CheckpointAdds(adds), None, None))
 
     def _measured(
         self,
@@ -264,23 +267,23 @@ class Scan:
         if engine.metrics_reporter is None:
             return plan(None)
         predicate = self._definition.predicate
-        text = None if predicate is None else str(predicate)
-        return measured(engine.metrics_reporter, self._source.table, text, plan)
+        sql = None if predicate is None else str(predicate)
+        return measured(engine.metrics_reporter, self._source.table, sql, plan)
 
-    def _planned(
+    def _list_files(
         self, engine: Engine, counts: ScanCounts | None
     ) -> CloseableIterator[ScanFileBatch]:
-        files = self._files(engine, counts)
+        files = self._replay_slices(engine, counts)
         stated = self._source.stated_totals
         if stated is None or self._plan is not None:
             return files
-        return self._compared(files, stated)
+        return self._check_totals(files, stated)
 
     @closeable
-    def _compared(
+    def _check_totals(
         self, files: CloseableIterator[ScanFileBatch], stated: FileTotals
     ) -> Iterator[ScanFileBatch]:
-        """All live files, counted on their way against what the version's checksum says."""
+        """Count the live files, and compare the totals with the version checksum."""
         number = size = 0
         with files:
             for batch in files:
@@ -294,64 +297,65 @@ class Scan:
         compare_totals(source.table, source.version, stated, FileTotals(number, size))
 
     @closeable
-    def _files(self, engine: Engine, counts: ScanCounts | None) -> Iterator[ScanFileBatch]:
-        begun = False  # whether files of the checkpoint are out
+    def _replay_slices(self, engine: Engine, counts: ScanCounts | None) -> Iterator[ScanFileBatch]:
+        returned_checkpoint_files = False
         for part in self.slices(engine):
             try:
-                with self._replayed(engine, part, counts) as batches:
+                with self._replay_slice(engine, part, counts) as batches:
                     for batch in batches:
-                        begun = begun or part.split is not None
+                        returned_checkpoint_files |= part.split is not None
                         yield batch
             except CorruptTableError as error:
-                if begun or part.split is None or error.file != part.split.path:
+                is_other_file = part.split is None or error.file != part.split.path
+                if returned_checkpoint_files or is_other_file:
                     raise
-                yield from self._planned_without(engine, counts, error)
+                yield from self._list_without_checkpoint(engine, counts, error)
                 return
 
-    def _planned_without(
+    def _list_without_checkpoint(
         self, engine: Engine, counts: ScanCounts | None, error: CorruptTableError
     ) -> Iterator[ScanFileBatch]:
-        """What the checkpoint should have given, by older files of the log.
+        """List the checkpoint's files from older log files.
 
-        That is all live files but those of the commits behind it, which are out already.
+        Files that commits after the checkpoint added are omitted; they were already returned.
         """
         source = self._source
         if source.checkpoint is None or (source.contents is not None and source.contents.adds):
             raise error
         live = live_files_without_checkpoint(engine, source, error)
-        yield from self._kept(engine, CheckpointAdds(live), source.touched, counts)
+        yield from self._select(engine, CheckpointAdds(live), source.touched, counts)
 
     @closeable
-    def _replayed(
+    def _replay_slice(
         self, engine: Engine, part: LogSlice, counts: ScanCounts | None
     ) -> Iterator[ScanFileBatch]:
         if counts is not None:
             counts.log_bytes += part.estimated_bytes
         if part.adds is not None:
-            yield from self._kept(engine, CheckpointAdds(part.adds), None, counts)
+            yield from self._select(engine, CheckpointAdds(part.adds), None, counts)
         if part.split is None:
             return
         with self._checkpoint_adds(engine, part.split) as batches:
             for files in batches:
-                yield from self._kept(engine, files, self._source.touched, counts)
+                yield from self._select(engine, files, self._source.touched, counts)
 
     def _checkpoint_adds(
         self, engine: Engine, split: FileSplit
     ) -> CloseableIterator[CheckpointAdds]:
-        known, pruning = self._source.known_statistics, self._pruning
-        wanted = None if pruning is None else pruning.stats_schema
-        if known is None or pruning is None or wanted is None or self._definition.statistics:
+        cache, pruning = self._source.known_statistics, self._pruning
+        schema = None if pruning is None else pruning.stats_schema
+        if cache is None or pruning is None or schema is None or self._definition.statistics:
             return self._read(engine, split, self._columns())
-        statistics = known.get(split, wanted)
+        statistics = cache.get(split, schema)
         if statistics is None:
             files = self._read(engine, split, self._columns())
-            if pruning.looks_at_partitions:  # most are left out before theirs is parsed
+            if pruning.looks_at_partitions:  # most files are pruned before statistics are parsed
                 return files
             return keeping_statistics(
-                files, partial(pruning.statistics, engine), partial(known.keep, split, wanted)
+                files, partial(pruning.statistics, engine), partial(cache.keep, split, schema)
             )
-        plain = self._read(engine, split, (*_BASE_COLUMNS, *self._source.columns))
-        return with_known_statistics(plain, statistics)
+        files = self._read(engine, split, (*_BASE_COLUMNS, *self._source.columns))
+        return with_known_statistics(files, statistics)
 
     def _read(
         self, engine: Engine, split: FileSplit, columns: tuple[str, ...]
@@ -373,7 +377,7 @@ class Scan:
         )
 
     def scan_state(self, engine: Engine) -> ScanState:
-        """What a worker needs to read scan files, besides the files."""
+        """The state that a process needs to read the rows of scan files."""
         return ScanState(
             table=self._source.table,
             logical_schema=self._definition.read_schema,
@@ -387,45 +391,45 @@ class Scan:
         )
 
     def _data_predicate(self) -> Predicate | None:
-        """The part of the filter that speaks of columns of the data files alone."""
+        """The conjuncts of the filter that reference only columns of the data files."""
         if self._plan is None or self._plan.residual is None:
             return None
         residual = self._plan.residual
-        in_files = {f.name for f in self._definition.read_schema if f.data_type != VOID}
-        in_files -= set(self._source.partition_columns)
+        data_columns = {f.name for f in self._definition.read_schema if f.data_type != VOID}
+        data_columns -= set(self._source.partition_columns)
         conjuncts = residual.operands if isinstance(residual, And) else (residual,)
-        kept = tuple(
+        selected = tuple(
             part
             for part in conjuncts
-            if all(path[0] in in_files for path in referenced_columns(part))
+            if all(path[0] in data_columns for path in referenced_columns(part))
         )
-        if len(kept) < 2:
-            return kept[0] if kept else None
-        return And(kept)
+        if len(selected) < 2:
+            return selected[0] if selected else None
+        return And(selected)
 
     @staticmethod
     def transform_physical_data(
         engine: Engine, state: ScanState, file: ScanFile, batches: Iterable[pa.RecordBatch]
     ) -> CloseableIterator[FilteredColumnarBatch]:
-        """Rows of the table out of the rows of a data file.
+        """Convert the rows of a data file to rows of the table.
 
-        The rows that the file's deletion vector names aren't selected.
+        Rows that the file's deletion vector contains aren't selected.
 
         Args:
-            batches: of `file`, read with `state.physical_read_schema`; closed with the result.
+            batches: rows of `file`, read with `state.physical_read_schema`; closed with the result.
         """
         return transform_physical_data(engine, state, file, batches)
 
     def to_bytes(self) -> bytes:
-        """For another process, which replays slices; files travel in the slices."""
+        """Serialize the scan, without files, for another process that replays slices."""
         return encode_scan(self._definition)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Scan:
-        """The inverse of `to_bytes`; such a scan replays slices and doesn't list them.
+        """The inverse of `to_bytes`. The result can replay slices, but can't list them.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes aren't a scan, or a newer version of Bayou wrote them.
         """
         return cls(decode_scan(data))
 
@@ -433,7 +437,7 @@ class Scan:
         stats = ("stats",) if self.reads_statistics else ()
         return (*_BASE_COLUMNS, *self._source.columns, *stats)
 
-    def _kept(
+    def _select(
         self,
         engine: Engine,
         files: CheckpointAdds,
@@ -443,7 +447,7 @@ class Scan:
         if len(files.adds) == 0:
             return
         if counts is not None:
-            files, touched = _live(files, touched), None
+            files, touched = _filter_live(files, touched), None
             counts.considered += len(files.adds)
         adds = files.adds
         if self._pruning is not None:
@@ -451,16 +455,16 @@ class Scan:
         else:
             selection = None if touched is None else touched.untouched(adds)
         if selection is not None:
-            kept = selection.true_count
-            if kept == len(adds):
+            selected = selection.true_count
+            if selected == len(adds):
                 selection = None
-            elif kept < len(adds) // 2:
+            elif selected < len(adds) // 2:
                 adds, selection = adds.filter(selection), None
         if len(adds) == 0:
             return
         yield ScanFileBatch(scan_batch(self._source.table, adds), selection)
 
 
-def _live(files: CheckpointAdds, touched: TouchedKeys | None) -> CheckpointAdds:
+def _filter_live(files: CheckpointAdds, touched: TouchedKeys | None) -> CheckpointAdds:
     untouched = None if touched is None else touched.untouched(files.adds)
     return files if untouched is None else files.filter(untouched)

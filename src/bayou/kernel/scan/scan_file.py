@@ -1,12 +1,12 @@
-"""Files of a scan: as columns (`ScanFileBatch`) and one by one (`ScanFile`).
+"""Files of a scan, as columns (`ScanFileBatch`) and as objects (`ScanFile`).
 
 A scan row has two columns:
 
-- `add`: struct, the fields of an `add` action under their names on the wire (PROTOCOL.md, Add File
-  and Remove File), `stats` as JSON text; see `ADD_TYPE`;
-- `tableRoot`: string, the table's path, to which a relative `add.path` belongs.
+- `add`: struct with the fields of an `add` action, named as in the log (PROTOCOL.md, Add File and
+  Remove File), with `stats` as JSON; see `ADD_TYPE`.
+- `tableRoot`: string, the table's path, to which `add.path` is relative.
 
-No connector needs this layout: `ScanFileBatch.rows` gives `ScanFile`s.
+Connectors don't depend on this layout if they use `ScanFileBatch.rows`.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ _WIRE = WireFormat("scan file", 1, _WireScanFile)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanFile(Row):
-    """A logical file that a scan reads; as a row it has `SCAN_SCHEMA`.
+    """A logical file that a scan reads; a row with `SCAN_SCHEMA`.
 
     Attributes:
-        table_root: the table's path.
-        add: the action; `add.path` is percent-encoded as in the log.
+        table_root: path of the table.
+        add: the `add` action, with `add.path` percent-encoded as in the log.
     """
 
     table_root: str
@@ -104,7 +104,7 @@ class ScanFile(Row):
 
     @property
     def status(self) -> FileStatus:
-        """The data file: decoded, absolute path, size in bytes, modification time in ms."""
+        """The data file's decoded absolute path, size in bytes and modification time in ms."""
         return FileStatus(
             path=data_file_path(self.table_root, self.add.path),
             size=self.add.size,
@@ -113,12 +113,12 @@ class ScanFile(Row):
 
     @property
     def size(self) -> int:
-        """Bytes of the data file."""
+        """Size of the data file in bytes."""
         return self.add.size
 
     @property
     def modification_time(self) -> int:
-        """Milliseconds since the epoch, from the log."""
+        """Modification time in the log, milliseconds since the epoch."""
         return self.add.modification_time
 
     @property
@@ -128,28 +128,28 @@ class ScanFile(Row):
 
     @property
     def deletion_vector(self) -> DeletionVectorDescriptor | None:
-        """Which rows are deleted, None for none."""
+        """Descriptor of the deletion vector, None for none."""
         return self.add.deletion_vector
 
     @property
     def num_records(self) -> int | None:
-        """Physical rows in the file, from its statistics; None where unknown or not read.
+        """Number of physical rows from the file's statistics; None if unknown or not read.
 
-        Some writers count only the rows that a deletion vector leaves (Trino's ANALYZE does): of a
-        file with one, statistics are believed that say to be of all rows (`tightBounds` false).
+        Some writers, such as Trino's ANALYZE, exclude deleted rows from `numRecords`. For a file
+        with a deletion vector, the number is therefore only known if `tightBounds` is false.
         """
         if self.add.stats is None:
             return None
         try:
-            found = _NUM_RECORDS.decode(self.add.stats)
+            statistics = _NUM_RECORDS.decode(self.add.stats)
         except msgspec.DecodeError:
             return None
-        if self.deletion_vector is not None and found.tight_bounds is not False:
+        if self.deletion_vector is not None and statistics.tight_bounds is not False:
             return None
-        return found.num_records
+        return statistics.num_records
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize the file for another process."""
         return _WIRE.encode(_WireScanFile(self.table_root, self.add))
 
     @classmethod
@@ -157,7 +157,8 @@ class ScanFile(Row):
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes aren't a scan file, or a newer version of Bayou wrote
+                them.
         """
         return _WIRE.decode(data, lambda wire: cls(table_root=wire.table_root, add=wire.add))
 
@@ -168,15 +169,14 @@ class ScanFile(Row):
 
 @dataclass(frozen=True, slots=True)
 class ScanFileBatch(FilteredColumnarBatch):
-    """Scan files as columns, in `SCAN_SCHEMA`, and which of them are to be read."""
+    """Scan files as columns with `SCAN_SCHEMA`, and a selection of the files to read."""
 
     @closeable
     def rows(self) -> Iterator[ScanFile]:
-        """The files to be read, one by one.
+        """The selected files as objects.
 
         Raises:
-            CorruptTableError: the log has a text that isn't UTF-8, or a file without its path or
-                size.
+            CorruptTableError: a file has no path or size, or a string that isn't UTF-8.
         """
         batch = self.selected()
         add: Any = batch.column("add")
@@ -184,18 +184,18 @@ class ScanFileBatch(FilteredColumnarBatch):
         for required in ("path", "size"):
             if add.field(required).null_count:
                 raise CorruptTableError(
-                    f"The log of {roots[0]} has a file without its {required}: its checkpoint is "
-                    "damaged. Restore that file, or delete the checkpoint if all commits from "
-                    "version 0 on are still there.",
+                    f"{roots[0]}: the checkpoint is damaged: a file in it has no {required}. "
+                    "Restore the checkpoint, or delete it if the log still has all commits from "
+                    "version 0 on.",
                     table=roots[0],
                 )
         try:
             fields = {f.name: _values(add.field(i)) for i, f in enumerate(add.type)}
         except UnicodeDecodeError as error:
             raise CorruptTableError(
-                f"The log of {roots[0]} has a path or other text of a file that isn't UTF-8: its "
-                f"checkpoint is damaged ({error}). Restore that file, or delete the checkpoint if "
-                "all commits from version 0 on are still there.",
+                f"{roots[0]}: the checkpoint is damaged: a string in it isn't UTF-8 ({error}). "
+                "Restore the checkpoint, or delete it if the log still has all commits from "
+                "version 0 on.",
                 table=roots[0],
             ) from error
         for i, root in enumerate(roots):
@@ -227,12 +227,12 @@ class ScanFileBatch(FilteredColumnarBatch):
 
 
 def data_file_path(table_root: str, uri: str) -> str:
-    """The file of a path in the log: decoded once, absolute or below the table's root.
+    """Absolute path of a data file from its URI in the log.
 
-    Every path of a log goes through here, so that none leaves the table unnoticed.
+    Every path in a log is decoded here, so that relative paths can't leave the table's directory.
 
     Raises:
-        CorruptTableError: a relative path that leaves the table.
+        CorruptTableError: a relative path leaves the table's directory.
     """
     if is_absolute_uri(uri):
         path = decode_data_file_uri(uri)
@@ -240,14 +240,14 @@ def data_file_path(table_root: str, uri: str) -> str:
             return "/" + path.removeprefix("file:").lstrip("/")
         return path
     path = decode_data_file_uri(uri)
-    return path if path.startswith("/") else _below(table_root, path)
+    return path if path.startswith("/") else _relative_path(table_root, path)
 
 
 def vector_file_path(table_root: str, descriptor: DeletionVectorDescriptor) -> str | None:
-    """The file of a deletion vector, None for an inline one.
+    """Absolute path of a deletion vector's file, None for an inline deletion vector.
 
     Raises:
-        CorruptTableError: the descriptor isn't valid, or its path leaves the table.
+        CorruptTableError: the descriptor is invalid, or its path leaves the table's directory.
     """
     if descriptor.storage_type == "i":
         return None
@@ -255,21 +255,21 @@ def vector_file_path(table_root: str, descriptor: DeletionVectorDescriptor) -> s
         stored = stored_vector(descriptor)
     except DeletionVectorError as error:
         raise CorruptTableError(
-            f"The log of {table_root} describes a deletion vector ({descriptor.unique_id}) that "
-            f"can't be found: {error}.",
+            f"{table_root}: the descriptor of deletion vector {descriptor.unique_id} is invalid: "
+            f"{error}. Restore an earlier version of the table.",
             table=table_root,
         ) from error
     if stored.is_absolute:
         return data_file_path(table_root, stored.path)
-    return _below(table_root, stored.path)
+    return _relative_path(table_root, stored.path)
 
 
-def _below(table_root: str, path: str) -> str:
+def _relative_path(table_root: str, path: str) -> str:
     if ".." in path and f"{posixpath.normpath(path)}/".startswith("../"):
         raise CorruptTableError(
-            f"The log of {table_root} names the file {path!r}, a relative path that leaves the "
-            "table's folder. Restore the log to a version without it; a file of another folder "
-            "has an absolute path.",
+            f"{table_root}: the log references the file {path!r}, a relative path that leaves the "
+            "table's directory. Restore an earlier version of the table; files of other "
+            "directories must have absolute paths.",
             table=table_root,
             file=path,
         )
@@ -285,7 +285,7 @@ def _values(column: pa.Array[Any]) -> Sequence[Any]:
 
 
 def scan_batch(table_root: str, adds: pa.StructArray) -> pa.RecordBatch:
-    """A batch of scan files, `SCAN_SCHEMA`, out of `add` structs of type `ADD_TYPE`."""
+    """Create a batch with `SCAN_SCHEMA` from an array of `ADD_TYPE`."""
     roots = pa.DictionaryArray.from_arrays(
         pa.repeat(pa.scalar(0, pa.int8()), len(adds)), pa.array([table_root], pa.string())
     )
@@ -293,7 +293,7 @@ def scan_batch(table_root: str, adds: pa.StructArray) -> pa.RecordBatch:
 
 
 def adds_to_array(adds: Sequence[AddFile]) -> pa.StructArray:
-    """Actions as one struct column of type `ADD_TYPE`."""
+    """Convert actions to a struct array of `ADD_TYPE`."""
     vectors = [a.deletion_vector for a in adds]
     columns: list[pa.Array[Any]] = [
         pa.array([a.path for a in adds], pa.string()),

@@ -1,7 +1,4 @@
-"""What is common to all files of a scan: schemas, names, and what they serialize to.
-
-A scan as bytes, for the processes that replay its slices.
-"""
+"""Scan state, which all files of a scan share, and serialization of scans."""
 
 from __future__ import annotations
 
@@ -70,26 +67,27 @@ METADATA_COLUMNS = tuple(_METADATA_TYPES)
 def checked_metadata_columns(
     table: str, names: tuple[str, ...], *, tracked: bool
 ) -> tuple[str, ...]:
-    """The names, if the table has such columns.
+    """Check the names of metadata columns and return them.
 
     Args:
-        tracked: the table tracks rows.
+        tracked: whether the table has row tracking enabled.
 
     Raises:
-        SchemaError: a name that isn't one of `METADATA_COLUMNS`.
-        UnsupportedFeatureError: row ids or row commit versions of a table that doesn't track rows.
+        SchemaError: a name isn't in `METADATA_COLUMNS`.
+        UnsupportedFeatureError: row ids or row commit versions are requested without row tracking.
     """
     for name in names:
         if name not in METADATA_COLUMNS:
             raise SchemaError(
-                f"{name!r} isn't a metadata column; there are {', '.join(METADATA_COLUMNS)}.",
+                f"{table}: {name!r} isn't a metadata column. Use one of "
+                f"{', '.join(METADATA_COLUMNS)}.",
                 table=table,
                 column=name,
             )
         if name in (ROW_ID, ROW_COMMIT_VERSION) and not tracked:
             raise UnsupportedFeatureError(
-                f"{table} has no {name}: row tracking (delta.enableRowTracking) isn't enabled on "
-                "it.",
+                f"{table}: the table has no {name}, because row tracking is disabled. Set the "
+                "table property delta.enableRowTracking.",
                 table=table,
                 features=["rowTracking"],
             )
@@ -113,21 +111,20 @@ _WIRE = WireFormat("scan state", 1, _WireScanState)
 
 @dataclass(frozen=True, kw_only=True)
 class ScanState:
-    """What is common to all files of a scan.
+    """The state that is needed to read any file of a scan.
 
     Attributes:
         table: path of the table.
-        logical_schema: columns of the rows that the scan gives, in their order.
-        partition_columns: the table's, in its order, by logical name.
-        metadata_columns: of `METADATA_COLUMNS`, put behind the others; `_change_type` where the
-            files are those of the change data feed.
-        row_tracking: physical names of the columns that hold row ids and row commit versions;
-            None where the table has no row tracking.
-        predicate: what rows of the data files must satisfy, by logical names, for skipping row
-            groups; a hint.
-        column_mapping: how columns are found in data files.
+        logical_schema: columns of the scan's rows, in order.
+        partition_columns: logical names in the table's order.
+        metadata_columns: names from `METADATA_COLUMNS` to append to the rows, and `_change_type`
+            for files of the change data feed.
+        row_tracking: physical names of the materialized columns of row ids and row commit versions;
+            None if row tracking is disabled.
+        predicate: predicate over logical names for skipping row groups; a hint.
+        column_mapping: column mapping mode of the data files.
         deletion_vectors: whether files may have deletion vectors.
-        time_zone: in which partition values are read that are timestamps without a zone.
+        time_zone: time zone of partition values that are timestamps without a zone.
     """
 
     table: str
@@ -142,7 +139,7 @@ class ScanState:
 
     @cached_property
     def logical_arrow_schema(self) -> pa.Schema:
-        """Schema of the batches that `transform_physical_data` gives."""
+        """Schema of the batches that `transform_physical_data` returns."""
         fields: list[pa.Field[Any]] = [
             pa.field(CHANGE_TYPE, pa.string())
             if name == CHANGE_TYPE
@@ -153,10 +150,7 @@ class ScanState:
 
     @cached_property
     def data_columns(self) -> tuple[StructField, ...]:
-        """Those of `logical_schema` that data files have.
-
-        Partition columns aren't in the file, void columns never are.
-        """
+        """The columns of `logical_schema` to read from data files: no partition or void columns."""
         return tuple(
             f
             for f in self.logical_schema
@@ -165,21 +159,23 @@ class ScanState:
 
     @cached_property
     def physical_read_schema(self) -> pa.Schema:
-        """Columns to read from a data file: `data_columns` first, by their physical names.
+        """Columns to read from a data file, with physical names.
 
-        All fields are nullable, because a file may be older than a column. Where the column
-        mapping is by id, every field carries its id (`FIELD_ID_KEY`). Materialized row ids and
-        versions follow where they are asked for, then the row index where something needs it:
-        deletion vectors, row ids, or, if no other column is read, the number of rows.
+        `data_columns` come first. All fields are nullable, because a file may be older than a
+        column. With column mapping by id, every field has its id (`FIELD_ID_KEY`). Requested
+        materialized row ids and row commit versions follow. The row index comes last if it is
+        needed for deletion vectors, row ids, or, without other columns, the number of rows.
 
         Raises:
-            CorruptTableError: the mapping is by id and a column has none.
+            CorruptTableError: column mapping is by id, and a column has no id.
         """
         try:
             fields = [physical_field(f, self.column_mapping) for f in self.data_columns]
         except ValueError as error:
             raise CorruptTableError(
-                f"The schema of {self.table} is incomplete: {error}.", table=self.table
+                f"{self.table}: the schema is incomplete: {error}. Restore an earlier version of "
+                "the table.",
+                table=self.table,
             ) from error
         row_id, commit_version = self.row_tracking or ("", "")
         if ROW_ID in self.metadata_columns and row_id:
@@ -188,8 +184,8 @@ class ScanState:
             fields.append(pa.field(commit_version, pa.int64()))
         if CHANGE_TYPE in self.metadata_columns:
             fields.append(pa.field(CHANGE_TYPE, pa.string()))
-        wanted = {ROW_INDEX_COLUMN, ROW_ID} & set(self.metadata_columns)
-        if wanted or self.deletion_vectors or not fields:
+        reads_row_index = {ROW_INDEX_COLUMN, ROW_ID} & set(self.metadata_columns)
+        if reads_row_index or self.deletion_vectors or not fields:
             fields.append(
                 pa.field(ROW_INDEX_COLUMN, pa.int64(), metadata={METADATA_COLUMN_KEY: ROW_INDEX})
             )
@@ -197,17 +193,17 @@ class ScanState:
 
     @cached_property
     def reads_as_is(self) -> bool:
-        """Whether what is read of a data file without deletion vector needs no transformation."""
+        """Whether rows of a data file without deletion vector need no transformation."""
         return self.physical_read_schema.equals(self.logical_arrow_schema, check_metadata=True)
 
     @cached_property
     def physical_predicate(self) -> Predicate | None:
-        """`predicate` by physical names, for `read_parquet_files`."""
+        """`predicate` with physical names, for `read_parquet_files`."""
         if self.predicate is None or self.column_mapping == "none":
             return self.predicate
         try:
             return with_paths(self.predicate, lambda path: physical_path(self.logical_schema, path))
-        except KeyError:  # of a field that isn't read
+        except KeyError:  # the predicate references a field that isn't read
             return None
 
     def partition_key(self, field: StructField) -> str:
@@ -215,7 +211,7 @@ class ScanState:
         return field.name if self.column_mapping == "none" else physical_name(field)
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize the state for another process."""
         return _WIRE.encode(
             _WireScanState(
                 self.table,
@@ -235,7 +231,8 @@ class ScanState:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes aren't a scan state, or a newer version of Bayou wrote
+                them.
         """
         return _WIRE.decode(
             data,
@@ -254,7 +251,7 @@ class ScanState:
 
 
 def encode_scan(scan: ScanDefinition) -> bytes:
-    """All but the files of the log, which travel in the slices."""
+    """Serialize a scan definition without files, which are in the slices."""
     source = scan.source
     wire = _WireScan(
         table=source.table,
@@ -277,10 +274,10 @@ def encode_scan(scan: ScanDefinition) -> bytes:
 
 
 def decode_scan(data: bytes) -> ScanDefinition:
-    """The inverse of `encode_scan`; its source has no checkpoint and no tail.
+    """The inverse of `encode_scan`. The source of the result has no checkpoint and no tail.
 
     Raises:
-        SerializationError: not such bytes, or of a newer version of the package.
+        SerializationError: the bytes aren't a scan, or a newer version of Bayou wrote them.
     """
     return _WIRE_FORMAT.decode(data, _definition)
 

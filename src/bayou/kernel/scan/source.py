@@ -1,7 +1,4 @@
-"""What a scan takes from a version of a table, and what the caller asked of it.
-
-Items made by threads while the ones before them are used.
-"""
+"""Scan definitions and the table version that they read, and iteration with read-ahead."""
 
 from __future__ import annotations
 
@@ -33,28 +30,27 @@ __all__ = ["ScanDefinition", "ScanSource", "mapped_ahead", "read_ahead"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSource:
-    """What a scan takes from a version of a table.
+    """The parts of a table version that a scan needs.
 
     Attributes:
         table: path of the table.
-        schema: the table's whole schema.
-        partition_columns: in the table's order.
-        columns: fields of `add` that the table's features make necessary.
-        version: the version, -1 where it isn't known: the scan came as bytes.
-        checkpoint: None where the commits alone make up the version.
-        contents: the checkpoint's top level, None where it hasn't been read.
-        stated_totals: what a checksum of the version says of its files, None where it isn't known.
-        touched: keys that the commits behind the checkpoint touched.
-        tail: live files outside of the checkpoint's Parquet files, `ADD_TYPE`; None where the
-            slices bring them.
+        schema: complete schema of the table.
+        partition_columns: names in the table's order.
+        columns: fields of `add` that the table's features require.
+        version: the version, -1 if the scan was deserialized.
+        checkpoint: the checkpoint, None if the version has none.
+        contents: contents of the checkpoint, None if it wasn't read.
+        stated_totals: file totals in the version checksum, None if unknown.
+        touched: keys of the files that the commits after the checkpoint touched.
+        tail: live files that aren't in the checkpoint's Parquet files, `ADD_TYPE`; None if the scan
+            was deserialized.
         double_files: see `ReplayState`.
-        row_tracking: physical names of the columns that hold row ids and row commit versions,
-            None where row tracking isn't enabled.
-        stats_forms: in which forms a checkpoint may have statistics, the likelier first.
-        column_mapping: how columns are found in data files and statistics.
-        catalog: the one that manages the table; None also where the scan came as bytes.
-        known_statistics: where statistics are kept for later scans; None also where the scan came
-            as bytes.
+        row_tracking: physical names of the materialized columns of row ids and row commit versions,
+            None if row tracking is disabled.
+        stats_forms: forms of statistics that a checkpoint may have, in order of preference.
+        column_mapping: column mapping mode of data files and statistics.
+        catalog: the catalog that manages the table, None for none or if the scan was deserialized.
+        known_statistics: cache of statistics, None for none or if the scan was deserialized.
     """
 
     table: str
@@ -76,7 +72,7 @@ class ScanSource:
 
     @classmethod
     def of(cls, state: TableState) -> ScanSource:
-        """All of it."""
+        """The source for a version of a table."""
         return cls(
             table=state.path,
             schema=state.schema,
@@ -97,7 +93,7 @@ class ScanSource:
         )
 
     def with_whole_adds(self) -> ScanSource:
-        """The same, with every field of `add`."""
+        """A copy that reads every field of `add`."""
         return replace(self, columns=_ALL_COLUMNS)
 
 
@@ -108,20 +104,20 @@ _ALL_COLUMNS = (
     "defaultRowCommitVersion",
     "clusteringProvider",
 )
-"""Fields of `add` besides those that every scan reads, and statistics."""
+"""Fields of `add` that not every scan reads, without `stats`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanDefinition:
-    """A scan before anything is planned.
+    """The definition of a scan.
 
     Attributes:
         source: the version of the table.
-        predicate: resolved against the table's schema; None for all rows.
-        read_schema: the columns of the result.
-        statistics: whether scan files carry their statistics in any case.
-        metadata_columns: names of metadata columns of the result, behind the others.
-        time_zone: in which partition values are read that are timestamps without a zone.
+        predicate: filter, resolved against the table's schema; None for all rows.
+        read_schema: columns of the result.
+        statistics: whether scan files always include their statistics.
+        metadata_columns: names of metadata columns, appended to the result.
+        time_zone: time zone of partition values that are timestamps without a zone.
     """
 
     source: ScanSource
@@ -136,13 +132,13 @@ def _stats_forms(state: TableState) -> tuple[StatsForm, ...]:
     try:
         as_json = state.table_properties.write_stats_as_json
         as_struct = state.table_properties.write_stats_as_struct
-    except PropertyValueError:  # readers needn't mind
+    except PropertyValueError:  # irrelevant for readers
         as_json, as_struct = True, False
     return stats_forms(as_json=as_json, as_struct=as_struct)
 
 
 def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
-    """PROTOCOL.md, Row Tracking: the materialized columns' names are table properties."""
+    """Names of the materialized columns from the table properties (PROTOCOL.md, Row Tracking)."""
     if state.properties.get("delta.enableRowTracking", "").lower() != "true":
         return None
     return (
@@ -154,14 +150,14 @@ def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
 def _feature_columns(state: TableState) -> tuple[str, ...]:
     """Fields of `add` that readers and writers of the table's features need."""
     protocol = state.protocol
-    named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    table_features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     columns: list[str] = []
-    # The checkpoint may be older than the feature's removal from the protocol.
-    if features.DELETION_VECTORS in named or state.replay_state.touched.has_vectors:
+    # The checkpoint may be older than the removal of the feature from the protocol.
+    if features.DELETION_VECTORS in table_features or state.replay_state.touched.has_vectors:
         columns.append("deletionVector")
-    if features.ROW_TRACKING in named:
+    if features.ROW_TRACKING in table_features:
         columns += ["baseRowId", "defaultRowCommitVersion"]
-    if features.CLUSTERING in named:
+    if features.CLUSTERING in table_features:
         columns.append("clusteringProvider")
     return tuple(columns)
 
@@ -172,15 +168,15 @@ _U = TypeVar("_U")
 
 @closeable
 def read_ahead(items: Iterable[_T], depth: int) -> Iterator[_T]:
-    """The same items, in their order; up to `depth` of them wait.
+    """Iterate items in order while a thread fetches up to `depth` items ahead.
 
-    An error comes where its item would have. Closing the result closes `items`.
+    An exception is raised at the position of its item. Closing the result closes `items`.
     """
     with (
         CloseableIterator(items, items) as source,
         ThreadPoolExecutor(1, "bayou-read-ahead") as pool,
     ):
-        waiting: deque[Future[tuple[_T] | None]] = deque()
+        pending: deque[Future[tuple[_T] | None]] = deque()
 
         def fetch() -> tuple[_T] | None:
             for item in source:
@@ -189,45 +185,46 @@ def read_ahead(items: Iterable[_T], depth: int) -> Iterator[_T]:
 
         try:
             while True:
-                while len(waiting) <= depth:
-                    waiting.append(pool.submit(fetch))
-                found = waiting.popleft().result()
-                if found is None:
+                while len(pending) <= depth:
+                    pending.append(pool.submit(fetch))
+                fetched = pending.popleft().result()
+                if fetched is None:
                     return
-                yield found[0]
+                yield fetched[0]
         finally:
-            for future in waiting:
+            for future in pending:
                 future.cancel()
 
 
 @closeable
 def mapped_ahead(function: Callable[[_T], _U], items: Iterable[_T], threads: int) -> Iterator[_U]:
-    """What the function makes of each item, in their order, by so many threads.
+    """Apply a function to items in a thread pool and return the results in order.
 
-    Items are taken by the caller's thread. No more than one a thread waits, and a lone item needs
-    no thread. An error comes where its item would have. Closing the result closes `items`.
+    The caller's thread iterates `items`. At most one result per thread waits, and a single item is
+    processed without a thread. An exception is raised at the position of its item. Closing the
+    result closes `items`.
     """
     with (
         CloseableIterator(items, items) as source,
         ThreadPoolExecutor(threads, "bayou-map-ahead") as pool,
     ):
-        waiting: deque[Future[_U]] = deque()
-        lone = True
-        before: _T | None = None
+        pending: deque[Future[_U]] = deque()
+        is_single = True
+        previous: _T | None = None
         try:
             for item in source:
-                if before is not None:
-                    lone = False
-                    waiting.append(pool.submit(function, before))
-                before = item
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            if before is not None and lone:
-                yield function(before)
-            elif before is not None:
-                waiting.append(pool.submit(function, before))
-            while waiting:
-                yield waiting.popleft().result()
+                if previous is not None:
+                    is_single = False
+                    pending.append(pool.submit(function, previous))
+                previous = item
+                if len(pending) > threads:
+                    yield pending.popleft().result()
+            if previous is not None and is_single:
+                yield function(previous)
+            elif previous is not None:
+                pending.append(pool.submit(function, previous))
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for future in waiting:
+            for future in pending:
                 future.cancel()

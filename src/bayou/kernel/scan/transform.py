@@ -1,6 +1,6 @@
-"""From a data file's rows to the table's rows (PROTOCOL.md, Requirements for Readers).
+"""Conversion of a data file's rows to the table's rows, and selection of columns.
 
-The columns that a scan gives: a subset of the table's, nested fields too.
+See PROTOCOL.md, Requirements for Readers.
 """
 
 from __future__ import annotations
@@ -47,27 +47,26 @@ __all__ = ["naming_data_file", "read_scan_file", "select_columns", "transform_ph
 pc: Any = pyarrow.compute
 
 _Column: TypeAlias = Callable[[pa.RecordBatch], "pa.Array[Any]"]
-"""How a column of the result comes from a batch of the file."""
+"""Computes a column of the result from a batch of the file."""
 
 
 def transform_physical_data(
     engine: Engine, state: ScanState, file: ScanFile, batches: Iterable[pa.RecordBatch]
 ) -> CloseableIterator[FilteredColumnarBatch]:
-    """Rows of the table out of the rows of a data file, in `state.logical_arrow_schema`.
+    """Convert the rows of a data file to rows of the table with `state.logical_arrow_schema`.
 
-    Columns get their logical names, partition columns the file's values, void columns nulls. The
-    rows that the file's deletion vector names aren't selected. Closing the result closes
-    `batches`.
+    Columns are renamed to their logical names. Partition columns have the file's values and void
+    columns are null. Rows that the file's deletion vector contains aren't selected. Closing the
+    result closes `batches`.
 
     Args:
-        batches: of the whole file or of a part, in `state.physical_read_schema`.
+        batches: the rows of the file or of a part of it, with `state.physical_read_schema`.
 
     Raises:
-        CorruptTableError: a partition value that isn't one of its type, or a deletion vector that
-            breaks the format.
+        CorruptTableError: a partition value or the format of the deletion vector is invalid.
         DataFileError: the file of the deletion vector is missing or damaged.
     """
-    return CloseableIterator(_transformed(engine, state, file, batches, {}), batches)
+    return CloseableIterator(_transform(engine, state, file, batches, {}), batches)
 
 
 @closeable
@@ -80,20 +79,20 @@ def read_scan_file(
     *,
     vectors: LoadedVectors | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read a scan file, or some of its row groups, and transform it.
+    """Read a scan file, or some of its row groups, and convert the rows to rows of the table.
 
-    Rows come in the order of the file, without those that are deleted. The scan's remaining filter
-    isn't applied to them, but row groups that hold no row for it are left out.
+    Rows are in the order of the file, without deleted rows. The remaining filter of the scan isn't
+    applied to rows, but row groups without matching rows are skipped.
 
     Args:
-        vectors: deletion vectors that have been read (`with_vectors`); the file's own is read here
-            where it isn't among them.
+        vectors: deletion vectors that were read ahead (`with_vectors`). The file's deletion vector
+            is read if it isn't among them.
 
     Returns:
-        Batches in `state.logical_arrow_schema`.
+        Batches with `state.logical_arrow_schema`.
 
     Raises:
-        DataFileError: the file or its deletion vector is missing or can't be read; names it.
+        DataFileError: the file or its deletion vector is missing or can't be read.
     """
     status = file.status
     split = FileSplit(
@@ -107,7 +106,7 @@ def read_scan_file(
             [split], state.physical_read_schema, state.physical_predicate
         )
         with CloseableIterator(
-            _transformed(engine, state, file, physical, vectors or {}), physical
+            _transform(engine, state, file, physical, vectors or {}), physical
         ) as batches:
             for batch in batches:
                 yield batch.selected()
@@ -115,28 +114,29 @@ def read_scan_file(
 
 @contextmanager
 def naming_data_file(table: str, path: str) -> Iterator[None]:
-    """Turn an engine's errors at a data file into `DataFileError`s that name file and table."""
+    """Convert an engine's errors for a data file to `DataFileError` with file and table."""
     try:
         yield
     except FileMissingError as error:
         raise DataFileError(
-            f"Data file {path} of {table} is missing: the log names it, but it isn't there. VACUUM "
-            "may have deleted it while this version was read, or it was deleted by hand; read a "
-            "newer version, or restore the file.",
+            f"{table}: data file {path} is missing, although the log references it. VACUUM or a "
+            "user may have deleted it; read a newer version, or restore the file.",
             table=table,
             file=path,
         ) from error
     except StorageError as error:
         raise DataFileError(
-            f"Data file {path} of {table} can't be read: {error}", table=table, file=path
+            f"{table}: data file {path} can't be read: {error}", table=table, file=path
         ) from error
     except SchemaError as error:
         raise DataFileError(
-            f"Data file {path} doesn't fit the schema of {table}: {error}", table=table, file=path
+            f"{table}: data file {path} doesn't fit the table's schema: {error}",
+            table=table,
+            file=path,
         ) from error
 
 
-def _transformed(
+def _transform(
     engine: Engine,
     state: ScanState,
     file: ScanFile,
@@ -157,21 +157,21 @@ def _transformed(
     for batch in batches:
         if deleted is not None and ROW_INDEX_COLUMN not in batch.schema.names:
             raise CorruptTableError(
-                f"The log of {state.table} has a deletion vector for file {file.path}, but the "
-                "table's protocol doesn't name the feature deletionVectors.",
+                f"{state.table}: file {file.path} has a deletion vector, but the protocol doesn't "
+                "list the feature deletionVectors. Restore an earlier version of the table.",
                 table=state.table,
             )
         selection = (
             None if deleted is None else read.selection(deleted, batch.column(ROW_INDEX_COLUMN))
         )
         if columns:
-            data = _labelled([column(batch) for column in columns], schema, state.table)
+            data = _to_batch([column(batch) for column in columns], schema, state.table)
         else:
             data = batch.select([])
         yield FilteredColumnarBatch(data, selection)
 
 
-def _labelled(arrays: list[pa.Array[Any]], schema: pa.Schema, table: str) -> pa.RecordBatch:
+def _to_batch(arrays: list[pa.Array[Any]], schema: pa.Schema, table: str) -> pa.RecordBatch:
     kinds = schema.types
     if all(a.type.equals(k, check_metadata=True) for a, k in zip(arrays, kinds, strict=True)):
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -179,151 +179,166 @@ def _labelled(arrays: list[pa.Array[Any]], schema: pa.Schema, table: str) -> pa.
 
 
 def _columns(state: ScanState, file: ScanFile) -> list[_Column]:
-    """How to make each column of `state.logical_arrow_schema`."""
+    """A function for each column of `state.logical_arrow_schema`."""
     positions = {f.name: i for i, f in enumerate(state.data_columns)}
     columns: list[_Column] = []
     for field in state.logical_schema:
         if field.name in positions:
-            columns.append(_taken(positions[field.name]))
+            columns.append(_file_column(positions[field.name]))
         elif field.name in state.partition_columns:
-            columns.append(_repeated(_partition_scalar(state, file, field)))
+            columns.append(_constant_column(_partition_scalar(state, file, field)))
         else:
-            columns.append(_repeated(pa.scalar(None, pa.null())))
+            columns.append(_constant_column(pa.scalar(None, pa.null())))
     columns.extend(_metadata_column(state, file, name) for name in state.metadata_columns)
     return columns
 
 
-def _taken(position: int) -> _Column:
+def _file_column(position: int) -> _Column:
     return lambda batch: batch.column(position)
 
 
-def _repeated(value: Any) -> _Column:
+def _constant_column(value: Any) -> _Column:
     return lambda batch: pa.repeat(value, batch.num_rows)
 
 
 def _metadata_column(state: ScanState, file: ScanFile, name: str) -> _Column:
-    """PROTOCOL.md, Row Tracking: a stored id counts, else `baseRowId` + the row's index."""
+    """A function for a metadata column; for row ids see PROTOCOL.md, Row Tracking."""
     status = file.status
     if name == FILE_PATH:
-        return _repeated(pa.scalar(status.path))
+        return _constant_column(pa.scalar(status.path))
     if name == FILE_NAME:
-        return _repeated(pa.scalar(status.path.rpartition("/")[2]))
+        return _constant_column(pa.scalar(status.path.rpartition("/")[2]))
     if name == FILE_SIZE:
-        return _repeated(pa.scalar(status.size, pa.int64()))
+        return _constant_column(pa.scalar(status.size, pa.int64()))
     if name == FILE_MODIFICATION_TIME:
         micros = status.modification_time * 1000
-        return _repeated(pa.scalar(micros, pa.timestamp("us", tz="UTC")))
+        return _constant_column(pa.scalar(micros, pa.timestamp("us", tz="UTC")))
     if name in (ROW_INDEX_COLUMN, CHANGE_TYPE):
         return lambda batch: batch.column(name)
     return _row_tracking_column(state, file, name)
 
 
 def _row_tracking_column(state: ScanState, file: ScanFile, name: str) -> _Column:
-    assert state.row_tracking is not None  # the scan was built for it
-    stored_name = state.row_tracking[0 if name == ROW_ID else 1]
+    """A materialized value, else `baseRowId` plus row index or `defaultRowCommitVersion`."""
+    assert state.row_tracking is not None  # checked by the scan builder
+    materialized_name = state.row_tracking[0 if name == ROW_ID else 1]
     base = file.add.base_row_id if name == ROW_ID else file.add.default_row_commit_version
     if base is None:
         raise CorruptTableError(
-            f"The log of {state.table} has no row tracking fields (baseRowId, "
-            f"defaultRowCommitVersion) for file {file.path}, though row tracking is enabled.",
+            f"{state.table}: file {file.path} has no row tracking fields (baseRowId, "
+            "defaultRowCommitVersion) in the log, although row tracking is enabled. Read the table "
+            "without row ids and row commit versions, or restore an earlier version.",
             table=state.table,
             file=file.path,
         )
 
-    def make(batch: pa.RecordBatch) -> pa.Array[Any]:
-        default: Any = pa.scalar(base, pa.int64())
+    def column(batch: pa.RecordBatch) -> pa.Array[Any]:
+        values: Any = pa.scalar(base, pa.int64())
         if name == ROW_ID:
-            default = pc.add(batch.column(ROW_INDEX_COLUMN), default)
-        if stored_name:
-            default = pc.coalesce(batch.column(stored_name), default)
-        if isinstance(default, pa.Scalar):
-            default = pa.repeat(cast("Any", default), batch.num_rows)
-        assert isinstance(default, pa.Array)
-        return default
+            values = pc.add(batch.column(ROW_INDEX_COLUMN), values)
+        if materialized_name:
+            values = pc.coalesce(batch.column(materialized_name), values)
+        if isinstance(values, pa.Scalar):
+            values = pa.repeat(cast("Any", values), batch.num_rows)
+        assert isinstance(values, pa.Array)
+        return values
 
-    return make
+    return column
 
 
 def _partition_scalar(state: ScanState, file: ScanFile, field: StructField) -> pa.Scalar[Any]:
-    text = file.partition_values.get(state.partition_key(field))
+    serialized = file.partition_values.get(state.partition_key(field))
     try:
-        value = partition_values.parse(text, field.data_type, state.time_zone)
+        value = partition_values.parse(serialized, field.data_type, state.time_zone)
         return pa.scalar(value, to_arrow_type(field.data_type))
     except (ValueError, ArithmeticError, pa.ArrowInvalid) as error:
         raise CorruptTableError(
-            f"The log of {state.table} gives {text!r} as value of partition column {field.name!r} "
-            f"({field.data_type}) for file {file.path}: {error}.",
+            f"{state.table}: file {file.path} has the invalid value {serialized!r} of partition "
+            f"column {field.name!r} ({field.data_type}): {error}. Restore an earlier version of "
+            "the table.",
             table=state.table,
             file=file.path,
         ) from error
 
 
-def select_columns(table: str, schema: StructType, wanted: StructType) -> StructType:
-    """The table's columns that `wanted` names, with the table's metadata.
+def select_columns(table: str, schema: StructType, requested: StructType) -> StructType:
+    """Select columns and nested fields of the table's schema, with the table's field metadata.
 
-    Names are those of the table exactly; order and subsets, of structs anywhere too, are those of
-    `wanted`. A column that is never null may be read as one that may be.
+    Names must match exactly. The order of fields is that of `requested`. A NOT NULL column may be
+    requested as nullable.
 
     Raises:
-        SchemaError: an unknown column or nested field, one named twice, or another type.
+        SchemaError: a requested column or nested field is unknown, duplicate or of another type.
     """
-    return _struct(table, schema, wanted, "")
+    return _select_fields(table, schema, requested, "")
 
 
-def _struct(table: str, known: StructType, wanted: StructType, prefix: str) -> StructType:
-    by_name = {f.name: f for f in known}
+def _select_fields(
+    table: str, schema: StructType, requested: StructType, prefix: str
+) -> StructType:
+    by_name = {f.name: f for f in schema}
     fields: list[StructField] = []
-    for field in wanted:
+    for field in requested:
         name = prefix + field.name
-        found = by_name.pop(field.name, None)
-        if found is None:
-            raise _unknown(table, known, field.name, prefix)
-        if found.nullable and not field.nullable:
+        match = by_name.pop(field.name, None)
+        if match is None:
+            raise _missing_column(table, schema, field.name, prefix)
+        if match.nullable and not field.nullable:
             raise SchemaError(
-                f"Column {name!r} of {table} may be null; it can't be read as NOT NULL.",
+                f"{table}: column {name!r} is nullable and can't be read as NOT NULL. Request it "
+                "as nullable.",
                 table=table,
                 column=name,
             )
-        data_type = _data_type(table, found.data_type, field.data_type, name)
-        fields.append(replace(found, data_type=data_type, nullable=field.nullable))
+        data_type = _select_type(table, match.data_type, field.data_type, name)
+        fields.append(replace(match, data_type=data_type, nullable=field.nullable))
     return StructType(tuple(fields))
 
 
-def _data_type(table: str, known: DataType, wanted: DataType, name: str) -> DataType:
-    match known, wanted:
+def _select_type(table: str, actual: DataType, requested: DataType, name: str) -> DataType:
+    match actual, requested:
         case StructType(), StructType():
-            return _struct(table, known, wanted, f"{name}.")
-        case ArrayType(), ArrayType() if wanted.contains_null or not known.contains_null:
-            element = _data_type(table, known.element_type, wanted.element_type, f"{name}.element")
-            return replace(wanted, element_type=element)
-        case MapType(), MapType() if wanted.value_contains_null or not known.value_contains_null:
+            return _select_fields(table, actual, requested, f"{name}.")
+        case ArrayType(), ArrayType() if requested.contains_null or not actual.contains_null:
             return replace(
-                wanted,
-                key_type=_data_type(table, known.key_type, wanted.key_type, f"{name}.key"),
-                value_type=_data_type(table, known.value_type, wanted.value_type, f"{name}.value"),
+                requested,
+                element_type=_select_type(
+                    table, actual.element_type, requested.element_type, f"{name}.element"
+                ),
             )
-        case _ if known == wanted:
-            return known
+        case MapType(), MapType() if (
+            requested.value_contains_null or not actual.value_contains_null
+        ):
+            return replace(
+                requested,
+                key_type=_select_type(table, actual.key_type, requested.key_type, f"{name}.key"),
+                value_type=_select_type(
+                    table, actual.value_type, requested.value_type, f"{name}.value"
+                ),
+            )
+        case _ if actual == requested:
+            return actual
         case _:
             raise SchemaError(
-                f"Column {name!r} of {table} has type {known}; it can't be read as {wanted}.",
+                f"{table}: column {name!r} has type {actual} and can't be read as {requested}. "
+                "Request it with the table's type.",
                 table=table,
                 column=name,
             )
 
 
-def _unknown(table: str, known: StructType, name: str, prefix: str) -> SchemaError:
-    if name in known.names:
+def _missing_column(table: str, schema: StructType, name: str, prefix: str) -> SchemaError:
+    if name in schema.names:
         return SchemaError(
-            f"Column {prefix + name!r} of {table} is asked for twice.",
+            f"{table}: column {prefix + name!r} is requested twice. Request it once.",
             table=table,
             column=prefix + name,
         )
-    where = f"Column {prefix[:-1]!r} of {table}" if prefix else table
-    what = "field" if prefix else "column"
-    shown = ", ".join(known.names[:50]) + (", ..." if len(known) > 50 else "")
+    parent = f"column {prefix[:-1]!r}" if prefix else "the table"
+    kind = "field" if prefix else "column"
+    names = ", ".join(schema.names[:50]) + (", ..." if len(schema) > 50 else "")
     return SchemaError(
-        f"{where} has no {what} {name!r}; it has {shown or 'none'}.",
+        f"{table}: {parent} has no {kind} {name!r}; it has {names or 'none'}.",
         table=table,
         column=prefix + name,
     )

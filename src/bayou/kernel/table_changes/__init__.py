@@ -1,6 +1,6 @@
-"""Commits between two versions: raw actions and the change data feed.
+"""Commits between two versions: actions and the change data feed.
 
-`commit_range` reads actions, `table_changes` reads changed rows.
+`commit_range` reads actions, and `table_changes` reads changed rows.
 """
 
 __all__: list[str] = []

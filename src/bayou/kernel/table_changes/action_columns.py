@@ -1,4 +1,4 @@
-"""Actions of commits as columns: one row an action, one struct column for each kind of action."""
+"""Actions of commits as columns: one row per action, one struct column per kind of action."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["DeltaAction", "action_schema", "actions_to_batch"]
 
 
 class DeltaAction(StrEnum):
-    """Kinds of actions, by their names on the wire (PROTOCOL.md, Actions)."""
+    """Kinds of actions, named as in the log (PROTOCOL.md, Actions)."""
 
     ADD = "add"
     REMOVE = "remove"
@@ -103,9 +103,9 @@ _KINDS: dict[type[Any], DeltaAction] = {
 
 
 def action_schema(kinds: Collection[DeltaAction]) -> pa.Schema:
-    """Columns of actions: `version`, `timestamp` (ms since the epoch), then the kinds asked for.
+    """Schema of actions: `version`, `timestamp` (ms since the epoch), then the requested kinds.
 
-    The kinds come in the order of `DeltaAction`, whatever order they are asked for in.
+    The kinds are always in the order of `DeltaAction`.
     """
     return pa.schema(
         [
@@ -119,22 +119,22 @@ def action_schema(kinds: Collection[DeltaAction]) -> pa.Schema:
 def actions_to_batch(
     actions: Sequence[Action], kinds: Collection[DeltaAction], version: int, timestamp: int
 ) -> pa.RecordBatch:
-    """The actions of the kinds asked for, in their order, with exactly `action_schema(kinds)`."""
-    wanted = [(a, kind) for a in actions if (kind := _KINDS.get(type(a))) in kinds]
+    """Convert the actions of the requested kinds to a batch with `action_schema(kinds)`."""
+    selected = [(a, kind) for a in actions if (kind := _KINDS.get(type(a))) in kinds]
     schema = action_schema(kinds)
     columns: list[pa.Array[Any]] = [
-        pa.repeat(pa.scalar(version, pa.int64()), len(wanted)),
-        pa.repeat(pa.scalar(timestamp, pa.int64()), len(wanted)),
+        pa.repeat(pa.scalar(version, pa.int64()), len(selected)),
+        pa.repeat(pa.scalar(timestamp, pa.int64()), len(selected)),
     ]
     for field in list(schema)[2:]:
         kind = DeltaAction(field.name)
-        own = [a for a, of in wanted if of is kind]
-        if len(own) == len(wanted):
-            columns.append(_struct_array(kind, own))
+        matches = [a for a, action_kind in selected if action_kind is kind]
+        if len(matches) == len(selected):
+            columns.append(_struct_array(kind, matches))
             continue
-        numbers = iter(range(len(own)))
-        places = [next(numbers) if of is kind else None for _, of in wanted]
-        columns.append(_struct_array(kind, own).take(pa.array(places, pa.int32())))
+        numbers = iter(range(len(matches)))
+        positions = [next(numbers) if action_kind is kind else None for _, action_kind in selected]
+        columns.append(_struct_array(kind, matches).take(pa.array(positions, pa.int32())))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -145,41 +145,41 @@ def _struct_array(kind: DeltaAction, actions: Sequence[Any]) -> pa.Array[Any]:
     if kind is DeltaAction.COMMIT_INFO:
         values = [_commit_info(a.values, target) for a in actions]
     else:
-        values = [_as_arrow(msgspec.to_builtins(a), target) for a in actions]
+        values = [_maps_as_pairs(msgspec.to_builtins(a), target) for a in actions]
     array: pa.Array[Any] = pa.array(values, target)
     return array
 
 
-def _as_arrow(value: Any, kind: Any) -> Any:
-    """A map in the form that Arrow takes it in: a list of pairs."""
+def _maps_as_pairs(value: Any, kind: Any) -> Any:
+    """Convert maps to lists of pairs, which Arrow expects."""
     if value is None:
         return None
     if pa.types.is_map(kind):
         return list(value.items())
     if pa.types.is_struct(kind):
-        return {f.name: _as_arrow(value.get(f.name), f.type) for f in kind}
+        return {f.name: _maps_as_pairs(value.get(f.name), f.type) for f in kind}
     return value
 
 
 def _commit_info(values: Any, kind: Any) -> dict[str, Any]:
-    return {f.name: _provenance(values.get(f.name), f.type) for f in kind}
+    return {f.name: _commit_info_value(values.get(f.name), f.type) for f in kind}
 
 
-def _provenance(value: Any, kind: Any) -> Any:
-    """Writers put what they like into `commitInfo`: what isn't of the type is its text, or null."""
+def _commit_info_value(value: Any, kind: Any) -> Any:
+    """Convert a `commitInfo` value to a column's type; a value of another type is JSON or null."""
     if value is None:
         return None
     if pa.types.is_map(kind):
         if not isinstance(value, dict):
             return None
-        return [(k, None if v is None else _text(v)) for k, v in value.items()]
+        return [(k, None if v is None else _to_string(v)) for k, v in value.items()]
     if pa.types.is_string(kind):
-        return _text(value)
+        return _to_string(value)
     if pa.types.is_boolean(kind):
         return value if isinstance(value, bool) else None
     fits = type(value) is int and -(2**63) <= value < 2**63
     return value if fits else None
 
 
-def _text(value: Any) -> str:
+def _to_string(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,4 +1,4 @@
-"""Files of changes: what a worker needs to read the rows that a commit changed."""
+"""Change files and change state, which any process needs to read the changed rows of a commit."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _WIRE_STATE = WireFormat("state of changes", 1, bytes)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFile:
-    """Rows that a commit changed, all in one file.
+    """A file with rows that a commit changed.
 
     Attributes:
-        file: the file, and the deletion vector whose rows don't count.
-        version: of the commit.
-        timestamp: of the commit, ms since the epoch.
-        change_type: what happened to each row; None where the file says it row by row, in the
-            column `_change_type` (PROTOCOL.md, Change Data Files).
-        only: of the rows that count only those marked in this vector; None for all.
+        file: the file, with a deletion vector of the rows to exclude.
+        version: version of the commit.
+        timestamp: timestamp of the commit, ms since the epoch.
+        change_type: change type of all rows; None if the file has the column `_change_type`
+            (PROTOCOL.md, Change Data Files).
+        only: deletion vector of the rows to include; None for all rows.
     """
 
     file: ScanFile
@@ -50,16 +50,16 @@ class ChangeFile:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         return self.file.size
 
     @property
     def deletion_vectors(self) -> tuple[DeletionVectorDescriptor | None, ...]:
-        """Vectors that are needed to read it, for `with_vectors`."""
+        """The deletion vectors that are needed to read the file, for `with_vectors`."""
         return (self.file.deletion_vector, self.only)
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize the file for another process."""
         return _WIRE_FILE.encode(
             _WireChangeFile(
                 self.file.table_root,
@@ -76,7 +76,8 @@ class ChangeFile:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes aren't a change file, or a newer version of Bayou wrote
+                them.
         """
         return _WIRE_FILE.decode(
             data,
@@ -92,23 +93,25 @@ class ChangeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeState:
-    """What is common to all files of a range of changes.
+    """The state that all change files of a range share.
 
     Attributes:
-        scan_state: how a data file's rows become the table's.
+        scan_state: state for reading data files.
     """
 
     scan_state: ScanState
 
     @property
     def logical_arrow_schema(self) -> pa.Schema:
-        """The table's columns that are read, then `_change_type`, `_commit_version` (int64) and
-        `_commit_timestamp` (us, UTC).
+        """Schema of the changed rows.
+
+        The requested columns, `_change_type`, `_commit_version` (int64) and `_commit_timestamp`
+        (us, UTC).
         """
         return pa.schema([*self.scan_state.logical_arrow_schema, *to_arrow_schema(CHANGE_COLUMNS)])
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize the state for another process."""
         return _WIRE_STATE.encode(self.scan_state.to_bytes())
 
     @classmethod
@@ -116,6 +119,7 @@ class ChangeState:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes aren't a change state, or a newer version of Bayou wrote
+                them.
         """
         return _WIRE_STATE.decode(data, lambda wire: cls(scan_state=ScanState.from_bytes(wire)))

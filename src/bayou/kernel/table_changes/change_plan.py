@@ -1,7 +1,4 @@
-"""Which files hold the rows that a commit changed (PROTOCOL.md, Add CDC File).
-
-The texts by which files are put in order, whoever wrote their paths.
-"""
+"""Selection of the files that contain the changed rows of a commit (PROTOCOL.md, Add CDC File)."""
 
 from __future__ import annotations
 
@@ -49,19 +46,22 @@ __all__ = ["ChangePlan", "changed_nothing", "path_order"]
 pc: Any = pyarrow.compute
 
 _CHUNK = 4_096
-"""Files of a commit that are judged by a filter at a time."""
+"""Number of files of a commit that are pruned at a time."""
 
 _MERGE_METRICS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePlan:
-    """How the files of a commit are chosen.
+    """A plan for selecting the files of commits.
 
     Attributes:
-        scan: of the table's columns: prunes files by the part of the filter that speaks of them.
-        prunes: whether there is such a part.
-        feed_filters: conjuncts of the filter that speak of the feed's own columns only.
+        commits: the commits to read, None for none.
+        read_state: the version whose schema the rows have.
+        partitioned: whether the table may have had partition columns in the range or before it.
+        scan: scan with the part of the filter over table columns, which prunes files.
+        prunes: whether `scan` has a filter.
+        feed_filters: conjuncts of the filter over the columns of the change data feed.
     """
 
     commits: CommitRange | None
@@ -72,23 +72,23 @@ class ChangePlan:
     feed_filters: tuple[Predicate, ...]
 
     def files_of(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
-        """The files of one commit that may hold rows for the filter."""
+        """The files of a commit that may contain matching rows."""
         if not self._may_match(engine, commit, None):
             return
-        found = self._changes(engine, commit)
-        types: dict[str | None, bool] = {}
-        while chunk := list(islice(found, _CHUNK)):
-            for change_type in {f.change_type for f in chunk}.difference(types):
-                types[change_type] = self._may_match(engine, commit, change_type)
-            files = [f for f in chunk if types[f.change_type]]
-            yield from self._pruned(engine, files) if self.prunes and files else files
+        changes = self._changes(engine, commit)
+        matching_types: dict[str | None, bool] = {}
+        while chunk := list(islice(changes, _CHUNK)):
+            for change_type in {f.change_type for f in chunk}.difference(matching_types):
+                matching_types[change_type] = self._may_match(engine, commit, change_type)
+            files = [f for f in chunk if matching_types[f.change_type]]
+            yield from self._prune(engine, files) if self.prunes and files else files
 
     def _changes(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
-        """The files of one commit; of its adds only those are held that replace a file."""
+        """The change files of a commit; only adds that replace a file are held in memory."""
         removes: dict[str, RemoveFile] = {}
         for action in commit.decoded(RemoveFile, AddCDCFile):
             if isinstance(action, AddCDCFile):
-                yield from self._recorded(commit)
+                yield from self._change_data_files(commit)
                 return
             if isinstance(action, RemoveFile) and action.data_change:
                 removes[canonical_path(action.path)] = action
@@ -97,8 +97,8 @@ class ChangePlan:
         replaced: dict[str, AddFile] = {}
         if removes:
             replaced = {path: a for path, a in _adds(commit) if path in removes}
-        gone = [remove for path, remove in removes.items() if path not in replaced]
-        for add in self._removed_files(engine, commit, gone):
+        removed = [remove for path, remove in removes.items() if path not in replaced]
+        for add in self._removed_files(engine, commit, removed):
             yield self._change(commit, add, DELETE)
         for path, add in replaced.items():
             yield from self._vector_change(commit, removes[path], add)
@@ -106,18 +106,18 @@ class ChangePlan:
             if path not in removes:
                 yield self._change(commit, add, INSERT)
 
-    def _recorded(self, commit: CommitActions) -> Iterator[ChangeFile]:
-        """PROTOCOL.md, Add CDC File: where a version has such files, they alone count."""
+    def _change_data_files(self, commit: CommitActions) -> Iterator[ChangeFile]:
+        """The change data files of a commit, which replace its adds and removes."""
         for cdc in commit.decoded(AddCDCFile):
-            assert isinstance(cdc, AddCDCFile)  # nothing else was asked for
-            yield _recorded(self.read_state.path, commit, cdc)
+            assert isinstance(cdc, AddCDCFile)  # the only requested type
+            yield _change_data_file(self.read_state.path, commit, cdc)
 
     def _vector_change(
         self, commit: CommitActions, remove: RemoveFile, add: AddFile
     ) -> Iterator[ChangeFile]:
-        """A file that stays and gets another deletion vector: the rows in which the two differ.
+        """The changed rows of a file with a new deletion vector.
 
-        Its statistics may be those of the rows that are left, so they say nothing here.
+        Statistics are dropped, because they may exclude deleted rows.
         """
         before, after = remove.deletion_vector, add.deletion_vector
         file = msgspec.structs.replace(add, stats=None)
@@ -132,14 +132,14 @@ class ChangePlan:
     def _removed_files(
         self, engine: Engine, commit: CommitActions, removes: Sequence[RemoveFile]
     ) -> Iterator[AddFile]:
-        """Removed files as they were when they were added."""
-        unknown = [r.path for r in removes if r.partition_values is None and self.partitioned]
-        known = self._added_before(engine, commit.version, unknown) if unknown else {}
+        """The add actions of removed files, completed from the previous version."""
+        incomplete = [r.path for r in removes if r.partition_values is None and self.partitioned]
+        adds = self._previous_adds(engine, commit.version, incomplete) if incomplete else {}
         for remove in removes:
             values, size = remove.partition_values, remove.size
-            before = known.get(canonical_path(remove.path))
-            if values is None and before is not None:
-                values, size = before.partition_values, before.size
+            add = adds.get(canonical_path(remove.path))
+            if values is None and add is not None:
+                values, size = add.partition_values, add.size
             yield AddFile(
                 path=remove.path,
                 partition_values=values or {},
@@ -150,37 +150,36 @@ class ChangePlan:
                 deletion_vector=remove.deletion_vector,
             )
 
-    def _added_before(
+    def _previous_adds(
         self, engine: Engine, version: int, paths: Sequence[str]
     ) -> dict[str, AddFile]:
-        """The adds of files that a version removes without saying their partition values.
-
-        They are found by canonical paths.
-        """
+        """The adds, by canonical path, of files that a version removes without partition values."""
         table = self.read_state.path
-        wanted = pa.array(sorted({text for path in paths for text in spellings(path)}), pa.string())
-        found: dict[str, AddFile] = {}
+        spelled = pa.array(
+            sorted({name for path in paths for name in spellings(path)}), pa.string()
+        )
+        adds: dict[str, AddFile] = {}
         if version > 0:
             catalog = self.read_state.catalog
             state = load_table_state(engine, table, version - 1, catalog=catalog)
-            before = ScanBuilder(state).build()
-            with before.scan_files(engine) as batches:
+            scan = ScanBuilder(state).build()
+            with scan.scan_files(engine) as batches:
                 for batch in batches:
                     rows = batch.selected()
-                    mask = pc.is_in(pc.struct_field(rows.column("add"), "path"), value_set=wanted)
+                    mask = pc.is_in(pc.struct_field(rows.column("add"), "path"), value_set=spelled)
                     if mask.true_count:
-                        hits = ScanFileBatch(rows.filter(mask))
-                        found.update((canonical_path(f.path), f.add) for f in hits.rows())
-        missing = [path for path in paths if canonical_path(path) not in found]
+                        matches = ScanFileBatch(rows.filter(mask))
+                        adds.update((canonical_path(f.path), f.add) for f in matches.rows())
+        missing = [path for path in paths if canonical_path(path) not in adds]
         if missing:
             raise CorruptTableError(
-                f"Version {version} of {table} removes file {missing[0]} without its partition "
-                f"values, and version {version - 1} has no such file to take them from. Begin "
-                "after that version.",
+                f"{table}: version {version} removes file {missing[0]} without its partition "
+                f"values, and version {version - 1} doesn't have this file. Start after version "
+                f"{version}.",
                 table=table,
                 file=missing[0],
             )
-        return found
+        return adds
 
     def _size(self, engine: Engine, uri: str) -> int:
         path = data_file_path(self.read_state.path, uri)
@@ -188,9 +187,9 @@ class ChangePlan:
             return engine.files.status(path).size
         except FileMissingError as error:
             raise DataFileError(
-                f"Data file {path} of {self.read_state.path} is missing: the rows that were "
-                "deleted with it can't be read any more. VACUUM may have taken it; begin after "
-                "that version.",
+                f"{self.read_state.path}: data file {path} is missing, so the rows that were "
+                "deleted with it can't be read. VACUUM may have deleted it; start after the "
+                "version that removed it.",
                 table=self.read_state.path,
                 file=path,
             ) from error
@@ -210,25 +209,25 @@ class ChangePlan:
             only=only,
         )
 
-    def _pruned(self, engine: Engine, files: list[ChangeFile]) -> Iterator[ChangeFile]:
-        """Files that may match by their partition values and statistics.
+    def _prune(self, engine: Engine, files: list[ChangeFile]) -> Iterator[ChangeFile]:
+        """The files that may match according to their partition values and statistics.
 
-        A file of other partition columns than the table has now is kept.
+        Files with other partition columns than the table's current ones aren't pruned.
         """
         state = self.read_state
         partitions = {physical_name(f) for f in state.schema if f.name in state.partition_columns}
-        asked = [f.file.add for f in files if f.file.partition_values.keys() == partitions]
-        kept = {f.file.path for f in files}.difference(add.path for add in asked)
-        with self.scan.replay_slice(engine, LogSlice(adds=adds_to_array(asked))) as batches:
+        candidates = [f.file.add for f in files if f.file.partition_values.keys() == partitions]
+        selected = {f.file.path for f in files}.difference(add.path for add in candidates)
+        with self.scan.replay_slice(engine, LogSlice(adds=adds_to_array(candidates))) as batches:
             for batch in batches:
-                kept.update(f.path for f in batch.rows())
-        yield from (f for f in files if f.file.path in kept)
+                selected.update(f.path for f in batch.rows())
+        yield from (f for f in files if f.file.path in selected)
 
     def _may_match(self, engine: Engine, commit: CommitActions, change_type: str | None) -> bool:
-        """Whether a row of the commit can pass the filters on the feed's own columns.
+        """Whether a row of the commit can match the filters over the columns of the feed.
 
         Args:
-            change_type: of the row, None where it isn't known.
+            change_type: change type of the row, None if unknown.
         """
         filters = [
             f
@@ -242,21 +241,21 @@ class ChangePlan:
         row = pa.RecordBatch.from_arrays(
             [pa.array([v], f.type) for v, f in zip(values, schema, strict=True)], schema=schema
         )
-        ready = engine.expressions.predicate_evaluator
+        evaluator = engine.expressions.predicate_evaluator
         try:
-            return all(ready(CHANGE_COLUMNS, f).eval(row).true_count for f in filters)
-        except PredicateError:  # such as an overflow; it is for the rows to say, if there are any
+            return all(evaluator(CHANGE_COLUMNS, f).eval(row).true_count for f in filters)
+        except PredicateError:  # such as an overflow, which is raised again if there are rows
             return True
 
 
 def _adds(commit: CommitActions) -> Iterator[tuple[str, AddFile]]:
-    """The files that a commit adds, by decoded path; those that change no data are left out."""
+    """The adds of a commit that change data, with their canonical paths."""
     for action in commit.decoded(AddFile):
         if isinstance(action, AddFile) and action.data_change:
             yield canonical_path(action.path), action
 
 
-def _recorded(table: str, commit: CommitActions, cdc: AddCDCFile) -> ChangeFile:
+def _change_data_file(table: str, commit: CommitActions, cdc: AddCDCFile) -> ChangeFile:
     add = AddFile(
         path=cdc.path,
         partition_values=cdc.partition_values,
@@ -270,7 +269,7 @@ def _recorded(table: str, commit: CommitActions, cdc: AddCDCFile) -> ChangeFile:
 
 
 def changed_nothing(commit: CommitActions) -> bool:
-    """A MERGE may rewrite files without changing a row; its metrics say so (as in delta-spark)."""
+    """Whether a commit is a MERGE that, by its metrics, rewrites files without changing a row."""
     info = next(commit.decoded(CommitInfo), None)
     if not isinstance(info, CommitInfo) or info.get("operation") != "MERGE":
         return False
@@ -278,15 +277,15 @@ def changed_nothing(commit: CommitActions) -> bool:
     return isinstance(metrics, dict) and all(metrics.get(m) == "0" for m in _MERGE_METRICS)
 
 
-_SPELLED_IN_SEVERAL_WAYS = r"[^A-Za-z0-9_\-.=/]|^/"
+_HAS_SEVERAL_SPELLINGS = r"[^A-Za-z0-9_\-.=/]|^/"
 
 
 def path_order(paths: pa.Array[Any]) -> pa.Array[Any]:
-    """For each path of the log the text that orders it, equal for all spellings of one file."""
-    several = pc.match_substring_regex(paths, _SPELLED_IN_SEVERAL_WAYS)
+    """Sort keys of paths in the log, equal for all spellings of a path."""
+    several = pc.match_substring_regex(paths, _HAS_SEVERAL_SPELLINGS)
     if not pc.any(several).as_py():
         return paths
-    found: list[Any] = paths.filter(several).to_pylist()
-    texts = [hadoop_spelling(path) for path in found]
-    ordered: pa.Array[Any] = pc.replace_with_mask(paths, several, pa.array(texts, pa.string()))
-    return ordered
+    affected: list[Any] = paths.filter(several).to_pylist()
+    normalized = pa.array([hadoop_spelling(path) for path in affected], pa.string())
+    keys: pa.Array[Any] = pc.replace_with_mask(paths, several, normalized)
+    return keys

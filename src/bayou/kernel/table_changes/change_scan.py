@@ -1,4 +1,4 @@
-"""Plans a read of changes: which files hold them, commit after commit."""
+"""Scans of the change data feed and their builder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ChangeScan", "ChangeScanBuilder"]
 
 
 class ChangeScanBuilder:
-    """Builds a `ChangeScan`; each method gives a new builder."""
+    """Builds a `ChangeScan`. Each `with_` method returns a new builder."""
 
     __slots__ = (
         "_commits",
@@ -44,32 +44,34 @@ class ChangeScanBuilder:
         self._time_zone = "UTC"
 
     def with_filter(self, filter: Predicate | str | None) -> ChangeScanBuilder:
-        """Only files that may hold a row for which the filter is true; SQL text or a predicate.
+        """Select only files that may contain matching rows.
 
-        It may speak of `_change_type`, `_commit_version` and `_commit_timestamp` too.
+        Args:
+            filter: SQL condition or predicate, which may also reference `_change_type`,
+                `_commit_version` and `_commit_timestamp`; None for no filter.
         """
         builder = copy.copy(self)
         builder._filter = filter
         return builder
 
     def with_read_schema(self, schema: StructType | None) -> ChangeScanBuilder:
-        """Only these columns of the table, in this order; the feed's own always come behind."""
+        """Read only these columns of the table, in this order, followed by those of the feed."""
         builder = copy.copy(self)
         builder._read_schema = schema
         return builder
 
     def with_time_zone(self, time_zone: str) -> ChangeScanBuilder:
-        """Timestamps of partitions that are written without a zone are in this one, not in UTC."""
+        """Set the time zone of partition values that are timestamps without a zone; default UTC."""
         builder = copy.copy(self)
         builder._time_zone = time_zone
         return builder
 
     def build(self) -> ChangeScan:
-        """The scan.
+        """Build the scan.
 
         Raises:
-            PredicateError: the filter can't be parsed, or names an unknown column.
-            SchemaError: the read schema names an unknown column, or gives it another type.
+            PredicateError: the filter can't be parsed, or references an unknown column.
+            SchemaError: the read schema has an unknown column or another type.
         """
         predicate = self._filter
         if isinstance(predicate, str):
@@ -99,10 +101,10 @@ class ChangeScanBuilder:
 
 
 class ChangeScan:
-    """A planned read of changes; holds no engine and no open file.
+    """A planned read of changes. Holds no engine and no open file.
 
-    The driver lists `change_files`; each of them and the `change_state` serialize, and any process
-    reads them with `read_change_file`.
+    The driver lists `change_files`. They and the `change_state` are serializable, and any process
+    can read them with `read_change_file`.
     """
 
     __slots__ = ("_plan", "_predicate")
@@ -113,22 +115,21 @@ class ChangeScan:
 
     @property
     def remaining_filter(self) -> Predicate | None:
-        """What the caller must still apply to the rows: the whole filter."""
+        """The filter that the caller must apply to the rows: the whole filter."""
         return self._predicate
 
     def change_state(self, engine: Engine) -> ChangeState:
-        """What a worker needs to read files of changes, besides the files."""
+        """The state that a process needs to read change files."""
         return ChangeState(scan_state=self._plan.scan.scan_state(engine))
 
     @closeable
     def change_files(self, engine: Engine) -> Iterator[ChangeFile]:
-        """The files to read, commit after commit.
+        """List the files to read in the order of commits; within a commit, deletes come first.
 
-        Memory is bounded by the bytes of the commits that are read ahead, and the removes of one.
-        Inside a commit deletions come before insertions.
+        Memory is limited to the commits that are read ahead and the removes of one commit.
 
         Raises:
-            CorruptTableError: a commit can't be read, or a file that it removes was never added.
+            CorruptTableError: a commit can't be read, or removes a file that was never added.
             DataFileError: a removed file of unknown size is missing.
         """
         if self._plan.commits is None:
@@ -139,15 +140,15 @@ class ChangeScan:
 
 
 def _split(predicate: Predicate) -> tuple[Predicate | None, tuple[Predicate, ...]]:
-    """The conjuncts that speak of the table's columns only, and those of the feed's only."""
-    of_table: list[Predicate] = []
-    of_feed: list[Predicate] = []
+    """The conjuncts over only table columns, and the conjuncts over only columns of the feed."""
+    table_filters: list[Predicate] = []
+    feed_filters: list[Predicate] = []
     for part in predicate.operands if isinstance(predicate, And) else (predicate,):
-        inside = [path[0] in CHANGE_COLUMNS.names for path in referenced_columns(part)]
-        if all(inside):
-            of_feed.append(part)
-        elif not any(inside):
-            of_table.append(part)
-    if len(of_table) < 2:
-        return (of_table[0] if of_table else None), tuple(of_feed)
-    return And(tuple(of_table)), tuple(of_feed)
+        in_feed = [path[0] in CHANGE_COLUMNS.names for path in referenced_columns(part)]
+        if all(in_feed):
+            feed_filters.append(part)
+        elif not any(in_feed):
+            table_filters.append(part)
+    if len(table_filters) < 2:
+        return (table_filters[0] if table_filters else None), tuple(feed_filters)
+    return And(tuple(table_filters)), tuple(feed_filters)

@@ -1,7 +1,4 @@
-"""The files of one commit in the order of the log, numbered: what a stream of a table goes by.
-
-The end of a log, as who follows a table reads it: commits from a version on, again and again.
-"""
+"""Files of commits for streaming reads: numbered files of a commit, and listing of new commits."""
 
 from __future__ import annotations
 
@@ -46,20 +43,20 @@ pc: Any = pyarrow.compute
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFiles:
-    """Files of a commit; a file's number is its place in `paths` and `sizes`.
+    """Files of a commit. The number of a file is its position in `paths` and `sizes`.
 
     Attributes:
         commit: the commit.
-        paths: as they stand in the log.
-        sizes: bytes, int64; 0 where the log doesn't say.
-        adds: the same files as `ADD_TYPE` without statistics; None where they are those of changes.
-        removed: one path that the commit removes with its rows, None where it removes none.
+        paths: paths as written in the log.
+        sizes: sizes in bytes, int64; 0 if the log doesn't have the size.
+        adds: the files as `ADD_TYPE` without statistics; None for `changed_files`.
+        removed: the path of one file that the commit removes with `dataChange`, None for none.
         recorded: whether the files are change data files.
-        whole: whether rows of one file belong to those of another (PROTOCOL.md, Add CDC File): an
-            update's before and after, a deletion vector's old and new.
-        has_files: whether the commit adds or removes any file, with new rows or without.
-        metadata, protocol: those that the commit sets.
-        info: the commit's provenance.
+        whole: whether the files must be read together, because an update may have its preimage and
+            postimage in different files, or a file has an old and a new deletion vector.
+        has_files: whether the commit has adds or removes, also without `dataChange`.
+        metadata, protocol: metadata and protocol that the commit sets, None for none.
+        info: `commitInfo` of the commit, None for none.
     """
 
     commit: CommitActions
@@ -76,15 +73,15 @@ class CommitFiles:
 
     @property
     def version(self) -> int:
-        """The commit's version."""
+        """Version of the commit."""
         return self.commit.version
 
 
 def added_files(commit: CommitActions) -> CommitFiles:
-    """The files that a commit adds with new rows (`dataChange`).
+    """The files that a commit adds with `dataChange`.
 
     Raises:
-        CorruptTableError: a line isn't an action; names file and line.
+        CorruptTableError: a line isn't an action; the message has file and line.
     """
     adds: list[AddFile] = []
     removed: str | None = None
@@ -117,12 +114,12 @@ def added_files(commit: CommitActions) -> CommitFiles:
 
 
 def changed_files(commit: CommitActions) -> CommitFiles:
-    """The files that say what a commit changed: change data files, else those added and removed.
+    """The files with the changes of a commit: change data files, else added and removed files.
 
-    None where the commit, though it rewrites files, says that it changed no row.
+    Contains no files if the commit is a MERGE that rewrites files without changing a row.
 
     Raises:
-        CorruptTableError: a line isn't an action; names file and line.
+        CorruptTableError: a line isn't an action; the message has file and line.
     """
     recorded: list[AddCDCFile] = []
     touched: list[AddFile | RemoveFile] = []
@@ -155,7 +152,7 @@ def changed_files(commit: CommitActions) -> CommitFiles:
 
 
 def without_statistics(adds: pa.StructArray) -> pa.StructArray:
-    """The same files, `ADD_TYPE`, with `stats` and `tags` null: readers of rows need neither."""
+    """Replace `stats` and `tags` by nulls, because reading rows doesn't need them."""
     columns: list[pa.Array[Any]] = [
         pa.nulls(len(adds), field.type)
         if field.name in ("stats", "tags")
@@ -165,8 +162,8 @@ def without_statistics(adds: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(ADD_TYPE))
 
 
-_MONOTONIZED = 100
-"""Commits before the first that are listed, so that file times are raised above theirs."""
+_PRECEDING_COMMITS = 100
+"""Number of earlier commits that are listed to make file times monotonic."""
 
 
 def commits_from(
@@ -177,19 +174,20 @@ def commits_from(
     allow_gaps: bool = False,
     catalog: Catalog | None = None,
 ) -> list[CommitRange]:
-    """The commits from a version on that are in the log now, by one listing.
+    """List the commits from a version on.
 
     Args:
-        allow_gaps: commits that are gone are passed over.
+        allow_gaps: whether to skip missing commits.
 
     Returns:
-        One range, or none where there is no such commit yet. With gaps, a range for each run.
+        One range, or none if the log has no such commit yet. With gaps, one range for each run of
+        contiguous commits.
 
     Raises:
-        VersionNotFoundError: the commit of `start` has been cleaned up; `earliest` is the first one
-            left.
-        CorruptTableError: a commit is missing in between.
-        TableNotFoundError: there is no log.
+        VersionNotFoundError: the commit of `start` was cleaned up; `earliest` is the first
+            available commit.
+        CorruptTableError: a commit between two others is missing.
+        TableNotFoundError: the path has no log.
     """
     listed = listed_commits(engine, table, start, catalog=catalog)
     return contiguous_commits(table, listed, start, allow_gaps=allow_gaps)
@@ -198,42 +196,42 @@ def commits_from(
 def listed_commits(
     engine: Engine, table: str, start: int, *, catalog: Catalog | None = None
 ) -> list[tuple[int, FileStatus]]:
-    """The commits from some before a version on, each with its file.
+    """List the commits from a version on and some earlier commits, with their files.
 
     Raises:
-        TableNotFoundError: there is no log.
+        TableNotFoundError: the path has no log.
     """
-    before = max(0, start - _MONOTONIZED)
-    with commit_files(engine, table, before, catalog=catalog) as listing:
+    first = max(0, start - _PRECEDING_COMMITS)
+    with commit_files(engine, table, first, catalog=catalog) as listing:
         return list(listing)
 
 
 def contiguous_commits(
     table: str, listed: list[tuple[int, FileStatus]], start: int, *, allow_gaps: bool = False
 ) -> list[CommitRange]:
-    """What `commits_from` gives, of what `listed_commits` gave."""
+    """Like `commits_from`, for the result of `listed_commits`."""
     times = dict(monotonic_times(listed))
-    found = [(v, f) for v, f in listed if v >= start]
-    if not found:
+    commits = [(v, f) for v, f in listed if v >= start]
+    if not commits:
         return []
-    if found[0][0] != start and not allow_gaps:
+    if commits[0][0] != start and not allow_gaps:
         raise VersionNotFoundError(
-            f"Commit {start} of {table} has been cleaned up. The earliest commit available is "
-            f"{found[0][0]}.",
+            f"{table}: commit {start} was cleaned up. Start at the earliest available commit "
+            f"{commits[0][0]}.",
             table=table,
-            earliest=found[0][0],
-            latest=found[-1][0],
+            earliest=commits[0][0],
+            latest=commits[-1][0],
         )
-    runs: list[list[tuple[int, FileStatus]]] = [[found[0]]]
-    for previous, current in pairwise(found):
+    runs: list[list[tuple[int, FileStatus]]] = [[commits[0]]]
+    for previous, current in pairwise(commits):
         if current[0] == previous[0] + 1:
             runs[-1].append(current)
             continue
         if not allow_gaps:
             missing = previous[0] + 1
             raise CorruptTableError(
-                f"Commit {missing} is missing in the log of {table}; versions must be contiguous. "
-                "Restore that file.",
+                f"{table}: commit {missing} is missing in the log, but versions must be "
+                "contiguous. Restore the file.",
                 table=table,
                 file=f"{log_path(table)}/{commit_file_name(missing)}",
             )

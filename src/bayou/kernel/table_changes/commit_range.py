@@ -1,7 +1,4 @@
-"""Commits between two versions, as the log has them: for incremental connectors.
-
-Where a range of commits begins and ends: a version, or a time.
-"""
+"""Commit ranges: the commits between two versions or timestamps, for incremental connectors."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CommitBoundary:
-    """A version, or a time in ms since the epoch; exactly one of them is set."""
+    """A version or a time in ms since the epoch; exactly one of them is set."""
 
     version: int | None = None
     timestamp: int | None = None
@@ -56,63 +53,63 @@ class CommitBoundary:
     def __post_init__(self) -> None:
         if (self.version is None) == (self.timestamp is None):
             raise ArgumentError(
-                "A boundary of commits is a version or a timestamp, one of them.",
+                "boundary: a commit boundary needs either a version or a timestamp. Set exactly "
+                "one of them.",
                 argument="boundary",
             )
         if self.version is not None and self.version < 0:
             raise ArgumentError(
-                f"A version is a number from 0 on, not {self.version}.", argument="version"
+                f"version: {self.version} is negative. Use a version from 0 on.",
+                argument="version",
             )
 
     @classmethod
     def at_version(cls, version: int) -> CommitBoundary:
-        """That version, which is part of the range."""
+        """A boundary at a version, which is included in the range."""
         return cls(version=version)
 
     @classmethod
     def at_timestamp(cls, timestamp: int) -> CommitBoundary:
-        """As a start the first commit at or after the time, as an end the last at or before it."""
+        """A boundary at the first commit at or after a time (start) or the last before it (end)."""
         return cls(timestamp=timestamp)
 
 
 def start_version(engine: Engine, latest: TableState, boundary: CommitBoundary) -> int:
-    """The version that a start names; raises as `version_at_or_after` does."""
+    """The version of a start boundary; raises as `version_at_or_after` does."""
     if boundary.version is not None:
         return boundary.version
-    assert boundary.timestamp is not None  # one of them is set
+    assert boundary.timestamp is not None  # checked by CommitBoundary
     return version_at_or_after(engine, latest, boundary.timestamp)
 
 
 def end_version(engine: Engine, latest: TableState, boundary: CommitBoundary) -> int:
-    """The version that an end names; raises as `version_at` does."""
+    """The version of an end boundary; raises as `version_at` does."""
     if boundary.version is not None:
         return boundary.version
-    assert boundary.timestamp is not None  # one of them is set
+    assert boundary.timestamp is not None  # checked by CommitBoundary
     return version_at(engine, latest, boundary.timestamp)
 
 
 _BATCH_ROWS = 32_768
 
-_HEAD = (CommitInfo, Metadata, Protocol)
+_HEAD_ACTIONS = (CommitInfo, Metadata, Protocol)
 
-_MONOTONIZED = 100
-"""Commits before the range that are listed, so that file times are raised above theirs."""
+_PRECEDING_COMMITS = 100
+"""Number of earlier commits that are listed to make file times monotonic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitActions:
-    """One commit of a range.
-
-    It holds the bytes of the commit and decodes them as they are asked for.
+    """One commit of a range. Holds the bytes of the commit and decodes them on demand.
 
     Attributes:
-        table: the table's path.
-        version: its version.
-        timestamp: when it was committed, ms since the epoch: in-commit where it has such a time,
-            else its file's, raised above the one before it.
-        file: where it is in the log.
-        data: its JSON lines.
-        kinds: those that were asked for.
+        table: path of the table.
+        version: version of the commit.
+        timestamp: timestamp of the commit, ms since the epoch: the in-commit timestamp, else the
+            file's time, adjusted to be later than the previous commit's.
+        file: the commit file.
+        data: JSON lines of the commit.
+        kinds: the requested kinds of actions.
     """
 
     table: str
@@ -124,45 +121,45 @@ class CommitActions:
 
     @property
     def log_actions(self) -> tuple[Action, ...]:
-        """All of its actions, in the order of the log.
+        """All actions of the commit, in the order of the log.
 
         Raises:
-            CorruptTableError: a line isn't an action; names file and line.
+            CorruptTableError: a line isn't an action; the message has file and line.
         """
         return tuple(self.decoded())
 
     def decoded(self, *kinds: type[Action]) -> Iterator[Action]:
-        """Actions of some types, of all types where none is given; one by one, in their order.
+        """Decode the actions of some types in order; without types, all actions.
 
         Raises:
-            CorruptTableError: a line isn't an action; names file and line.
+            CorruptTableError: a line isn't an action; the message has file and line.
         """
         return decode_commit(self.table, self.version, self.file, self.data, kinds or None)
 
     @closeable
     def actions(self) -> Iterator[pa.RecordBatch]:
-        """The actions asked for; see `CommitRange.actions`. Gives the same batches every time.
+        """The actions of the requested kinds as batches; see `CommitRange.actions`. Repeatable.
 
-        A commit without such actions gives no batch.
+        A commit without such actions has no batch.
         """
         decoded = self.decoded()
-        while piece := list(islice(decoded, _BATCH_ROWS)):
-            batch = actions_to_batch(piece, self.kinds, self.version, self.timestamp)
+        while chunk := list(islice(decoded, _BATCH_ROWS)):
+            batch = actions_to_batch(chunk, self.kinds, self.version, self.timestamp)
             if batch.num_rows:
                 yield batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRange:
-    """Contiguous commits of a table, all of them in the log; holds no engine and no open file.
+    """Contiguous commits of a table. Holds no engine and no open file.
 
     Attributes:
-        table: the table's path.
-        start_version, end_version: both are part of the range.
-        query_start_boundary: what the range was asked to begin with.
-        query_end_boundary: what it was asked to end with, None for the latest version.
-        files: the commits' files, ascending.
-        file_times: their times in ms, each above the one before it.
+        table: path of the table.
+        start_version, end_version: first and last version of the range, both included.
+        query_start_boundary: the requested start.
+        query_end_boundary: the requested end, None for the latest version.
+        files: the commit files, ascending.
+        file_times: times of the files in ms, each later than the previous one.
     """
 
     table: str
@@ -179,22 +176,22 @@ class CommitRange:
         action_set: Collection[DeltaAction],
         start_snapshot: TableState | None = None,
     ) -> CloseableIterator[pa.RecordBatch]:
-        """Actions of the range, commit after commit, each in the order of the log.
+        """Read the actions of the range in the order of the log.
 
         Args:
-            action_set: kinds of actions wanted.
-            start_snapshot: of `start_version`; loading it has checked that the table is readable
-                there. Protocols that come later are checked here.
+            action_set: requested kinds of actions.
+            start_snapshot: snapshot of `start_version`, which proves that the table is readable
+                there. Later protocols are checked here.
 
         Returns:
-            Batches of one commit each, with exactly `action_schema(action_set)`: `version` and
-            `timestamp` (ms since the epoch), then a struct column for each kind asked for, of which
-            one a row isn't null.
+            Batches of one commit each, with `action_schema(action_set)`: `version` and `timestamp`
+            (ms since the epoch), then a struct column for each requested kind. Each row has exactly
+            one non-null struct.
 
         Raises:
-            CorruptTableError: a commit is gone or can't be read.
-            UnsupportedFeatureError: a commit sets a protocol that can't be read; names its version.
-            ArgumentError: the snapshot is of another version.
+            CorruptTableError: a commit is missing or can't be read.
+            UnsupportedFeatureError: a commit sets a protocol that isn't supported.
+            ArgumentError: the snapshot has another version.
         """
         return self.commit_actions(engine, action_set, start_snapshot).flat_map(
             lambda commit: commit.actions()
@@ -206,14 +203,14 @@ class CommitRange:
         action_set: Collection[DeltaAction],
         start_snapshot: TableState | None = None,
     ) -> CloseableIterator[CommitActions]:
-        """The commits, one by one as they are asked for, also those without such actions.
+        """Iterate the commits, including commits without requested actions.
 
-        Arguments and errors as of `actions`.
+        Arguments and errors are those of `actions`.
         """
         if start_snapshot is not None and start_snapshot.version != self.start_version:
             raise ArgumentError(
-                f"The range begins at version {self.start_version}, the snapshot given is of "
-                f"version {start_snapshot.version}.",
+                f"{self.table}: the range starts at version {self.start_version}, but the snapshot "
+                f"has version {start_snapshot.version}. Pass the snapshot of the start version.",
                 argument="start_snapshot",
             )
         return self._commits(engine, frozenset(action_set))
@@ -223,7 +220,7 @@ class CommitRange:
         files = enumerate(self.files, self.start_version)
         with read_commit_files(engine, self.table, files) as commits:
             for (version, file, data), file_time in zip(commits, self.file_times, strict=True):
-                head = tuple(decode_commit(self.table, version, file, data, _HEAD))
+                head = tuple(decode_commit(self.table, version, file, data, _HEAD_ACTIONS))
                 _check_protocol(self.table, version, head)
                 in_commit = in_commit_time(head)
                 yield CommitActions(
@@ -237,7 +234,7 @@ class CommitRange:
 
 
 class CommitRangeBuilder:
-    """Builds a `CommitRange`; each method gives a new builder."""
+    """Builds a `CommitRange`. Each `with_` method returns a new builder."""
 
     __slots__ = ("_catalog", "_end", "_start", "_table")
 
@@ -254,18 +251,18 @@ class CommitRangeBuilder:
         self._catalog = catalog
 
     def with_end_boundary(self, boundary: CommitBoundary) -> CommitRangeBuilder:
-        """The last commit of the range; without it the range ends at the latest version."""
+        """Set the end of the range; the default is the latest version."""
         return CommitRangeBuilder(self._table, self._start, boundary, self._catalog)
 
     def build(self, engine: Engine) -> CommitRange:
         """List the commits.
 
         Raises:
-            VersionNotFoundError: the range begins before the earliest commit in the log or ends
-                after the latest one; its attributes say which those are.
-            ArgumentError: it ends before it begins.
-            TableNotFoundError: there is no table.
-            CorruptTableError: a commit is missing in between.
+            VersionNotFoundError: the range starts before the earliest commit in the log or ends
+                after the latest commit; the error has both versions.
+            ArgumentError: the range ends before it starts.
+            TableNotFoundError: the path has no table.
+            CorruptTableError: a commit of the range is missing.
         """
         start, end = self._start.version, None if self._end is None else self._end.version
         if self._start.timestamp is not None or (self._end and self._end.timestamp is not None):
@@ -273,7 +270,7 @@ class CommitRangeBuilder:
             start = start_version(engine, latest, self._start)
             if self._end is not None:
                 end = end_version(engine, latest, self._end)
-        assert start is not None  # given, or found by its time
+        assert start is not None  # a boundary has a version or a timestamp
         return load_commit_range(
             engine,
             self._table,
@@ -295,16 +292,16 @@ def load_commit_range(
     query_end_boundary: CommitBoundary | None = None,
     catalog: Catalog | None = None,
 ) -> CommitRange:
-    """The commits from one version to another; raises as `CommitRangeBuilder.build` does."""
+    """List the commits of a range of versions; raises as `CommitRangeBuilder.build` does."""
     if end is not None and end < start:
         raise ArgumentError(
-            f"The range of commits of {table} ends at version {end}, before its start at version "
-            f"{start}.",
+            f"{table}: the commit range ends at version {end}, before its start at version "
+            f"{start}. Use an end at or after the start.",
             argument="end",
         )
     listed: list[tuple[int, FileStatus]] = []
-    before = max(0, start - _MONOTONIZED)
-    with commit_files(engine, table, before, catalog=catalog) as commits:
+    first = max(0, start - _PRECEDING_COMMITS)
+    with commit_files(engine, table, first, catalog=catalog) as commits:
         for version, file in commits:
             if end is not None and version > end:
                 break
@@ -331,39 +328,40 @@ def _check_complete(
     *,
     catalog: Catalog | None,
 ) -> None:
-    """Raise where versions of a range aren't among the commits that the log still has."""
-    inside = [v for v in listed if v >= start]
-    if not inside or inside[0] != start or (end is not None and inside[-1] != end):
+    """Raise an error if the log doesn't have all commits of a range."""
+    versions = [v for v in listed if v >= start]
+    if not versions or versions[0] != start or (end is not None and versions[-1] != end):
         with commit_files(engine, table, catalog=catalog) as commits:
             earliest = next((v for v, _ in commits), None)
         latest = load_table_state(engine, table, catalog=catalog).version
         if start > latest or (end is not None and end > latest):
-            what = f"{start}" if start > latest else f"{end}"
+            missing = start if start > latest else end
             raise VersionNotFoundError(
-                f"{table} has no version {what}; its latest version is {latest}.",
+                f"{table}: version {missing} doesn't exist; the latest version is {latest}. Use "
+                "that version or an earlier one.",
                 table=table,
                 earliest=earliest,
                 latest=latest,
             )
         if earliest is None or start < earliest:
-            rest = (
-                "The log has no commits any more, only a checkpoint."
+            available = (
+                "the log only has a checkpoint and no commits"
                 if earliest is None
-                else f"The earliest commit available is {earliest}."
+                else f"the earliest available commit is {earliest}"
             )
             raise VersionNotFoundError(
-                f"Commit {start} of {table} has been cleaned up. {rest} Read a snapshot, and go on "
-                "from its version.",
+                f"{table}: commit {start} was cleaned up; {available}. Read a snapshot, and "
+                "continue from its version.",
                 table=table,
                 earliest=earliest,
                 latest=latest,
             )
-    last = inside[-1] + 1 if end is None else end + 1
-    for expected, found in zip_longest(range(start, last), inside):
-        if expected != found:
+    last = versions[-1] + 1 if end is None else end + 1
+    for expected, actual in zip_longest(range(start, last), versions):
+        if expected != actual:
             raise CorruptTableError(
-                f"Commit {expected} is missing in the log of {table}; versions must be "
-                "contiguous. Restore that file, or begin after it.",
+                f"{table}: commit {expected} is missing in the log, but versions must be "
+                "contiguous. Restore the file, or start after it.",
                 table=table,
                 file=f"{log_path(table)}/{commit_file_name(expected)}",
             )
@@ -378,7 +376,7 @@ def _check_protocol(table: str, version: int, actions: tuple[Action, ...]) -> No
     missing = features.unsupported_for_read(protocol, configuration, StructType())
     if missing:
         raise UnsupportedFeatureError(
-            f"Commits of {table} can't be read from version {version} on: it needs "
+            f"{table}: commits from version {version} on can't be read, because they require "
             f"{', '.join(missing)}, which this version of Bayou doesn't support. End the range "
             "before that version, or use a newer version of Bayou.",
             table=table,

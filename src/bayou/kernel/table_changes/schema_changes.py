@@ -1,7 +1,4 @@
-"""What a change of metadata means to someone who reads a table commit after commit.
-
-Which changes of schema a range of changes can be read across: those that only add columns.
-"""
+"""Schema and metadata changes between versions, and whether incremental reads can span them."""
 
 from __future__ import annotations
 
@@ -43,29 +40,29 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableShape:
-    """The schema that a table has at a version, and how its columns are mapped."""
+    """Schema and column mapping mode of a table at a version."""
 
     schema: StructType
     mode: ColumnMappingMode
 
 
 def incompatibility(earlier: TableShape, later: TableShape) -> str | None:
-    """Why rows written under one schema can't be read with a later one; None where they can.
+    """Why rows of an earlier schema can't be read with a later schema; None if they can.
 
-    As delta-spark has it: the later schema may have more columns, and columns may become nullable;
-    nothing else may differ. Column mapping, whose names alone tell a rename from a new column, may
-    be turned on in between and not off.
+    As in delta-spark, the later schema may have more columns, and columns may become nullable. All
+    other differences are incompatible. Column mapping may be enabled but not disabled, because only
+    physical names distinguish a renamed from a new column.
     """
     return _mapping_change(earlier, later) or _schema_change(earlier.schema, later.schema, "")
 
 
 def _mapping_change(earlier: TableShape, later: TableShape) -> str | None:
     if later.mode == "none":
-        return None if earlier.mode == "none" else "column mapping was turned off"
+        return None if earlier.mode == "none" else "column mapping was disabled"
     if earlier.mode not in ("none", later.mode):
         return f"the column mapping mode changed from {earlier.mode} to {later.mode}"
     names = dict(_physical_paths(later.schema, ()))
-    # Turning the mapping on keeps the names: those of the files are then the physical ones.
+    # When column mapping is enabled, the existing names become the physical names.
     for path, name in _physical_paths(earlier.schema, ()):
         if path not in names:
             return f"column {name!r} was dropped, or replaced by one of the same name"
@@ -77,7 +74,7 @@ def _mapping_change(earlier: TableShape, later: TableShape) -> str | None:
 def _physical_paths(
     data_type: DataType, prefix: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """(physical path, logical name) of every field, nested ones included."""
+    """(physical path, logical name) of every field, including nested fields."""
     match data_type:
         case StructType(fields):
             for field in fields:
@@ -94,10 +91,10 @@ def _physical_paths(
 
 
 def _schema_change(earlier: StructType, later: StructType, prefix: str) -> str | None:
-    known = {field.name.lower(): field for field in later}
+    by_name = {field.name.lower(): field for field in later}
     for field in earlier:
         name = prefix + field.name
-        other = known.get(field.name.lower())
+        other = by_name.get(field.name.lower())
         if other is None:
             return f"column {name!r} was dropped"
         if other.name != field.name:
@@ -133,7 +130,7 @@ def _type_change(earlier: DataType, later: DataType, name: str) -> str | None:
 
 
 def _null_change(name: str, earlier: bool, later: bool) -> str | None:
-    """Rows with nulls don't fit what forbids them."""
+    """The incompatibility of a column that becomes NOT NULL, None for none."""
     return f"{name!r} can no longer be null" if earlier and not later else None
 
 
@@ -142,13 +139,13 @@ _PREFIX = "delta."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataChange:
-    """What isn't an addition between two versions' metadata.
+    """Changes between two metadata actions, without additions.
 
     Attributes:
-        renamed: `'old' -> 'new'` of columns with a mapping.
-        dropped: names of columns with a mapping.
-        widened: `'name': from -> to`.
-        other: any other change that takes something away, in words; None for none.
+        renamed: `'old' -> 'new'` for each renamed column.
+        dropped: names of dropped columns.
+        widened: `'name': from -> to` for each column with a wider type.
+        other: description of any other incompatible change, None for none.
     """
 
     renamed: tuple[str, ...] = ()
@@ -161,71 +158,72 @@ class MetadataChange:
 
 
 def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
-    """What of the old columns is gone, renamed, or has another type in the new ones.
+    """Find dropped, renamed and widened columns.
 
-    Columns are told by their physical names where the new metadata maps them; else only types
-    that were widened are looked at.
+    Columns are compared by physical name. Without column mapping only widened types are found.
     """
     before, after = _shape(table, old), _shape(table, new)
-    was, now = dict(_columns(before.schema, (), "")), dict(_columns(after.schema, (), ""))
+    old_columns = dict(_columns(before.schema, (), ""))
+    new_columns = dict(_columns(after.schema, (), ""))
     widened = tuple(
-        f"'{name}': {kind} -> {now[path][1]}"
-        for path, (name, kind) in was.items()
-        if path in now and is_readable_change(kind, now[path][1])
+        f"'{name}': {kind} -> {new_columns[path][1]}"
+        for path, (name, kind) in old_columns.items()
+        if path in new_columns and is_readable_change(kind, new_columns[path][1])
     )
     if after.mode == "none":
-        other = None if before.mode == "none" else "column mapping was turned off"
+        other = None if before.mode == "none" else "column mapping was disabled"
         return MetadataChange(widened=widened, other=other)
-    gone = [path for path in was if path not in now]
+    dropped = [path for path in old_columns if path not in new_columns]
     return MetadataChange(
         renamed=tuple(
-            f"'{name}' -> '{now[path][0]}'"
-            for path, (name, _) in was.items()
-            if path in now and name.rpartition(".")[2] != now[path][0].rpartition(".")[2]
+            f"'{name}' -> '{new_columns[path][0]}'"
+            for path, (name, _) in old_columns.items()
+            if path in new_columns
+            and name.rpartition(".")[2] != new_columns[path][0].rpartition(".")[2]
         ),
-        dropped=tuple(f"'{was[path][0]}'" for path in gone if path[:-1] not in gone),
+        dropped=tuple(f"'{old_columns[path][0]}'" for path in dropped if path[:-1] not in dropped),
         widened=widened,
         other=_partition_change(table, old, new),
     )
 
 
 def read_problem(table: str, data: Metadata, read: Metadata, *, widens: bool = False) -> str | None:
-    """Why rows written under one metadata can't be read with the schema of another.
+    """Why rows of one metadata can't be read with another metadata; None if they can.
 
     Args:
-        data: that of the rows.
-        read: that of the reader; it may have more columns.
-        widens: whether narrower types of the rows are fine.
+        data: metadata of the rows.
+        read: metadata of the reader, which may have more columns.
+        widens: whether the rows may have narrower types.
     """
     before, after = _shape(table, data), _shape(table, read)
     if widens:
-        before = replace(before, schema=_widened(before.schema, after.schema))
+        before = replace(before, schema=_widen(before.schema, after.schema))
     return incompatibility(before, after) or _partition_change(table, data, read)
 
 
 def schema_of(table: str, metadata: Metadata) -> StructType:
-    """The schema that metadata describes; raises as loading the table does."""
+    """The parsed schema of metadata; raises as loading the table does."""
     return table_schema(table, metadata)
 
 
 def partition_schema(metadata: Metadata) -> StructType:
-    """The partition columns of metadata, in their order."""
+    """The partition columns of metadata, in order."""
     schema = StructType.from_json(metadata.schema_string)
     fields = {field.name: field for field in schema}
     return StructType(tuple(fields[name] for name in metadata.partition_columns))
 
 
 def same_metadata(left: Metadata, right: Metadata) -> bool:
-    """Whether schema, partition columns and Delta's own properties are the same."""
+    """Whether schema, partition columns and `delta.` properties are equal."""
     return (
         StructType.from_json(left.schema_string) == StructType.from_json(right.schema_string)
         and list(left.partition_columns) == list(right.partition_columns)
-        and _own_properties(left) == _own_properties(right)
+        and _delta_properties(left) == _delta_properties(right)
     )
 
 
 def same_protocol(left: Protocol, right: Protocol) -> bool:
-    """Whether two protocols ask for the same, in whatever order."""
+    """Whether two protocols are equal, regardless of the order of features."""
     return (
         left.min_reader_version == right.min_reader_version
         and left.min_writer_version == right.min_writer_version
@@ -235,16 +233,16 @@ def same_protocol(left: Protocol, right: Protocol) -> bool:
 
 
 def widens_types(protocol: Protocol) -> bool:
-    """Whether the table may change its columns' types (PROTOCOL.md, Type Widening)."""
-    named = features.reader_features(protocol)
-    return features.TYPE_WIDENING in named or features.TYPE_WIDENING_PREVIEW in named
+    """Whether the protocol has the feature type widening (PROTOCOL.md, Type Widening)."""
+    names = features.reader_features(protocol)
+    return features.TYPE_WIDENING in names or features.TYPE_WIDENING_PREVIEW in names
 
 
 def with_metadata(state: TableState, metadata: Metadata, protocol: Protocol) -> TableState:
-    """A version under other metadata: how its files are read with a schema of another time.
+    """A copy of a table state with other metadata and protocol, to read its files with them.
 
     Raises:
-        UnsupportedFeatureError: the protocol asks for what isn't supported.
+        UnsupportedFeatureError: the protocol requires an unsupported feature.
     """
     schema = table_schema(state.path, metadata)
     check_readable(state.path, protocol, metadata, schema, managed=state.catalog is not None)
@@ -268,15 +266,15 @@ def _shape(table: str, metadata: Metadata) -> TableShape:
     return TableShape(schema=schema, mode=column_mapping_mode(metadata.configuration))
 
 
-def _own_properties(metadata: Metadata) -> dict[str, str]:
+def _delta_properties(metadata: Metadata) -> dict[str, str]:
     return {k: v for k, v in metadata.configuration.items() if k.startswith(_PREFIX)}
 
 
 def _partition_change(table: str, old: Metadata, new: Metadata) -> str | None:
-    was, now = _physical_partitions(table, old), _physical_partitions(table, new)
-    if was == now:
+    before, after = _physical_partitions(table, old), _physical_partitions(table, new)
+    if before == after:
         return None
-    return f"the partition columns changed from {list(was)} to {list(now)}"
+    return f"the partition columns changed from {list(before)} to {list(after)}"
 
 
 def _physical_partitions(table: str, metadata: Metadata) -> tuple[str, ...]:
@@ -287,7 +285,7 @@ def _physical_partitions(table: str, metadata: Metadata) -> tuple[str, ...]:
 def _columns(
     data_type: DataType, prefix: tuple[str, ...], name: str
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, DataType]]]:
-    """(physical path, (logical name, type)) of every field, and of elements, keys and values."""
+    """(physical path, (logical name, type)) of every field, element, key and value."""
     match data_type:
         case StructType(fields):
             for field in fields:
@@ -306,31 +304,31 @@ def _columns(
             return
 
 
-def _widened(narrow: StructType, wide: StructType) -> StructType:
-    """The narrow schema with the wide one's types where those hold all of its values."""
-    known = {field.name: field for field in wide}
+def _widen(narrow: StructType, wide: StructType) -> StructType:
+    """The narrow schema with the types of the wide schema that hold all of its values."""
+    by_name = {field.name: field for field in wide}
     return StructType(
         tuple(
             field
-            if field.name not in known
-            else field.with_data_type(_widened_type(field.data_type, known[field.name].data_type))
+            if field.name not in by_name
+            else field.with_data_type(_widen_type(field.data_type, by_name[field.name].data_type))
             for field in narrow
         )
     )
 
 
-def _widened_type(narrow: DataType, wide: DataType) -> DataType:
+def _widen_type(narrow: DataType, wide: DataType) -> DataType:
     match narrow, wide:
         case StructType(), StructType():
-            return _widened(narrow, wide)
+            return _widen(narrow, wide)
         case ArrayType(), ArrayType():
-            element = _widened_type(narrow.element_type, wide.element_type)
+            element = _widen_type(narrow.element_type, wide.element_type)
             return replace(narrow, element_type=element)
         case MapType(), MapType():
             return replace(
                 narrow,
-                key_type=_widened_type(narrow.key_type, wide.key_type),
-                value_type=_widened_type(narrow.value_type, wide.value_type),
+                key_type=_widen_type(narrow.key_type, wide.key_type),
+                value_type=_widen_type(narrow.value_type, wide.value_type),
             )
         case _:
             return wide if is_readable_change(narrow, wide) else narrow

@@ -1,7 +1,4 @@
-"""The change data feed of a range of versions (PROTOCOL.md, Add CDC File).
-
-From a file of changes to rows of the change data feed.
-"""
+"""The change data feed of a range of versions (PROTOCOL.md, Add CDC File)."""
 
 from __future__ import annotations
 
@@ -48,20 +45,19 @@ from bayou.protocol.schema import SchemaJsonError, StructType
 __all__ = ["TableChanges", "load_table_changes", "read_change_file"]
 
 
-_KEPT_BYTES = 32 << 20
-"""Commits of a range that are kept in memory from the check on; larger ones are read again."""
+_MAX_CACHED_BYTES = 32 << 20
+"""Size of the commits that are cached after the check of a range; other commits are read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChanges:
-    """Rows that changed from one version to another; holds no engine and no open file.
+    """The rows that changed in a range of versions. Holds no engine and no open file.
 
     Attributes:
-        commits: None where the range is empty: it lies between two commits.
-        read_state: the version whose schema the rows have, the latest one; where the table has
-            column mapping the range's last.
-        partitioned: whether the table may have had partition columns anywhere in the range, or
-            right before it.
+        commits: commits of the range; None if the range is between two commits and so empty.
+        read_state: the version whose schema the rows have: the latest version, or with column
+            mapping the last version of the range.
+        partitioned: whether the table may have had partition columns in the range or before it.
     """
 
     commits: CommitRange | None
@@ -80,11 +76,11 @@ class TableChanges:
 
     @property
     def schema(self) -> StructType:
-        """The table's columns, without those of the feed."""
+        """The table's columns, without the columns of the feed."""
         return self.read_state.schema
 
     def scan_builder(self) -> ChangeScanBuilder:
-        """Plan a read of the changes."""
+        """A builder for a scan of the changes."""
         return ChangeScanBuilder(self.read_state, self.commits, partitioned=self.partitioned)
 
 
@@ -95,31 +91,32 @@ def load_table_changes(
     end: CommitBoundary | None = None,
     catalog: Catalog | None = None,
 ) -> TableChanges:
-    """Find the range's commits and check that all of them can be read as changes.
+    """List the commits of a range, and check that all of them can be read as changes.
 
-    Every commit of the range is read for it, so that a range that is refused is so before the first
-    row. 32 MB of them are kept; only commits beyond that are read again for their files.
+    Reads every commit of the range, so that errors are raised before the first row. Up to 32 MB of
+    commits are cached; other commits are read again.
 
     Args:
-        start: part of the range; a time is that of the first commit at or after it.
-        end: part of the range, the latest version where it is None or above that; a time is that of
-            the last commit at or before it.
-        catalog: the one that manages the table.
+        start: first version, or the time of the first commit at or after it.
+        end: last version, or the time of the last commit at or before it; None or a later version
+            for the latest version.
+        catalog: the catalog that manages the table, None for none.
 
     Raises:
-        VersionNotFoundError: the range begins after the latest version, or before the earliest that
-            can be rebuilt; or a time is after the last commit.
-        ArgumentError: it ends before it begins.
-        ChangeDataFeedError: the feed is off at a version of the range, or a change of schema lies
-            in it that the rows can't be read across; names the version.
-        SchemaError: a column of the table has the name of one of the feed's.
-        UnsupportedFeatureError: a commit sets a protocol that can't be read.
+        VersionNotFoundError: the range starts after the latest version or before the earliest
+            version that can be rebuilt, or a time is after the last commit.
+        ArgumentError: the range ends before it starts.
+        ChangeDataFeedError: the feed is disabled at a version of the range, or the range contains
+            an incompatible schema change; names the version.
+        SchemaError: a column of the table has the name of a column of the feed.
+        UnsupportedFeatureError: a commit sets a protocol that isn't supported.
     """
     latest = load_table_state(engine, table, catalog=catalog)
     first = start_version(engine, latest, start)
     if first > latest.version:
         raise VersionNotFoundError(
-            f"{table} has no version {first}; its latest version is {latest.version}.",
+            f"{table}: version {first} doesn't exist; the latest version is {latest.version}. Use "
+            "that version or an earlier one.",
             table=table,
             latest=latest.version,
         )
@@ -128,8 +125,8 @@ def load_table_changes(
         if _between_commits(start, end):
             return TableChanges(commits=None, read_state=latest, partitioned=False)
         raise ArgumentError(
-            f"The changes of {table} are asked for from version {first} to version {last}, which "
-            "is before it.",
+            f"{table}: the changes are requested from version {first} to the earlier version "
+            f"{last}. Use an end at or after the start.",
             argument="end",
         )
     last = min(last, latest.version)
@@ -145,7 +142,7 @@ def load_table_changes(
         query_end_boundary=end,
         catalog=catalog,
     )
-    commits, changes, begins_with_metadata = _checked(engine, commits, first_state)
+    commits, changes, starts_with_metadata = _check_commits(engine, commits, first_state)
     metadata = [first_state.metadata, *(m for _, m in changes), latest.metadata]
     shapes = {first: _shape(table, first_state.metadata)}
     shapes.update((version, _shape(table, m)) for version, m in changes)
@@ -157,8 +154,8 @@ def load_table_changes(
     reserved = reserved_columns(read_state.schema)
     if reserved:
         raise SchemaError(
-            f"{table} has a column {reserved[0]!r}, a name that belongs to the change data feed. "
-            "Rename the column, then changes can be read from that version on.",
+            f"{table}: the name of column {reserved[0]!r} is reserved for the change data feed. "
+            "Rename the column; changes can then be read from that version on.",
             table=table,
             column=reserved[0],
         )
@@ -166,12 +163,12 @@ def load_table_changes(
         commits=commits,
         read_state=read_state,
         partitioned=any(m.partition_columns for m in metadata)
-        or (begins_with_metadata and _was_partitioned(engine, latest, first)),
+        or (starts_with_metadata and _was_partitioned(engine, latest, first)),
     )
 
 
 def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
-    """Whether files that a version removes may be of partition columns that it takes away."""
+    """Whether files that a version removes may have partition columns that the version drops."""
     if version == 0:
         return False
     try:
@@ -182,35 +179,36 @@ def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
 
 
 def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
-    """Whether a range is told by times in order, so that it may hold no commit."""
+    """Whether a range has ascending timestamps, so that it may be between two commits."""
     if start.timestamp is None or end is None or end.timestamp is None:
         return False
     return start.timestamp <= end.timestamp
 
 
-def _checked(
+def _check_commits(
     engine: Engine, commits: CommitRange, first: TableState
 ) -> tuple[CommitRange, list[tuple[int, Metadata]], bool]:
-    """The range, metadata that commits behind the first one set, and whether the first sets some.
+    """Check that the feed is enabled in all versions of a range.
 
-    Every version must have the feed on. Commits that were read for that are kept with the range,
-    as far as there is room, so that they aren't read again for their files.
+    Returns:
+        The range with cached commits, the metadata that commits after the first set, and whether
+        the first commit sets metadata.
     """
     _check_enabled(commits, first.version, first.metadata)
-    found: list[tuple[int, Metadata]] = []
-    first_sets_some = False
+    changes: list[tuple[int, Metadata]] = []
+    first_sets_metadata = False
     files: list[FileStatus] = []
-    room = _KEPT_BYTES
+    remaining_bytes = _MAX_CACHED_BYTES
     with commits.commit_actions(engine, ()) as read:
         for commit in read:
             for action in commit.decoded(Metadata):
-                first_sets_some = first_sets_some or commit.version == first.version
+                first_sets_metadata = first_sets_metadata or commit.version == first.version
                 if isinstance(action, Metadata) and commit.version > first.version:
                     _check_enabled(commits, commit.version, action)
-                    found.append((commit.version, action))
+                    changes.append((commit.version, action))
             file = commit.file
-            if len(commit.data) <= room and not isinstance(file, InlineCommit):
-                room -= len(commit.data)
+            if len(commit.data) <= remaining_bytes and not isinstance(file, InlineCommit):
+                remaining_bytes -= len(commit.data)
                 file = InlineCommit(
                     path=file.path,
                     size=file.size,
@@ -218,17 +216,16 @@ def _checked(
                     content=commit.data,
                 )
             files.append(file)
-    return replace(commits, files=tuple(files)), found, first_sets_some
+    return replace(commits, files=tuple(files)), changes, first_sets_metadata
 
 
 def _check_enabled(commits: CommitRange, version: int, metadata: Metadata) -> None:
     if is_feed_enabled(metadata.configuration):
         return
     raise ChangeDataFeedError(
-        f"{commits.table} didn't record its changes at version {version} "
-        f"(delta.enableChangeDataFeed is off there), so the changes from version "
-        f"{commits.start_version} to {commits.end_version} can't be read. Ask for a range in which "
-        "it is on throughout; what happened before can be told from two snapshots only.",
+        f"{commits.table}: the changes from version {commits.start_version} to "
+        f"{commits.end_version} can't be read, because delta.enableChangeDataFeed is disabled at "
+        f"version {version}. Read a range in which it is enabled, or compare two snapshots.",
         table=commits.table,
         version=version,
     )
@@ -237,32 +234,36 @@ def _check_enabled(commits: CommitRange, version: int, metadata: Metadata) -> No
 def _check_shapes(
     table: str, shapes: dict[int, TableShape], commits: CommitRange, read_state: TableState
 ) -> None:
-    """Raise where rows of the range can't be read with the read schema.
+    """Raise an error if rows of the range can't be read with the read schema.
 
     Args:
-        shapes: those of the range by the versions that set them, ascending.
+        shapes: schemas in the range by the versions that set them, ascending.
     """
     read = _shape(table, read_state.metadata)
     problems = {version: incompatibility(shape, read) for version, shape in shapes.items()}
     problem = next((p for p in reversed(problems.values()) if p is not None), None)
     if problem is None:
         return
-    last = max(version for version, found in problems.items() if found is not None)
+    last = max(version for version, value in problems.items() if value is not None)
     changed_at = next((version for version in problems if version > last), None)
-    what = (
-        f"The changes of {table} from version {commits.start_version} to {commits.end_version} "
-        "can't be read together: "
+    prefix = (
+        f"{table}: the changes from version {commits.start_version} to {commits.end_version} can't "
+        "be read together, because "
     )
     if changed_at is None:
         raise ChangeDataFeedError(
-            f"{what}without column mapping they are read with the latest schema, that of version "
+            f"{prefix}without column mapping they are read with the latest schema, that of version "
             f"{read_state.version}, and since version {last} {problem}. Read snapshots instead.",
             table=table,
             version=last,
         )
     raise ChangeDataFeedError(
-        f"{what}at version {changed_at} {problem}. Begin at version {changed_at} or later"
-        + ("." if read.mode == "none" else f", and read what was up to {changed_at - 1} apart."),
+        f"{prefix}at version {changed_at} {problem}. Start at version {changed_at} or later"
+        + (
+            "."
+            if read.mode == "none"
+            else f", and read the changes up to version {changed_at - 1} separately."
+        ),
         table=table,
         version=changed_at,
     )
@@ -274,7 +275,9 @@ def _shape(table: str, metadata: Metadata) -> TableShape:
         schema = StructType.from_json(metadata.schema_string)
     except (SchemaJsonError, ValueError) as error:
         raise CorruptSchemaError(
-            f"The schema in the log of {table} can't be read: {error}.", table=table
+            f"{table}: the schema in the log is invalid: {error}. Restore an earlier version of "
+            "the table.",
+            table=table,
         ) from error
     return TableShape(schema=schema if mode != "none" else without_mapping(schema), mode=mode)
 
@@ -294,18 +297,18 @@ def read_change_file(
 ) -> Iterator[pa.RecordBatch]:
     """Read the changed rows of a file, or of some of its row groups.
 
-    Rows come in the order of the file. The scan's remaining filter isn't applied to them, but row
-    groups that hold no row for it are left out.
+    Rows are in the order of the file. The remaining filter of the scan isn't applied to rows, but
+    row groups without matching rows are skipped.
 
     Args:
-        vectors: deletion vectors that have been read (`with_vectors`); others are read here.
+        vectors: deletion vectors that were read ahead (`with_vectors`). Missing ones are read.
 
     Returns:
-        Batches in `state.logical_arrow_schema`, none of them empty.
+        Non-empty batches with `state.logical_arrow_schema`.
 
     Raises:
-        DataFileError: the file or a deletion vector is missing or can't be read; names it.
-        CorruptTableError: the log describes the file wrongly.
+        DataFileError: the file or a deletion vector is missing or can't be read.
+        CorruptTableError: the log has invalid information about the file.
     """
     schema = state.logical_arrow_schema
     scan_state = _state_for(state.scan_state, file.file)
@@ -323,12 +326,12 @@ def read_change_file(
     timestamp: Any = pa.scalar(file.timestamp * 1000, schema.types[-1])
     for first, end in row_group_ranges(engine, file.file, only, first_row_group, end_row_group):
         with read_scan_file(engine, scan_state, file.file, first, end, vectors=vectors) as batches:
-            for found in batches:
-                batch = found if only is None else _only(only, found)
+            for rows in batches:
+                batch = rows if only is None else _select_rows(only, rows)
                 if batch.num_rows == 0:
                     continue
                 change_types = (
-                    _recorded_types(scan_state.table, file, batch)
+                    _change_types(scan_state.table, file, batch)
                     if file.change_type is None
                     else pa.repeat(pa.scalar(file.change_type), batch.num_rows)
                 )
@@ -342,33 +345,35 @@ def read_change_file(
 
 
 def _state_for(state: ScanState, file: ScanFile) -> ScanState:
-    """The state for a file that may be older than a change of the table's partition columns.
+    """The scan state for a file that may have other partition columns than the table.
 
-    A file doesn't hold the columns that have a value in the log, and holds the others.
+    The partition columns of a file are the columns with a partition value in the log.
     """
-    inside = tuple(
+    partition_columns = tuple(
         f.name for f in state.logical_schema if state.partition_key(f) in file.partition_values
     )
     state = replace(state, deletion_vectors=file.deletion_vector is not None)
-    if set(inside) == set(state.logical_schema.names).intersection(state.partition_columns):
+    current = set(state.logical_schema.names).intersection(state.partition_columns)
+    if set(partition_columns) == current:
         return state
-    return replace(state, partition_columns=inside, predicate=None)
+    return replace(state, partition_columns=partition_columns, predicate=None)
 
 
-def _only(only: BitMap64, batch: pa.RecordBatch) -> pa.RecordBatch:
-    unmarked = read.selection(only, batch.column(ROW_INDEX_COLUMN))
-    if unmarked is None:
+def _select_rows(only: BitMap64, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of a batch that the bitmap contains."""
+    others = read.selection(only, batch.column(ROW_INDEX_COLUMN))
+    if others is None:
         return batch.slice(0, 0)
-    return batch.filter(pc.invert(unmarked))
+    return batch.filter(pc.invert(others))
 
 
-def _recorded_types(table: str, file: ChangeFile, batch: pa.RecordBatch) -> pa.Array[Any]:
+def _change_types(table: str, file: ChangeFile, batch: pa.RecordBatch) -> pa.Array[Any]:
     types: pa.Array[Any] = batch.column(CHANGE_TYPE)
     if types.null_count:
         path = file.file.status.path
         raise DataFileError(
-            f"Change data file {path} of {table} has rows without {CHANGE_TYPE}, the column that "
-            "says what happened to them.",
+            f"{table}: change data file {path} has rows without a {CHANGE_TYPE}. Restore the file, "
+            "or read a range without this version.",
             table=table,
             file=path,
         )

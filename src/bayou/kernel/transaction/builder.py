@@ -1,4 +1,4 @@
-"""Building a transaction: what it is to change besides files."""
+"""Builder of transactions: schema, properties, protocol and other non-file changes."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _DEFAULT_RETRIES = 200
 
 
 class TransactionBuilder:
-    """Collects what a transaction needs; each method gives a new builder.
+    """Builds a `Transaction`. Each `with_` method returns a new builder.
 
-    Made by `Table.create_transaction_builder` or `Snapshot.build_update_table_transaction`.
+    `Table.create_transaction_builder` and `Snapshot.build_update_table_transaction` create it.
     """
 
     def __init__(
@@ -90,30 +90,29 @@ class TransactionBuilder:
         self._max_records_per_file: int | None = None
         self._compression: str | None = None
         self._description: str | None = None
-        self._tells_definition = False
+        self._records_definition = False
 
     def with_schema(self, schema: StructType) -> TransactionBuilder:
-        """Schema of a new table, or of the rows for an existing one.
+        """Set the schema of a new table, or of the rows to write to an existing table.
 
-        With an existing table it must fit, see `with_schema_evolution`.
+        The schema of the rows must fit the existing table, see `with_schema_evolution`.
         """
         builder = copy.copy(self)
         builder._schema = schema
         return builder
 
     def with_partition_columns(self, columns: Iterable[str]) -> TransactionBuilder:
-        """Partition columns of a new table. An existing one keeps its own.
+        """Set the partition columns of a new table.
 
-        A builder that makes the table unless there is one takes them; they must then be its own.
+        If the table exists, they must be equal to its partition columns.
 
         Raises:
-            ArgumentError: the builder was made from a snapshot, which tells them, and doesn't
-                replace the schema.
+            ArgumentError: the builder was created from a snapshot and doesn't replace the schema.
         """
         if self._read_state is not None and not self._replaces_schema:
             raise ArgumentError(
-                f"{self._table} exists: its partition columns come from the snapshot that the "
-                "transaction is made from. Leave with_partition_columns out.",
+                f"{self._table}: the table exists, and the transaction uses the partition columns "
+                "of its snapshot. Don't call with_partition_columns.",
                 argument="columns",
             )
         builder = copy.copy(self)
@@ -121,54 +120,54 @@ class TransactionBuilder:
         return builder
 
     def with_clustering_columns(self, columns: Iterable[str | Sequence[str]]) -> TransactionBuilder:
-        """Cluster the table by these columns (PROTOCOL.md, Clustered Table); none: no longer.
+        """Set the clustering columns (PROTOCOL.md, Clustered Table).
 
         Args:
-            columns: names, or paths of fields in structs; at most four.
+            columns: names, or paths of fields in structs; at most four. Empty removes clustering.
         """
         builder = copy.copy(self)
         builder._clustering = tuple((c,) if isinstance(c, str) else tuple(c) for c in columns)
         return builder
 
     def with_table_properties(self, configuration: Mapping[str, str]) -> TransactionBuilder:
-        """Set table properties (PROTOCOL.md, Table Properties), those of the table stay."""
+        """Add or change table properties (PROTOCOL.md, Table Properties)."""
         builder = copy.copy(self)
         builder._properties = {**self._properties, **configuration}
         return builder
 
     def with_table_properties_removed(self, keys: Iterable[str]) -> TransactionBuilder:
-        """Unset table properties; those that the table doesn't have are passed over."""
+        """Unset table properties. Properties that the table doesn't have are ignored."""
         builder = copy.copy(self)
         builder._removed_properties = self._removed_properties | frozenset(keys)
         return builder
 
-    def with_description(self, text: str | None) -> TransactionBuilder:
-        """What the table is about (PROTOCOL.md, Change Metadata).
+    def with_description(self, description: str | None) -> TransactionBuilder:
+        """Set the table's description (PROTOCOL.md, Change Metadata).
 
-        None leaves it as it is, an empty text takes it away.
+        None doesn't change it, an empty string removes it.
         """
         builder = copy.copy(self)
-        builder._description = text
+        builder._description = description
         return builder
 
     def with_definition_told(self) -> TransactionBuilder:
-        """The history says what the table is made to be, as delta-spark's CREATE TABLE does."""
+        """Record the table's definition in the history, as delta-spark's CREATE TABLE does."""
         builder = copy.copy(self)
-        builder._tells_definition = True
+        builder._records_definition = True
         return builder
 
     def with_features(self, names: Iterable[str]) -> TransactionBuilder:
-        """Table features that the protocol is to have (PROTOCOL.md, Table Features)."""
+        """Add table features to the protocol (PROTOCOL.md, Table Features)."""
         builder = copy.copy(self)
         builder._features = (*self._features, *names)
         return builder
 
     def with_protocol_versions(self, reader: int = 0, writer: int = 0) -> TransactionBuilder:
-        """Raise the protocol to at least these versions; features are listed from (3, 7) on."""
+        """Upgrade the protocol to at least these versions; from (3, 7) on it lists features."""
         if not (0 <= reader <= 3 and 0 <= writer <= 7):
             raise ArgumentError(
-                f"There is no protocol ({reader}, {writer}): reader versions are 1 to 3, writer "
-                "versions 1 to 7.",
+                f"{self._table}: protocol ({reader}, {writer}) doesn't exist. Use reader versions "
+                "1 to 3 and writer versions 1 to 7.",
                 argument="reader" if not 0 <= reader <= 3 else "writer",
             )
         builder = copy.copy(self)
@@ -176,43 +175,45 @@ class TransactionBuilder:
         return builder
 
     def with_domain_metadata(self, domain: str, configuration: str) -> TransactionBuilder:
-        """Set a domain's configuration (PROTOCOL.md, Domain Metadata); any text, at most 50 MB.
+        """Set a domain's configuration (PROTOCOL.md, Domain Metadata); a string up to 50 MB.
 
         Raises:
-            ArgumentError: a domain of Delta's own (`delta.`), or an empty name.
+            ArgumentError: the domain is empty or reserved for Delta (`delta.`).
         """
         return self._with_domain(
             DomainMetadata(domain=domain, configuration=configuration, removed=False)
         )
 
     def with_domain_metadata_removed(self, domain: str) -> TransactionBuilder:
-        """Remove a domain; nothing is written where the table doesn't have it."""
+        """Remove a domain. Writes nothing if the table doesn't have it."""
         return self._with_domain(DomainMetadata(domain=domain, configuration="", removed=True))
 
     def with_metadata(self, metadata: Metadata) -> TransactionBuilder:
-        """Replace the metaData action; what else is set goes on top. For operations, which checked
-        that the table's files go with it.
+        """Replace the `metaData` action before other changes are applied.
+
+        The caller must have checked that the table's files fit it.
         """
         builder = copy.copy(self)
         builder._metadata = metadata
         return builder
 
     def with_files_checked(self) -> TransactionBuilder:
-        """Say that all live files go with the constraints and row ids that the table is given."""
+        """Declare that all live files satisfy new constraints and have the row ids they need."""
         builder = copy.copy(self)
         builder._files_checked = True
         return builder
 
     def with_protocol(self, protocol: Protocol) -> TransactionBuilder:
-        """Replace the protocol action; what else is set goes on top. For operations, which checked
-        that the table does without the features that go.
+        """Replace the `protocol` action before other changes are applied.
+
+        The caller must have checked that the table doesn't use the removed features.
         """
         builder = copy.copy(self)
         builder._protocol = protocol
         return builder
 
     def with_delta_domain(self, domain: str, configuration: str | None) -> TransactionBuilder:
-        """Set a domain of Delta's own, for the operation whose domain it is; None removes it."""
+        """Set a domain that is reserved for Delta; None removes it."""
         action = DomainMetadata(
             domain=domain, configuration=configuration or "", removed=configuration is None
         )
@@ -223,8 +224,8 @@ class TransactionBuilder:
     def _with_domain(self, action: DomainMetadata) -> TransactionBuilder:
         if not action.domain or action.domain.lower().startswith("delta."):
             raise ArgumentError(
-                f"The domain {action.domain!r} can't be set: names that begin with 'delta.' are "
-                "Delta's own, and a name isn't empty.",
+                f"{self._table}: domain {action.domain!r} can't be set. Use a non-empty name that "
+                "doesn't start with 'delta.', which is reserved.",
                 argument="domain",
             )
         builder = copy.copy(self)
@@ -232,13 +233,16 @@ class TransactionBuilder:
         return builder
 
     def with_transaction_id(self, app_id: str, version: int) -> TransactionBuilder:
-        """Record an application's progress; more than one application may be named.
+        """Record the version of an application in the commit. May be called for several.
 
-        Where the table has recorded this version or a later one already, the commit does nothing
-        and says so.
+        If the table already has this version or a later one, the commit writes nothing, and its
+        result has `already_committed`.
         """
         if not app_id:
-            raise ArgumentError("An application id can't be empty.", argument="app_id")
+            raise ArgumentError(
+                f"{self._table}: the application id is empty. Use a non-empty id.",
+                argument="app_id",
+            )
         builder = copy.copy(self)
         builder._transaction_ids = {**self._transaction_ids, app_id: version}
         return builder
@@ -246,73 +250,80 @@ class TransactionBuilder:
     def with_copied_transaction_ids(
         self, identifiers: Iterable[TransactionIdentifier]
     ) -> TransactionBuilder:
-        """Write another table's transaction identifiers as they are.
+        """Write the transaction identifiers of another table unchanged.
 
-        Unlike `with_transaction_id` they don't decide whether the commit was made already, and a
-        version may be lower than the table's.
+        Unlike with `with_transaction_id`, the commit is always written, and a version may be lower
+        than the table's.
         """
         builder = copy.copy(self)
         builder._copied_transaction_ids = {t.app_id: t for t in identifiers}
         return builder
 
     def with_schema_evolution(self, enabled: bool = True) -> TransactionBuilder:
-        """Columns of the rows that an existing table lacks are added to it, nullable."""
+        """Add new columns of the rows to an existing table, as nullable columns."""
         builder = copy.copy(self)
         builder._schema_evolution = enabled
         return builder
 
     def with_schema_replaced(self) -> TransactionBuilder:
-        """An existing table gets the rows' schema and the partition columns that are given, none
-        unless told. For a commit that removes every file: they don't fit any more.
+        """Replace schema and partition columns of an existing table.
+
+        Without `with_partition_columns` the table becomes unpartitioned. The commit must remove all
+        files, because they no longer fit.
         """
         builder = copy.copy(self)
         builder._replaces_schema = True
         return builder
 
-    def with_row_condition(self, text: str) -> TransactionBuilder:
-        """Writers refuse rows for which a condition, SQL text, isn't true; null isn't."""
+    def with_row_condition(self, condition: str) -> TransactionBuilder:
+        """Reject written rows for which a SQL condition is false or null."""
         builder = copy.copy(self)
-        builder._row_conditions = (*self._row_conditions, text)
+        builder._row_conditions = (*self._row_conditions, condition)
         return builder
 
     def with_data_change(self, data_change: bool) -> TransactionBuilder:
-        """False: the rows that are written are the table's own, laid out anew (`dataChange`)."""
+        """Set `dataChange` of the written files; false if the commit only rewrites rows."""
         builder = copy.copy(self)
         builder._data_change = data_change
         return builder
 
     def with_max_records_per_file(self, rows: int | None) -> TransactionBuilder:
-        """Writers begin a new data file after so many rows; None: sizes in bytes decide alone."""
+        """Limit the rows of a data file; None limits only its size in bytes."""
         if rows is not None and rows < 1:
             raise ArgumentError(
-                f"A data file can't hold {rows} rows at most; 1 or more.", argument="rows"
+                f"{self._table}: the maximum number of rows of a data file is {rows}. Use 1 or "
+                "more.",
+                argument="rows",
             )
         builder = copy.copy(self)
         builder._max_records_per_file = rows
         return builder
 
     def with_compression(self, codec: str | None) -> TransactionBuilder:
-        """Parquet codec of this transaction's files; None: the table's."""
+        """Set the Parquet codec of this transaction's files; None for the table's codec."""
         builder = copy.copy(self)
         builder._compression = codec
         return builder
 
     def with_max_retries(self, retries: int) -> TransactionBuilder:
-        """How often a lost commit is tried again, 200 unless told."""
+        """Set the maximum number of retries after other writers commit first; default 200."""
         if retries < 0:
-            raise ArgumentError(f"max_retries can't be {retries}; 0 or more.", argument="retries")
+            raise ArgumentError(
+                f"{self._table}: the number of retries is {retries}. Use 0 or more.",
+                argument="retries",
+            )
         builder = copy.copy(self)
         builder._max_retries = retries
         return builder
 
     def with_log_compaction_interval(self, commits: int | None) -> TransactionBuilder:
-        """Every so many commits a log compaction file is due (PROTOCOL.md, Log Compaction Files).
+        """Add a post-commit hook that writes a log compaction file every `commits` commits.
 
-        It is one of the commit's post-commit hooks. None, as unless told: never.
+        None, the default, writes none (PROTOCOL.md, Log Compaction Files).
         """
         if commits is not None and commits < 2:
             raise ArgumentError(
-                f"A log compaction file can't hold {commits} commits; it holds 2 or more.",
+                f"{self._table}: the log compaction interval is {commits} commits. Use 2 or more.",
                 argument="commits",
             )
         builder = copy.copy(self)
@@ -320,25 +331,25 @@ class TransactionBuilder:
         return builder
 
     def with_operation_parameters(self, parameters: Mapping[str, object]) -> TransactionBuilder:
-        """`commitInfo.operationParameters`, plain values."""
+        """Add entries to `commitInfo.operationParameters`."""
         builder = copy.copy(self)
         builder._operation_parameters = {**self._operation_parameters, **parameters}
         return builder
 
-    def with_user_metadata(self, text: str | None) -> TransactionBuilder:
-        """`commitInfo.userMetadata`; None: what the engine says (`CommitNotes`), if anything."""
+    def with_user_metadata(self, user_metadata: str | None) -> TransactionBuilder:
+        """Set `commitInfo.userMetadata`; None for the engine's value (`CommitNotes`)."""
         builder = copy.copy(self)
-        builder._user_metadata = text
+        builder._user_metadata = user_metadata
         return builder
 
     def build(self, engine: Engine) -> Transaction:
-        """Read the table where that hasn't been done, and begin.
+        """Load the table if no snapshot was given, and start the transaction.
 
         Raises:
-            TableNotFoundError: there is no table and no schema for a new one.
-            SchemaError: schema or partitioning can't be, or don't fit the table.
-            TablePropertyError: a property that isn't one, or an unusable value.
-            UnsupportedFeatureError: the table needs of a writer what isn't supported.
+            TableNotFoundError: the table doesn't exist, and there is no schema to create it.
+            SchemaError: schema or partition columns are invalid, or don't fit the table.
+            TablePropertyError: a property is unknown or has an invalid value.
+            UnsupportedFeatureError: the table requires an unsupported writer feature.
         """
         state = self._read_state
         if state is None:
@@ -376,8 +387,8 @@ class TransactionBuilder:
             check_change_data_columns(self._table, metadata.configuration, schema)
             check_row_tracking_columns(self._table, metadata.configuration, schema)
             key = properties.SKIPPING_COLUMNS.key
-            before = None if state is None else state.properties.get(key)
-            if metadata.configuration.get(key) != before:
+            previous = None if state is None else state.properties.get(key)
+            if metadata.configuration.get(key) != previous:
                 check_statistics_columns(
                     self._table, schema, metadata.partition_columns, metadata.configuration
                 )
@@ -396,10 +407,10 @@ class TransactionBuilder:
                 operation=self._operation,
                 operation_parameters={
                     **self._operation_parameters,
-                    **(self._definition(metadata) if self._tells_definition else {}),
+                    **(self._definition(metadata) if self._records_definition else {}),
                 },
                 engine_info=self._engine_info,
-                user_metadata=self._notes(engine),
+                user_metadata=self._commit_notes(engine),
                 max_retries=self._max_retries,
                 domains=domains,
                 generated_identity=self._generated_identity(schema),
@@ -411,7 +422,7 @@ class TransactionBuilder:
             )
         )
 
-    def _notes(self, engine: Engine) -> str | None:
+    def _commit_notes(self, engine: Engine) -> str | None:
         if self._user_metadata is None and isinstance(engine, CommitNotes):
             return engine.user_metadata
         return self._user_metadata
@@ -439,7 +450,7 @@ class TransactionBuilder:
         }
 
     def _next_protocol(self, state: TableState | None, change: MetadataChange) -> Protocol:
-        """The protocol with the features that metadata makes use of, or asks for."""
+        """The protocol with the features that the metadata uses or requests."""
         configuration = {**change.metadata.configuration, **change.asked_features}
         protocol = self._protocol or (None if state is None else state.protocol)
         if protocol is None:
@@ -450,11 +461,11 @@ class TransactionBuilder:
         return protocol
 
     def _domain_actions(self, state: TableState | None) -> dict[str, DomainMetadata]:
-        known = {} if state is None else state.domain_metadata
+        existing = {} if state is None else state.domain_metadata
         return {
             name: action
             for name, action in self._domains.items()
-            if not action.removed or name in known
+            if not action.removed or name in existing
         }
 
     def _clustering_action(self, metadata: Metadata, schema: StructType) -> DomainMetadata:
@@ -465,18 +476,18 @@ class TransactionBuilder:
             metadata.partition_columns,
             self._clustering or (),
         )
-        text = clustering_configuration(schema, columns)
-        return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=text, removed=False)
+        configuration = clustering_configuration(schema, columns)
+        return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=configuration, removed=False)
 
     def _generated_identity(self, schema: StructType) -> tuple[str, ...]:
-        """Identity columns that the rows don't bring."""
+        """Identity columns that the rows don't have, so that writers generate their values."""
         if self._operation in WITHOUT_NEW_ROWS:
             return ()
-        brought = self._schema
-        if brought is None or any(identity_of(f) is not None for f in brought):
+        rows = self._schema
+        if rows is None or any(identity_of(f) is not None for f in rows):
             return tuple(f.name for f in schema if identity_of(f) is not None)
         return tuple(
-            f.name for f in schema if identity_of(f) is not None and brought.get(f.name) is None
+            f.name for f in schema if identity_of(f) is not None and rows.get(f.name) is None
         )
 
 

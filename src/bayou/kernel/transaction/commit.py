@@ -1,18 +1,14 @@
-"""Putting a commit into the log (PROTOCOL.md, Creation of New Log Entries).
+"""Writing a commit to the log (PROTOCOL.md, Creation of New Log Entries), and its result.
 
-Put-if-absent of the next version. Where another writer was there first, its commit is checked for
-conflicts and the next version is tried. Where the store fails with the outcome unknown, the log is
-read back for the commit's own `txnId` before anything is said.
+A commit is a put-if-absent of the next version. If another writer has committed this version, its
+commit is checked for conflicts and the following version is tried. If the storage fails with an
+unknown result, the log is searched for the commit's `txnId`.
 
-How a commit went, and what it makes due.
-
-Files that were written for a commit, and whether they may be deleted.
-
-A file may be deleted only if its commit certainly did not happen. `commit_with_retries` reports
-each commit here before it is sent to the store, and withdraws the report when another commit is
-known to hold the version. Every block of `discard_unless_committed` that is open in the thread sees
-the reports, however deep in the calls the commit is made. An interrupt, an error of the store or an
-error after the commit therefore never deletes a file that the log may name.
+`discard_unless_committed` deletes the data files of a failed commit, but only if the commit
+certainly did not happen. `commit_with_retries` reports each commit before it sends it to the
+storage, and withdraws the report when it finds another commit with the same version. All open
+`discard_unless_committed` blocks of the thread see these reports. An interrupt, a storage error or
+an error after the commit can therefore never delete a file that the log may reference.
 """
 
 from __future__ import annotations
@@ -56,18 +52,18 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 _OPEN_BLOCKS: ContextVar[tuple[set[str], ...]] = ContextVar("open_blocks", default=())
-"""The `txnId`s of commits that may have happened, for each open block."""
+"""For each open block, the `txnId`s of commits that may have happened."""
 
 
 @contextmanager
 def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
-    """A block that commits files; if it fails before any commit can have happened, delete them.
+    """Call `discard` if the block fails and no commit can have happened in it.
 
-    The block must run in the thread that commits. A failure to delete is logged, because the error
-    of the block matters more; VACUUM deletes what stays.
+    The block must run in the thread that commits. An error of `discard` is logged, so that the
+    error of the block is raised; VACUUM deletes the remaining files.
 
     Args:
-        discard: deletes the files.
+        discard: deletes the files that were written for the commit.
     """
     possible: set[str] = set()
     token = _OPEN_BLOCKS.set((*_OPEN_BLOCKS.get(), possible))
@@ -78,48 +74,51 @@ def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
             try:
                 discard()
             except BayouError as error:
-                _LOG.warning("Files of a commit that failed stay until VACUUM: %s", error)
+                _LOG.warning(
+                    "Data files of a failed commit can't be deleted and remain until VACUUM: %s",
+                    error,
+                )
         raise
     finally:
         _OPEN_BLOCKS.reset(token)
 
 
 def report_possible_commit(txn_id: str) -> None:
-    """Report that a commit is about to be sent: from now on it may have happened."""
+    """Report that a commit is about to be sent, so that it may happen from now on."""
     for possible in _OPEN_BLOCKS.get():
         possible.add(txn_id)
 
 
 def report_refused_commit(txn_id: str) -> None:
-    """Report that a commit did not happen, because another one holds its version."""
+    """Report that a commit did not happen, because its version has another commit."""
     for possible in _OPEN_BLOCKS.get():
         possible.discard(txn_id)
 
 
 _FIRST_PAUSE_SECONDS = 0.005
-_LONGEST_PAUSE_SECONDS = 0.5
-_STORE_RETRIES = 5
+_MAX_PAUSE_SECONDS = 0.5
+_STORAGE_RETRIES = 5
 
-_LONG_AGO_SECONDS = 5.0
-"""A commit from an older version lists the log first: the place behind that version may be free
-again. Commits can be cleaned up early, by a short retention or a machine whose clock is ahead."""
+_GAP_CHECK_SECONDS = 5.0
+"""If the version was read longer ago, the commit lists the log first, because the following commits
+may have been cleaned up already: retention may be short, or a clock may be ahead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitAttempt:
-    """A commit to be put into the log.
+    """A commit to write.
 
     Attributes:
         table: path of the table.
-        read_version: the version it was made from, -1 for a new table.
-        txn_id: its `commitInfo.txnId`.
-        lines: gives its JSON lines for the version it is to have, behind the commits that won
-            since `read_version`, oldest first.
-        reads, writes: for the conflict check.
-        max_retries: how often a lost commit is tried again.
-        read_seconds_ago: when the version was read that it was made from, or, for a new table,
-            when the transaction was built.
-        committer: where the commit goes.
+        read_version: the version that the transaction read, -1 for a new table.
+        txn_id: `commitInfo.txnId` of the commit.
+        lines: returns the JSON lines for a version and the winning commits since `read_version`,
+            oldest first.
+        reads, writes: read set and write set for the conflict check.
+        max_retries: maximum number of retries after other commits won.
+        read_seconds_ago: seconds since the version was read or, for a new table, since the
+            transaction was built.
+        committer: writes the commit to the log or the catalog.
     """
 
     table: str
@@ -134,25 +133,25 @@ class CommitAttempt:
 
 
 def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, list[CommitActions]]:
-    """Commit.
+    """Write a commit, and retry with the next version if another commit wins.
 
     Returns:
-        The version it has become, and the commits that won before it.
+        The committed version, and the winning commits before it.
 
     Raises:
-        CommitConflictError: a commit that won isn't compatible.
-        CommitFailedError: retries used up, or the store failed and doesn't say how.
+        CommitConflictError: the commit can't be rebased onto a winning commit.
+        CommitFailedError: the retries are exhausted, or the storage failed.
     """
     if attempt.read_version < 0:
         engine.files.mkdirs(log_path(attempt.table))
     version = attempt.read_version + 1
-    if attempt.read_seconds_ago > _LONG_AGO_SECONDS:
-        _refuse_gap(engine, attempt)
+    if attempt.read_seconds_ago > _GAP_CHECK_SECONDS:
+        _check_gap(engine, attempt)
     winners: list[CommitActions] = []
     lost = 0
     while not _put(engine, attempt, version, winners):
-        # Every commit that has won by now is checked before the next try.
-        before = version
+        # Check all commits that have won by now before the next attempt.
+        tried = version
         while (winner := attempt.committer.find(engine, attempt.table, version)) is not None:
             if _txn_id(winner) == attempt.txn_id:
                 return version, winners
@@ -160,10 +159,11 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
             check_winner(attempt.table, winner, attempt.reads, attempt.writes, lost + 1)
             winners.append(winner)
             version += 1
-        if version == before:
+        if version == tried:
             raise CommitFailedError(
-                f"Commit {version} of {attempt.table} can't be written: the store says that it "
-                "exists, and that it doesn't. Check what else writes to the log folder.",
+                f"{attempt.table}: commit {version} failed, because the storage reports both that "
+                "the commit exists and that it doesn't. Check which processes write to the log "
+                "directory.",
                 table=attempt.table,
                 version=version,
             )
@@ -174,25 +174,26 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
     return version, winners
 
 
-def _refuse_gap(engine: Engine, attempt: CommitAttempt) -> None:
-    """Refuse a commit whose place in the log was taken and has been cleaned up since.
+def _check_gap(engine: Engine, attempt: CommitAttempt) -> None:
+    """Reject a commit if log cleanup has deleted an existing commit of its version.
 
-    Put-if-absent would succeed there, and nobody would ever read the commit.
+    Put-if-absent would succeed, but no reader would ever read the commit.
     """
-    wanted = attempt.read_version + 1
+    next_version = attempt.read_version + 1
+    first = next_version
     try:
-        with engine.files.list_from(_path(attempt.table, wanted)) as files:
+        with engine.files.list_from(_path(attempt.table, next_version)) as files:
             names = (parse_log_file(file.path.rpartition("/")[2]) for file in files)
-            first = next((name.version for name in names if isinstance(name, CommitFile)), wanted)
+            first = next((name.version for name in names if isinstance(name, CommitFile)), first)
     except FileMissingError:
         return
-    if first > wanted:
+    if first > next_version:
         raise CommitConflictError(
-            f"The commit to {attempt.table} was made from version {attempt.read_version}, "
-            f"{_duration(attempt.read_seconds_ago)} ago. The commits behind it have been cleaned "
-            f"up since, up to version {first - 1}, so that nobody can say whether they go with it. "
+            f"{attempt.table}: conflicts can't be checked, because the commits after version "
+            f"{attempt.read_version}, which this transaction read "
+            f"{_duration(attempt.read_seconds_ago)} ago, were cleaned up to version {first - 1}. "
             "Nothing was changed; read the table again and repeat the operation, or set "
-            "delta.logRetentionDuration to more than a writer takes.",
+            "delta.logRetentionDuration to more than the duration of a transaction.",
             table=attempt.table,
             winning_version=first,
         )
@@ -207,11 +208,11 @@ def _out_of_retries(
 ) -> CommitFailedError:
     operation = operation_of(winner)
     return CommitFailedError(
-        f"The commit to {attempt.table} lost {lost} times in a row to other writers, the last time "
-        f"against version {winner.version}"
+        f"{attempt.table}: the commit lost {lost} times in a row to other writers, last to version "
+        f"{winner.version}"
         + ("" if operation is None else f" ({operation})")
-        + f": no rule of conflicts failed, but the limit of {attempt.max_retries} retries is used "
-        "up. Nothing was changed; try again, or allow more retries.",
+        + f"; there is no conflict, but the limit of {attempt.max_retries} retries is reached. "
+        "Nothing was changed; try again, or allow more retries.",
         table=attempt.table,
         version=version,
         attempts=lost,
@@ -223,9 +224,9 @@ def _out_of_retries(
 def _put(
     engine: Engine, attempt: CommitAttempt, version: int, winners: Sequence[CommitActions]
 ) -> bool:
-    """Put-if-absent; a store that fails is asked again, with the very same bytes.
+    """Put a commit if its version is absent, and retry with the same bytes on storage errors.
 
-    A put that failed may still arrive. The next try then finds the file, and its `txnId` is ours.
+    A failed put may still take effect. The next attempt then finds the file with this `txnId`.
     """
     lines = attempt.lines(version, winners)
     failures = 0
@@ -234,21 +235,21 @@ def _put(
         try:
             return attempt.committer.put(engine, attempt.table, version, lines)
         except PrerequisiteError:
-            report_refused_commit(attempt.txn_id)  # a store without conditional puts
+            report_refused_commit(attempt.txn_id)  # the storage doesn't support conditional puts
             raise
         except StorageError as error:
             failures += 1
-            committed = _own_commit_is_there(engine, attempt, version)
+            committed = _is_committed(engine, attempt, version)
             if committed:
                 return True
-            if failures > _STORE_RETRIES or committed is None:
+            if failures > _STORAGE_RETRIES or committed is None:
                 raise CommitFailedError(
-                    f"Commit {version} of {attempt.table} failed: {error} "
+                    f"{attempt.table}: commit {version} failed: {error} "
                     + (
-                        "The log couldn't be read back either, so the commit may or may not be "
-                        "there; look at the table's history before you repeat the operation."
+                        "The log can't be read either, so the commit may or may not be there; "
+                        "check the table's history before you repeat the operation."
                         if committed is None
-                        else "It isn't in the log; nothing was changed."
+                        else "The commit isn't in the log; nothing was changed. Try again."
                     ),
                     table=attempt.table,
                     version=version,
@@ -256,13 +257,13 @@ def _put(
             _pause(failures + 4)
 
 
-def _own_commit_is_there(engine: Engine, attempt: CommitAttempt, version: int) -> bool | None:
-    """Whether the log has our commit under this version; None where it can't be read."""
+def _is_committed(engine: Engine, attempt: CommitAttempt, version: int) -> bool | None:
+    """Whether the log has this commit with this version; None if the log can't be read."""
     try:
-        winner = attempt.committer.find(engine, attempt.table, version)
+        commit = attempt.committer.find(engine, attempt.table, version)
     except StorageError:
         return None
-    return winner is not None and _txn_id(winner) == attempt.txn_id
+    return commit is not None and _txn_id(commit) == attempt.txn_id
 
 
 def _txn_id(commit: CommitActions) -> object:
@@ -273,22 +274,22 @@ def _path(table: str, version: int) -> str:
     return f"{log_path(table)}/{commit_file_name(version)}"
 
 
-def _pause(tries: int) -> None:
-    """Exponential with full jitter: writers that collided don't collide again together."""
-    longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(tries, 10))
-    time.sleep(random.uniform(0, longest))  # noqa: S311 - jitter isn't a secret
+def _pause(attempts: int) -> None:
+    """Exponential backoff with full jitter, so that concurrent writers don't collide again."""
+    max_seconds = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(attempts, 10))
+    time.sleep(random.uniform(0, max_seconds))  # noqa: S311 - jitter isn't a secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionCommitResult:
-    """How a commit went.
+    """Result of a commit.
 
     Attributes:
-        version: the version it has become; where `already_committed`, the version that was read.
-        already_committed: the table had recorded the transaction's identifiers before, so
+        version: the committed version; if `already_committed`, the version that was read.
+        already_committed: whether the table already had the transaction's identifiers, so that
             nothing was written.
-        post_commit_hooks: what is due now, in the order in which to do it.
-        metrics: what it took, None where nothing was measured.
+        post_commit_hooks: hooks that are due, in the order in which to run them.
+        metrics: metrics of the commit, None if nothing was measured.
     """
 
     version: int
@@ -302,5 +303,5 @@ class TransactionCommitResult:
         return any(hook.name == "checkpoint" for hook in self.post_commit_hooks)
 
     def run_post_commit_hooks(self, engine: Engine) -> None:
-        """Run what is due. A hook that fails is logged: the commit stands all the same."""
+        """Run the hooks. An error of a hook is logged, because the commit has succeeded."""
         run_hooks(engine, self.post_commit_hooks)

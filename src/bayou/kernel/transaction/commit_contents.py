@@ -1,4 +1,4 @@
-"""The files of a commit: their lines, and what is counted of them."""
+"""The file actions of a commit: encoded lines and totals."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ _STATS = JsonDecoder(_NumRecords)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitContents:
-    """Encoded actions of a commit.
+    """Encoded file actions of a commit.
 
     Attributes:
-        lines: one an action, in order; but for `adds`.
-        adds: files that were kept as they are, because row tracking gives them ids at the commit.
-        removed_paths: paths of the removes, as `canonical_path` gives them.
-        changes_removed: a remove takes rows away (`dataChange`).
-        changes_data: a file action changes data.
-        num_changes: change data files.
-        tally: sizes of what is added and removed.
-        rows: of the adds; None where a file doesn't say.
+        lines: one line per action in order, without `adds`.
+        adds: adds that aren't encoded yet, because row tracking assigns their ids at the commit.
+        removed_paths: canonical paths of the removes.
+        changes_removed: whether a remove has `dataChange`.
+        changes_data: whether an add or a remove has `dataChange`.
+        num_added: number of adds.
+        num_changes: number of change data files.
+        added_bytes, removed_bytes: total size of the adds and of the removes.
+        rows: total rows of the adds; None if a file's statistics don't have them.
+        tally: histogram of the sizes of added and removed files.
     """
 
     lines: list[bytes]
@@ -58,10 +60,10 @@ class CommitContents:
 
     @classmethod
     def of(cls, actions: Iterable[Action], *, keep_adds: bool = False) -> CommitContents:
-        """Encode and count; the actions are read once.
+        """Encode and count actions in one pass.
 
         Raises:
-            ArgumentError: an action that isn't one of a file.
+            ArgumentError: an action isn't a file action.
         """
         lines: list[bytes] = []
         adds: list[AddFile] = []
@@ -81,8 +83,8 @@ class CommitContents:
                     tally.add(action)
                     added_bytes += action.size
                     changes_data = changes_data or action.data_change
-                    known = num_records(action.stats)
-                    rows = None if rows is None or known is None else rows + known
+                    added = num_records(action.stats)
+                    rows = None if rows is None or added is None else rows + added
                 case RemoveFile():
                     removed.add(canonical_path(action.path))
                     tally.remove(action)
@@ -93,8 +95,8 @@ class CommitContents:
                     num_changes += 1
                 case _:
                     raise ArgumentError(
-                        f"A commit takes actions of files, not {type(action).__name__}: the rest "
-                        "is set on the transaction's builder.",
+                        f"actions: {type(action).__name__} isn't a file action. Set it with the "
+                        "transaction builder.",
                         argument="actions",
                     )
         return cls(
@@ -112,7 +114,7 @@ class CommitContents:
         )
 
     def metrics(self) -> dict[str, object]:
-        """`operationMetrics` of a write, under delta-spark's names."""
+        """`operationMetrics` of a write, named as in delta-spark."""
         metrics: dict[str, object] = {
             "numFiles": self.num_added,
             "numOutputBytes": self.added_bytes,
@@ -125,11 +127,11 @@ class CommitContents:
         return metrics
 
 
-def num_records(text: str | None) -> int | None:
-    """`numRecords` of statistics text, None where it doesn't say."""
-    if text is None:
+def num_records(stats: str | None) -> int | None:
+    """`numRecords` in the JSON of statistics, None if missing."""
+    if stats is None:
         return None
     try:
-        return _STATS.decode(text).num_records
+        return _STATS.decode(stats).num_records
     except msgspec.DecodeError:
         return None

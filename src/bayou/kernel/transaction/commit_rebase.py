@@ -1,7 +1,7 @@
-"""What of a commit depends on the version it becomes: timestamps, row ids, commit versions.
+"""Parts of a commit that depend on its version: timestamps, row ids and row commit versions.
 
-Each attempt asks anew, so that a commit that lost goes behind the winner with ids and a timestamp
-of its own (PROTOCOL.md, In-Commit Timestamps and Row Tracking).
+Each attempt computes them again, so that a rebased commit follows the winning commits (PROTOCOL.md,
+In-Commit Timestamps and Row Tracking).
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ class _HighWaterMark(msgspec.Struct, frozen=True, rename="camel"):
 def in_commit_timestamp(
     now: int, state: TableState | None, winners: Sequence[CommitActions]
 ) -> int:
-    """Ms since the epoch: now, but later than that of the version before.
+    """In-commit timestamp of a commit, ms since the epoch: `now`, but after the previous commit.
 
-    A version without one has the time of its file, so that times still ascend where in-commit
-    timestamps begin behind commits of a clock that is ahead.
+    If the previous commit has no in-commit timestamp, the time of its file counts, because its
+    writer's clock may have been ahead.
     """
     if state is None:
         return now
     previous = commit_timestamp(state)
     for winner in winners:
-        stamp = in_commit_time(winner.actions)
-        # Times of files ascend as readers see them: they raise those that don't.
-        previous = max(_told_time(winner), previous + 1) if stamp is None else stamp
+        timestamp = in_commit_time(winner.actions)
+        # Readers adjust file times so that they ascend.
+        previous = max(_file_time(winner), previous + 1) if timestamp is None else timestamp
     return max(now, previous + 1)
 
 
 def metadata_behind(state: TableState | None, winners: Sequence[CommitActions]) -> Metadata | None:
-    """The table's metadata behind the commits that won; None for a new table."""
+    """The table's metadata after the winning commits; None for a new table."""
     metadata = None if state is None else state.metadata
     for winner in winners:
         metadata = next((a for a in winner.actions if isinstance(a, Metadata)), metadata)
@@ -70,14 +70,14 @@ def metadata_behind(state: TableState | None, winners: Sequence[CommitActions]) 
 def commit_info_behind(
     state: TableState | None, winners: Sequence[CommitActions]
 ) -> CommitInfo | None:
-    """The commitInfo of the last of the commits that won, or of the state where there is none."""
+    """The `commitInfo` of the last winning commit, or of the read version without winners."""
     if winners:
         return next((a for a in winners[-1].actions if isinstance(a, CommitInfo)), None)
     return None if state is None else state.replay_state.commit_info
 
 
 def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadata:
-    """Metadata that turns in-commit timestamps on in an existing table says from when."""
+    """Add the enablement version and timestamp of in-commit timestamps to the metadata."""
     return msgspec.structs.replace(
         metadata,
         configuration={
@@ -89,28 +89,28 @@ def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadat
 
 
 def high_water_mark(state: TableState | None, winners: Sequence[CommitActions]) -> int:
-    """The highest row id given out so far, -1 for none."""
-    text = None if state is None else state.domain_metadata.get(ROW_TRACKING_DOMAIN)
+    """The row id high watermark after the winning commits, -1 for none."""
+    configuration = None if state is None else state.domain_metadata.get(ROW_TRACKING_DOMAIN)
     for winner in winners:
         for action in winner.actions:
             if isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN:
-                text = action.configuration
-    if not text:
+                configuration = action.configuration
+    if not configuration:
         return -1
-    return decode_json(text, _HighWaterMark).row_id_high_water_mark
+    return decode_json(configuration, _HighWaterMark).row_id_high_water_mark
 
 
 def with_row_ids(
     table: str, adds: Iterable[AddFile], mark: int, version: int
 ) -> tuple[list[AddFile], DomainMetadata]:
-    """Adds with row ids above a mark and with the commit's version, and the new mark.
+    """Assign row ids above a high watermark and the commit version; also returns the new mark.
 
-    Files that have both already (rewritten without a change of rows, or with another deletion
-    vector) keep them, and the mark isn't below their ids: where the feature was dropped it began
-    anew, and RESTORE brings files of the time before.
+    Adds that already have both, such as files with a new deletion vector, keep them. The new mark
+    isn't below their ids: it may have been reset when the feature was dropped, and RESTORE adds
+    older files.
 
     Raises:
-        ArgumentError: a file without the number of its rows.
+        ArgumentError: the statistics of a file have no `numRecords`.
     """
     adds = list(adds)
     for add in adds:
@@ -125,27 +125,29 @@ def with_row_ids(
         if add.default_row_commit_version is None:
             changes["default_row_commit_version"] = version
         tracked.append(msgspec.structs.replace(add, **changes) if changes else add)
-    text = msgspec.json.encode({"rowIdHighWaterMark": mark}).decode()
-    return tracked, DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=text, removed=False)
+    configuration = msgspec.json.encode({"rowIdHighWaterMark": mark}).decode()
+    return tracked, DomainMetadata(
+        domain=ROW_TRACKING_DOMAIN, configuration=configuration, removed=False
+    )
 
 
-def _told_time(winner: CommitActions) -> int:
-    """Time of a commit's file in ms; where it isn't known, by its writer's clock."""
+def _file_time(winner: CommitActions) -> int:
+    """Time of a commit's file in ms, or the later time in its `commitInfo`."""
     info = next((a for a in winner.actions if isinstance(a, CommitInfo)), None)
-    made = None if info is None else info.integer("timestamp")
-    return max(winner.file.modification_time, made or 0)
+    timestamp = None if info is None else info.integer("timestamp")
+    return max(winner.file.modification_time, timestamp or 0)
 
 
 def _num_rows(table: str, add: AddFile) -> int:
-    """Ids that a file takes: one a row, deleted ones included.
+    """Number of row ids that a file needs: one per row, including deleted rows.
 
-    Statistics of a file with a deletion vector may count the rows without those: then some more.
+    If the statistics may exclude deleted rows, the cardinality of the deletion vector is added.
     """
     rows = num_records(add.stats)
     if rows is None:
         raise ArgumentError(
-            f"{add.path} of {table} has no statistics with numRecords; a table with row "
-            "tracking needs them, to give its rows ids.",
+            f"{table}: file {add.path} has no numRecords in its statistics, which row tracking "
+            "requires. Write the file with statistics.",
             argument="actions",
         )
     if add.deletion_vector is None or ScanFile(table_root=table, add=add).num_records is not None:

@@ -1,6 +1,6 @@
-"""Where a commit goes: into the log, or to the catalog that manages the table.
+"""Committers, which write commits to the log or to the catalog that manages the table.
 
-PROTOCOL.md, Creation of New Log Entries and Catalog-managed tables.
+See PROTOCOL.md, Creation of New Log Entries and Catalog-managed tables.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ _LOG = logging.getLogger(__name__)
 
 
 class Committer(Protocol):
-    """Commits of one table, put-if-absent by version. Safe to be used from several threads."""
+    """Writes and finds commits of a table by version. Thread-safe."""
 
     def put(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
-        """Make lines the commit of a version.
+        """Write the commit of a version if the version doesn't have one.
 
         Returns:
-            False where the version has another commit already.
+            False if the version already has another commit.
 
         Raises:
-            StorageError: it failed; the commit may be there or not, see `find`.
+            StorageError: the storage failed; `find` shows whether the commit was written.
         """
         ...
 
     def find(self, engine: Engine, table: str, version: int) -> CommitActions | None:
-        """The commit of a version, None where there is none.
+        """The commit of a version, None for none.
 
         Raises:
-            StorageError: nobody can say.
+            StorageError: the storage failed.
         """
         ...
 
 
 class LogCommitter:
-    """Commits by put-if-absent of the log's file; implements `Committer`."""
+    """Commits by put-if-absent of a commit file; implements `Committer`."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class LogCommitter:
 
 
 class CatalogCommitter:
-    """Proposes commits to a catalog, and publishes what it ratified; implements `Committer`."""
+    """Proposes commits to a catalog and publishes ratified commits; implements `Committer`."""
 
     __slots__ = ("_catalog",)
 
@@ -76,17 +76,17 @@ class CatalogCommitter:
             return False
         try:
             publish_ratified(engine, table, self._catalog, version)
-        except Exception as error:  # noqa: BLE001 - the catalog is anyone's code
-            # Ratified is committed; whoever commits next publishes this one as well.
-            _LOG.warning("Version %d of %s isn't published yet: %s", version, table, error)
+        except Exception as error:  # noqa: BLE001 - the catalog is foreign code
+            # The ratified commit is valid; the next commit also publishes this one.
+            _LOG.warning("%s: version %d isn't published yet: %s", table, version, error)
         return True
 
     def find(self, engine: Engine, table: str, version: int) -> CommitActions | None:
         ratified = self._catalog.ratified_commits(table)
         if version > ratified.latest_version:
             return None
-        for known, status in ratified_files(table, ratified):
-            if known == version:
+        for ratified_version, status in ratified_files(table, ratified):
+            if ratified_version == version:
                 return read_commit(table, version, status, _content(engine, status))
         return LogCommitter().find(engine, table, version)
 
@@ -94,13 +94,13 @@ class CatalogCommitter:
 def stage_commit(
     engine: Engine, table: str, version: int, lines: Sequence[bytes]
 ) -> RatifiedCommit:
-    """Write a proposed commit to the folder for staged ones, under a name of its own.
+    """Write a staged commit with a unique name to the directory of staged commits.
 
-    For catalogs that ratify by the name of a file. What isn't ratified is passed over by readers
-    and goes with a log cleanup.
+    For catalogs that ratify a file by its name. Readers ignore staged commits that aren't ratified,
+    and log cleanup deletes them.
 
     Raises:
-        StorageError: the store refused.
+        StorageError: the storage failed.
     """
     name = commit_file_name(version).replace(".json", f".{uuid.uuid4()}.json")
     path = f"{log_path(table)}/{STAGED_COMMIT_DIRECTORY}/{name}"
@@ -112,18 +112,18 @@ def stage_commit(
 def publish_ratified(
     engine: Engine, table: str, catalog: CommittingCatalog, end: int | None = None
 ) -> int:
-    """Copy the commits that a catalog still keeps into the log, in order, and tell it so.
+    """Copy the commits that a catalog keeps to the log in order, and report it to the catalog.
 
-    Repeatable, safe beside others that do the same.
+    Idempotent and safe with concurrent publishers.
 
     Args:
-        end: the last version; None: the latest one that is ratified.
+        end: the last version to publish, None for the latest ratified version.
 
     Returns:
-        The version up to which all are published.
+        The last published version.
 
     Raises:
-        StorageError: the store failed.
+        StorageError: the storage failed.
     """
     ratified = catalog.ratified_commits(table, end)
     for version, status in ratified_files(table, ratified):

@@ -1,9 +1,8 @@
-"""Decides whether a commit may go behind one that won, as delta-spark does.
+"""Conflict checker: decides whether a commit can be rebased onto a winning commit.
 
-A transaction remembers what it read (`ReadSet`) and what it writes (`WriteSet`); each commit that
-won since is checked against both, rule by rule.
-
-Under which isolation level a commit is judged (`delta.isolationLevel`).
+A transaction records what it read (`ReadSet`) and what it writes (`WriteSet`). Each winning commit
+is checked against both with the rules of delta-spark and the isolation level of the table
+(`delta.isolationLevel`).
 """
 
 from __future__ import annotations
@@ -52,19 +51,19 @@ __all__ = [
 
 
 REBASED_DOMAINS = frozenset({"delta.rowTracking"})
-"""Domains that a commit takes over from the winner instead of failing."""
+"""Domains that are rebased onto the winning commit instead of causing a conflict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSet:
-    """What the transaction's outcome rests on.
+    """What a transaction has read.
 
     Attributes:
-        whole_table: it has read every live file (an overwrite).
-        predicates: filters of its scans, resolved; only what they say of partition columns counts.
-        paths: files that it has read, as `canonical_path` gives them.
-        schema, partition_columns: the table's, for the predicates.
-        app_ids: application ids whose version it has read.
+        whole_table: whether it depends on every live file, such as an overwrite.
+        predicates: resolved filters of its scans; only their conditions on partition columns count.
+        paths: canonical paths of the files that it read.
+        schema, partition_columns: schema and partition columns of the table, for the predicates.
+        app_ids: application ids whose transaction identifiers it read.
     """
 
     whole_table: bool = False
@@ -76,18 +75,21 @@ class ReadSet:
 
     @property
     def is_empty(self) -> bool:
-        """It has read no file and looked for none."""
+        """Whether the transaction read no file and has no filter."""
         return not (self.whole_table or self.predicates or self.paths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSet:
-    """What the transaction changes besides adding files.
+    """What a transaction changes besides adding files.
 
     Attributes:
-        removed_paths: as `canonical_path` gives them.
-        isolation_level: by which adds of the winner are judged.
-        read_protocol, read_metadata: those of the version it was made from, None for a new table.
+        removed_paths: canonical paths of the removed files.
+        protocol, metadata: whether it changes the protocol or the metadata.
+        domains: metadata domains that it changes.
+        isolation_level: isolation level for files that a winning commit adds.
+        read_protocol, read_metadata: protocol and metadata of the version it read, None for a new
+            table.
     """
 
     removed_paths: frozenset[str] = frozenset()
@@ -102,27 +104,27 @@ class WriteSet:
 def check_winner(
     table: str, winner: CommitActions, reads: ReadSet, writes: WriteSet, attempts: int
 ) -> None:
-    """Check one commit that won.
+    """Check whether a commit can be rebased onto a winning commit.
 
     Raises:
-        CommitConflictError: of the type of the rule that failed; names the winner.
+        CommitConflictError: of the type of the first violated rule.
     """
-    found = _conflict(table, _group(winner), reads, writes)
-    if found is None:
+    conflict = _find_conflict(table, _group(winner), reads, writes)
+    if conflict is None:
         return
-    kind, what = found
+    error_type, cause = conflict
     operation = operation_of(winner)
-    raise kind(
-        f"The commit to {table} lost against version {winner.version}"
+    raise error_type(
+        f"{table}: the commit conflicts with version {winner.version}"
         + ("" if operation is None else f" ({operation})")
-        + f", which {what}: {_RULES[kind]}, under {writes.isolation_level} "
-        f"({_CONDITIONS[kind]}). Nothing was changed; "
+        + f", which {cause}: {_RULES[error_type]}, under {writes.isolation_level} "
+        f"({_CONDITIONS[error_type]}). Nothing was changed; "
         f"read the table again and repeat the operation. (Attempts: {attempts}.)",
         table=table,
         winning_version=winner.version,
         winning_operation=operation,
         attempts=attempts,
-        rule=_RULES[kind],
+        rule=_RULES[error_type],
     )
 
 
@@ -144,11 +146,11 @@ _CONDITIONS: dict[type[CommitConflictError], str] = {
     ConcurrentDeleteReadError: "DELTA_CONCURRENT_DELETE_READ",
     ConcurrentDeleteDeleteError: "DELTA_CONCURRENT_DELETE_DELETE",
 }
-"""delta-spark's names."""
+"""Error conditions of delta-spark."""
 
 
 @dataclass(slots=True)
-class _Grouped:
+class _WinnerActions:
     adds: list[AddFile] = field(default_factory=list)
     removes: list[RemoveFile] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
@@ -156,36 +158,36 @@ class _Grouped:
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     identity_only: bool = False
-    blind: bool = False
+    is_blind_append: bool = False
 
 
-def _conflict(
-    table: str, winner: _Grouped, reads: ReadSet, writes: WriteSet
+def _find_conflict(
+    table: str, winner: _WinnerActions, reads: ReadSet, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
-    """FIELD-NOTES 2, in its order: the first rule that fails, and what the winner did."""
+    """The error of the first violated rule and its cause, in the order of delta-spark's rules."""
     return (
         _metadata_conflict(winner, writes)
-        or _name_conflict(winner, reads, writes)
+        or _identifier_conflict(winner, reads, writes)
         or _read_conflict(table, winner, reads, writes)
         or _delete_conflict(winner, writes)
     )
 
 
 def _metadata_conflict(
-    winner: _Grouped, writes: WriteSet
+    winner: _WinnerActions, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
     if winner.protocol is not None:
         if writes.protocol:
             return ProtocolChangedError, "changed the protocol, as this commit does"
-        strangers = _features_that_stop(winner.protocol, writes.read_protocol)
-        if strangers:
-            return ProtocolChangedError, f"changed the protocol ({', '.join(strangers)})"
-    if winner.metadata is not None and not _passes(winner.metadata, winner, writes):
+        changes = _feature_changes(winner.protocol, writes.read_protocol)
+        if changes:
+            return ProtocolChangedError, f"changed the protocol ({', '.join(changes)})"
+    if winner.metadata is not None and not _permits(winner.metadata, winner, writes):
         return MetadataChangedError, "changed the table's metadata (schema or properties)"
     return None
 
 
-def _passes(metadata: Metadata, winner: _Grouped, writes: WriteSet) -> bool:
+def _permits(metadata: Metadata, winner: _WinnerActions, writes: WriteSet) -> bool:
     if writes.metadata:
         return False
     if winner.identity_only:
@@ -193,32 +195,32 @@ def _passes(metadata: Metadata, winner: _Grouped, writes: WriteSet) -> bool:
     return writes.read_metadata is not None and only_enables(writes.read_metadata, metadata)
 
 
-def _features_that_stop(new: Protocol, old: Protocol | None) -> list[str]:
-    """Features that came or went, and that what was written without knowing so can't go behind."""
+def _feature_changes(new: Protocol, old: Protocol | None) -> list[str]:
+    """Added or dropped features that prevent rebasing a commit."""
     if old is None:
-        return ["the table was made"]
+        return ["the table was created"]
     before, after = set(features.all_features(old)), set(features.all_features(new))
-    came = after - before - features.PASSED_BY_WRITES
-    return sorted([*(f"{name} added" for name in came), *(f"{n} dropped" for n in before - after)])
+    added = after - before - features.PASSED_BY_WRITES
+    return sorted([*(f"{name} added" for name in added), *(f"{n} dropped" for n in before - after)])
 
 
-def _name_conflict(
-    winner: _Grouped, reads: ReadSet, writes: WriteSet
+def _identifier_conflict(
+    winner: _WinnerActions, reads: ReadSet, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
     domains = sorted({d.domain for d in winner.domains} & writes.domains - REBASED_DOMAINS)
     if domains:
         return ConcurrentTransactionError, f"changed the metadata domain {domains[0]!r} too"
     apps = sorted({t.app_id for t in winner.transactions} & reads.app_ids)
     if apps:
-        return ConcurrentTransactionError, f"moved the transaction identifier {apps[0]!r} too"
+        return ConcurrentTransactionError, f"changed the transaction identifier {apps[0]!r} too"
     return None
 
 
 def _read_conflict(
-    table: str, winner: _Grouped, reads: ReadSet, writes: WriteSet
+    table: str, winner: _WinnerActions, reads: ReadSet, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
-    blind = reads.is_empty and not writes.removed_paths
-    if not blind and not _passed_over(winner, writes):
+    is_blind_append = reads.is_empty and not writes.removed_paths
+    if not is_blind_append and not _ignores_adds(winner, writes):
         added = _first_match(table, winner.adds, reads)
         if added is not None:
             return ConcurrentAppendError, (
@@ -226,22 +228,22 @@ def _read_conflict(
             )
     for remove in winner.removes:
         if reads.whole_table or canonical_path(remove.path) in reads.paths:
-            return ConcurrentDeleteReadError, f"removed {remove.path}, which this commit has read"
+            return ConcurrentDeleteReadError, f"removed {remove.path}, which this commit read"
     return None
 
 
-def _passed_over(winner: _Grouped, writes: WriteSet) -> bool:
+def _ignores_adds(winner: _WinnerActions, writes: WriteSet) -> bool:
     match writes.isolation_level:
         case "SnapshotIsolation":
             return True
         case "WriteSerializable":
-            return winner.blind and not writes.metadata
+            return winner.is_blind_append and not writes.metadata
         case _:
             return False
 
 
 def _first_match(table: str, adds: list[AddFile], reads: ReadSet) -> AddFile | None:
-    """As delta-spark: only partition columns tell files apart, not statistics."""
+    """The first added file that matches the read set by partition values, as in delta-spark."""
     if not adds:
         return None
     if reads.whole_table or not reads.partition_columns:
@@ -257,7 +259,7 @@ def _first_match(table: str, adds: list[AddFile], reads: ReadSet) -> AddFile | N
 
 
 def _delete_conflict(
-    winner: _Grouped, writes: WriteSet
+    winner: _WinnerActions, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
     for remove in winner.removes:
         if canonical_path(remove.path) in writes.removed_paths:
@@ -270,8 +272,8 @@ def _partition(add: AddFile) -> str:
     return f" (partition {values})" if values else ""
 
 
-def _group(winner: CommitActions) -> _Grouped:
-    grouped = _Grouped()
+def _group(winner: CommitActions) -> _WinnerActions:
+    grouped = _WinnerActions()
     for action in winner.actions:
         match action:
             case AddFile():
@@ -287,7 +289,7 @@ def _group(winner: CommitActions) -> _Grouped:
             case Metadata():
                 grouped.metadata = action
             case CommitInfo():
-                grouped.blind = action.get("isBlindAppend") is True
+                grouped.is_blind_append = action.get("isBlindAppend") is True
                 tags = action.get("tags")
                 grouped.identity_only = (
                     isinstance(tags, dict)
@@ -299,7 +301,7 @@ def _group(winner: CommitActions) -> _Grouped:
 
 
 def operation_of(commit: CommitActions) -> str | None:
-    """A commit's `commitInfo.operation`, None where it doesn't say."""
+    """The `commitInfo.operation` of a commit, None for none."""
     infos: Sequence[CommitInfo] = [a for a in commit.actions if isinstance(a, CommitInfo)]
     operation = infos[0].get("operation") if infos else None
     return operation if isinstance(operation, str) else None
@@ -320,15 +322,15 @@ _REARRANGING = frozenset(
 """Operations that never change data."""
 
 
-def isolation_level(wanted: str, operation: Operation, *, rearranges: bool) -> str:
-    """The level that a commit takes, as delta-spark downgrades it.
+def isolation_level(table_level: str, operation: Operation, *, rearranges: bool) -> str:
+    """The isolation level of a commit, which may be lower than the table's, as in delta-spark.
 
     Args:
-        wanted: the table's.
-        rearranges: the commit has actions of files only, and none changes data.
+        table_level: isolation level of the table.
+        rearranges: whether the commit has only file actions, none of which changes data.
     """
-    if not rearranges or wanted == "SnapshotIsolation":
-        return wanted
-    if wanted == "WriteSerializable" and operation not in _REARRANGING:
-        return wanted
+    if not rearranges or table_level == "SnapshotIsolation":
+        return table_level
+    if table_level == "WriteSerializable" and operation not in _REARRANGING:
+        return table_level
     return "SnapshotIsolation"

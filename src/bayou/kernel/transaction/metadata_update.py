@@ -1,4 +1,4 @@
-"""A table's metadata as a transaction leaves it."""
+"""Computation of a table's metadata after a transaction."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ __all__ = ["MetadataChange", "MetadataRequest", "changed_metadata", "preview_ver
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRequest:
-    """What a transaction asks for.
+    """Changes of the metadata that a transaction requests.
 
     Attributes:
-        schema: of a new table, or of the rows for an existing one; None where it isn't told.
-        evolves: columns of the rows that the table lacks are added.
-        replaces: schema and partition columns take the place of the table's.
-        partition_columns: None where they aren't told.
-        set_properties, removed_properties: their keys as they stand in the log.
-        metadata: what the table's is replaced by first; None leaves it.
-        files_checked: the table's files were found to go with new constraints and row ids.
-        description: what the table is about; None leaves it, an empty text takes it away.
+        schema: schema of a new table, or of the rows for an existing table; None for no change.
+        evolves: whether new columns of the rows are added to the table.
+        replaces: whether schema and partition columns replace the table's.
+        partition_columns: requested partition columns, None for no request.
+        set_properties, removed_properties: properties with their keys in the log.
+        metadata: metadata that replaces the table's before other changes; None for no replacement.
+        files_checked: whether the files are known to satisfy new constraints and have row ids.
+        description: description of the table; None for no change, an empty string removes it.
     """
 
     schema: StructType | None = None
@@ -55,12 +55,13 @@ class MetadataRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataChange:
-    """Metadata once the transaction is committed.
+    """Metadata after the commit.
 
     Attributes:
-        schema: that of `metadata`, parsed.
-        asked_features: properties that ask something of the protocol (`delta.feature.*`,
-            `delta.minReaderVersion`) and aren't kept.
+        metadata: the metadata.
+        schema: the parsed schema of `metadata`.
+        asked_features: properties that only change the protocol (`delta.feature.*`,
+            `delta.minReaderVersion`) and aren't stored in the metadata.
     """
 
     metadata: Metadata
@@ -71,58 +72,61 @@ class MetadataChange:
 def changed_metadata(
     table: str, state: TableState | None, request: MetadataRequest
 ) -> MetadataChange:
-    """Metadata of a new table, where there is no state, or of an existing one.
+    """Compute the metadata of a new table (`state` is None) or of an existing table.
 
     Raises:
-        SchemaError: schema or partitioning can't be, or don't fit the table.
-        TablePropertyError: a property that the table can't be given so.
-        UnsupportedFeatureError: a property that takes more than a property.
+        SchemaError: schema or partition columns are invalid, or don't fit the table.
+        TablePropertyError: a property can't be set on an existing table.
+        UnsupportedFeatureError: a property requires an operation that also changes files.
     """
     if state is None:
-        return _new(table, request)
-    return _updated(state, request)
+        return _create(table, request)
+    return _update(state, request)
 
 
-def _new(table: str, request: MetadataRequest) -> MetadataChange:
+def _create(table: str, request: MetadataRequest) -> MetadataChange:
     if request.metadata is not None:
-        return _as_given(request.metadata, request.set_properties)
+        return _use_metadata(request.metadata, request.set_properties)
     schema = request.schema
-    assert schema is not None  # the builder asks for it
+    assert schema is not None  # checked by the builder
     columns = request.partition_columns or ()
     configuration = dict(request.set_properties)
     check_new_table(table, schema, columns, mapped=_is_mapped(configuration))
     schema, configuration = with_column_ids(table, schema, configuration, None)
     if properties.ROW_TRACKING.read(configuration):
         configuration = {**configuration, **_row_tracking_columns()}
-    kept, asked = _without_feature_keys(configuration)
-    if f"{features.FEATURE_PREFIX}{features.CATALOG_MANAGED}" in asked:
-        kept = {properties.IN_COMMIT_TIMESTAMPS.key: "true", **kept}
+    stored, protocol_properties = _split_protocol_properties(configuration)
+    if f"{features.FEATURE_PREFIX}{features.CATALOG_MANAGED}" in protocol_properties:
+        stored = {properties.IN_COMMIT_TIMESTAMPS.key: "true", **stored}
     metadata = Metadata(
         id=str(uuid.uuid4()),
         description=request.description or None,
         schema_string=schema.to_json(),
         partition_columns=list(columns),
         created_time=time.time_ns() // 1_000_000,
-        configuration=kept,
+        configuration=stored,
     )
-    return MetadataChange(metadata=metadata, schema=schema, asked_features=asked)
+    return MetadataChange(metadata=metadata, schema=schema, asked_features=protocol_properties)
 
 
-def _as_given(metadata: Metadata, set_properties: Mapping[str, str]) -> MetadataChange:
-    kept, asked = _without_feature_keys({**metadata.configuration, **set_properties})
+def _use_metadata(metadata: Metadata, set_properties: Mapping[str, str]) -> MetadataChange:
+    stored, protocol_properties = _split_protocol_properties(
+        {**metadata.configuration, **set_properties}
+    )
     return MetadataChange(
-        metadata=msgspec.structs.replace(metadata, configuration=kept),
+        metadata=msgspec.structs.replace(metadata, configuration=stored),
         schema=StructType.from_json(metadata.schema_string),
-        asked_features=asked,
+        asked_features=protocol_properties,
     )
 
 
-def _updated(state: TableState, request: MetadataRequest) -> MetadataChange:
-    given = request.partition_columns
-    if not request.replaces and given is not None and given != state.partition_columns:
+def _update(state: TableState, request: MetadataRequest) -> MetadataChange:
+    columns = request.partition_columns
+    if not request.replaces and columns is not None and columns != state.partition_columns:
         raise SchemaError(
-            f"{state.path} is partitioned by ({', '.join(state.partition_columns)}), not by "
-            f"({', '.join(given)}); the partitioning of an existing table stays.",
+            f"{state.path}: the table is partitioned by ({', '.join(state.partition_columns)}), "
+            f"not by ({', '.join(columns)}), and its partition columns can't be changed. Use the "
+            "table's partition columns, or replace the table.",
             table=state.path,
         )
     metadata, schema = state.metadata, state.schema
@@ -135,16 +139,16 @@ def _updated(state: TableState, request: MetadataRequest) -> MetadataChange:
         for key, value in {**metadata.configuration, **request.set_properties}.items()
         if key not in request.removed_properties
     }
-    merged, asked = _without_feature_keys(merged)
+    merged, protocol_properties = _split_protocol_properties(merged)
     if request.metadata is None and not request.files_checked:
         _check_changed_properties(state, merged)
     if properties.ROW_TRACKING.read(merged) and _ROW_ID_COLUMN not in merged:
         merged.update(_row_tracking_columns())
     if request.schema is not None and request.replaces:
-        schema = _replaced(state, request.schema, given or (), mapped=_is_mapped(merged))
-        metadata = msgspec.structs.replace(metadata, partition_columns=list(given or ()))
+        schema = _replace_schema(state, request.schema, columns or (), mapped=_is_mapped(merged))
+        metadata = msgspec.structs.replace(metadata, partition_columns=list(columns or ()))
     elif request.schema is not None and request.evolves:
-        schema = _evolved(state, schema, request.schema, merged)
+        schema = _evolve_schema(state, schema, request.schema, merged)
     elif request.schema is not None:
         check_fits(state.path, schema, request.schema)
     if request.metadata is None or not request.files_checked:
@@ -155,19 +159,19 @@ def _updated(state: TableState, request: MetadataRequest) -> MetadataChange:
         metadata = msgspec.structs.replace(metadata, configuration=merged)
     if request.description is not None:
         metadata = msgspec.structs.replace(metadata, description=request.description or None)
-    return MetadataChange(metadata=metadata, schema=schema, asked_features=asked)
+    return MetadataChange(metadata=metadata, schema=schema, asked_features=protocol_properties)
 
 
 def preview_version(state: TableState) -> int | None:
-    """What the next commit's version is where type changes tell it: in the feature's preview."""
+    """The next version, which type changes record only with the preview feature; else None."""
     has_preview = features.TYPE_WIDENING_PREVIEW in features.all_features(state.protocol)
     return state.version + 1 if has_preview else None
 
 
-def _evolved(
+def _evolve_schema(
     state: TableState, schema: StructType, rows: StructType, configuration: Mapping[str, str]
 ) -> StructType:
-    """The schema with the columns, and where types widen the types, that rows bring."""
+    """Add new columns of the rows, and widen types if type widening is enabled."""
     merged = merge_schemas(
         state.path,
         schema,
@@ -183,10 +187,10 @@ def _evolved(
     return with_type_changes(schema, merged, preview_version(state))
 
 
-def _replaced(
+def _replace_schema(
     state: TableState, schema: StructType, partition_columns: tuple[str, ...], *, mapped: bool
 ) -> StructType:
-    """The schema that takes the place of a table's; the table's own where that is the same."""
+    """Check the schema that replaces the table's; returns the table's schema if they are equal."""
     check_new_table(state.path, schema, partition_columns, mapped=mapped)
     return state.schema if without_mapping(state.schema) == schema else schema
 
@@ -208,36 +212,40 @@ def _row_tracking_columns() -> dict[str, str]:
 
 
 def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> None:
-    """What an existing table can't be given, or lose, by a property alone."""
+    """Reject properties that can't be set on an existing table without checking its files."""
     before = state.properties
     if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(before):
         raise UnsupportedFeatureError(
-            f"{state.path} has no row tracking, and enabling it on an existing table gives ids to "
-            "all of its files, in commits of their own. Enable it with "
+            f"{state.path}: row tracking can't be enabled by this transaction, because all "
+            "existing files need row ids first. Enable it with "
             "alter.set_properties({'delta.enableRowTracking': 'true'}) first.",
             table=state.path,
             features=[features.ROW_TRACKING],
         )
-    kept = {name for name, _ in column_rules.check_constraints(before).items()}
-    new = [name for name in column_rules.check_constraints(after) if name not in kept]
+    existing = set(column_rules.check_constraints(before))
+    new = [name for name in column_rules.check_constraints(after) if name not in existing]
     if new:
         raise TablePropertyError(
-            f"{state.path}: a CHECK constraint ({new[0]}) can't be set as a property of a table "
-            "that may have rows: they must be checked first. Add it with alter.add_constraint.",
+            f"{state.path}: CHECK constraint {new[0]!r} can't be set as a table property, because "
+            "existing rows must be checked first. Add it with alter.add_constraint.",
             table=state.path,
             key=f"{features.CONSTRAINT_PREFIX}{new[0]}",
         )
 
 
-def _without_feature_keys(
+def _split_protocol_properties(
     configuration: Mapping[str, str],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Properties that are kept, and those that ask something of the protocol only."""
-    prefix = features.FEATURE_PREFIX
-    asking = {k: v for k, v in configuration.items() if k.startswith(prefix) or k in _OF_PROTOCOL}
-    return {k: v for k, v in configuration.items() if k not in asking}, asking
+    """Properties to store in the metadata, and properties that only change the protocol."""
+    protocol_properties = {
+        k: v
+        for k, v in configuration.items()
+        if k.startswith(features.FEATURE_PREFIX) or k in _PROTOCOL_KEYS
+    }
+    stored = {k: v for k, v in configuration.items() if k not in protocol_properties}
+    return stored, protocol_properties
 
 
-_OF_PROTOCOL = frozenset(
+_PROTOCOL_KEYS = frozenset(
     {"delta.minReaderVersion", "delta.minWriterVersion", "delta.ignoreProtocolDefaults"}
 )

@@ -1,4 +1,4 @@
-"""Committing, measured."""
+"""Metrics of commits."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["CommitMeasure", "measured"]
 
 
 class CommitMeasure:
-    """What is known of a commit by now; filled on the way.
+    """Measurements of a commit, which the commit fills in.
 
     Attributes:
-        contents: its files, None before they were read.
-        tries: as many as the versions that it was tried as.
+        contents: the file actions, None before they are read.
+        tries: a collection with one item per attempted version.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class CommitMeasure:
         self.tries: Sized = ()
 
     def metrics(self, duration_ms: float) -> TransactionMetrics:
-        """In numbers."""
+        """The measurements as metrics."""
         contents = self.contents
         if contents is None:
             return TransactionMetrics(duration_ms=duration_ms)
@@ -52,14 +52,14 @@ def measured(
     update: TableUpdate,
     commit: Callable[[CommitMeasure], TransactionCommitResult],
 ) -> TransactionCommitResult:
-    """What `commit` gives, with its metrics, and a report about it, also where it fails."""
+    """Call `commit`, add metrics to its result, and send a report, also if it fails."""
     watch = Stopwatch()
     measure = CommitMeasure()
 
     def report(version: int | None, error: Exception | None) -> None:
         if reporter is None:
             return
-        found = TransactionReport(
+        transaction_report = TransactionReport(
             table=update.table,
             operation=str(update.operation),
             engine_info=update.engine_info,
@@ -68,7 +68,7 @@ def measured(
             metrics=measure.metrics(watch.milliseconds),
             error=None if error is None else f"{type(error).__name__}: {error}",
         )
-        send(reporter, found)
+        send(reporter, transaction_report)
 
     try:
         with watch.running():

@@ -1,7 +1,7 @@
-"""What a commit makes due: checksum, checkpoint, compaction, cleanup, manifests, in this order.
+"""Post-commit hooks: checksum, checkpoint, log compaction, log cleanup and symlink manifests.
 
-The checksum comes first, because it is small and all others gain by it; the cleanup last, because
-it deletes what a new checkpoint covers.
+They run in this order. The checksum comes first, because it is small and makes the other hooks
+cheaper. The cleanup follows the checkpoint, because it deletes commits that the checkpoint covers.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ HookName: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostCommitHook:
-    """Work that a commit makes due; the commit stands whether or not it is done.
+    """Maintenance that is due after a commit. The commit is valid without it.
 
-    Hooks are independent of each other: any of them may be run later, by another process, or by
-    nobody. In the order in which they are given each costs least.
+    Hooks are independent of each other. Each may run later, in another process, or never. Running
+    them in the given order is cheapest.
 
     Attributes:
         name: `checksum`, `checkpoint`, `log_compaction`, `log_cleanup` or `symlink_manifest`.
-        version: the version that was committed.
-        first_version: of a log compaction, the first version that it covers.
-        effect: of a checksum, what the commit changed; None: the commit is read.
-        retention_ms: of a log cleanup, how long the table keeps commits; None: the table is asked.
-        catalog: the one that manages the table, None for none.
+        table: path of the table.
+        version: the committed version.
+        first_version: for a log compaction, the first version to compact.
+        effect: for a checksum, the changes of the commit; None to read the commit.
+        retention_ms: for a log cleanup, the log retention; None to read the table property.
+        catalog: the catalog that manages the table, None for none.
     """
 
     name: HookName
@@ -57,10 +58,10 @@ class PostCommitHook:
     catalog: Catalog | None = field(default=None, repr=False, compare=False)
 
     def run(self, engine: Engine) -> None:
-        """Do it; repeatable, safe beside other writers.
+        """Run the hook. Idempotent and safe with concurrent writers.
 
         Raises:
-            BayouError: it can't be done now.
+            BayouError: the hook failed.
         """
         match self.name:
             case "checksum":
@@ -87,12 +88,13 @@ def due_hooks(
     compaction_interval: int | None = None,
     catalog: Catalog | None = None,
 ) -> tuple[PostCommitHook, ...]:
-    """What a version makes due.
+    """The hooks that are due after the commit of a version.
 
     Args:
-        configuration: the table's properties; one that can't be read leaves only the checksum.
-        compaction_interval: of log compaction, None for never.
-        catalog: the one that manages the table, None for none; without its leave no cleanup is due.
+        configuration: the table's properties. If one is invalid, only the checksum is due.
+        effect: the changes of the commit; None to read the commit.
+        compaction_interval: number of commits per log compaction file, None for no log compaction.
+        catalog: the catalog that manages the table, None for none. It must permit log cleanup.
     """
     checksum = PostCommitHook(name="checksum", table=table, version=version, effect=effect)
     try:
@@ -100,17 +102,18 @@ def due_hooks(
             checksum,
             *_configured_hooks(table, version, configuration, compaction_interval, catalog),
         ]
-    except PropertyValueError as error:  # other writers check less; the commit stands
+    except PropertyValueError as error:  # written by another writer; the commit is valid
         _LOG.warning(
-            "%s: only the checksum of version %d is written. Correct the table property: %s.",
+            "%s: only the checksum of version %d is written, because a table property is invalid: "
+            "%s. Correct the property.",
             table,
             version,
             error,
         )
         hooks = [checksum]
-    except Exception:  # noqa: BLE001 - the catalog is anyone's code, and the commit stands
+    except Exception:  # noqa: BLE001 - the catalog is foreign code, and the commit is valid
         _LOG.warning(
-            "%s: only the checksum of version %d is written: its catalog failed.",
+            "%s: only the checksum of version %d is written, because the catalog failed.",
             table,
             version,
             exc_info=True,
@@ -150,20 +153,19 @@ def _configured_hooks(
 
 
 def run_hooks(engine: Engine, hooks: Iterable[PostCommitHook]) -> None:
-    """Run hooks in order. One that fails is logged, and the others are run all the same.
+    """Run hooks in order. An error of a hook is logged, and the next hook runs.
 
-    No exception gets out, whatever its type: a caller would take the commit for failed and repeat
-    it, which doubles its rows.
+    No exception is raised, because the caller would repeat the commit and duplicate its rows.
     """
     for hook in hooks:
         try:
             hook.run(engine)
-        except Exception as error:  # noqa: BLE001 - the commit stands
+        except Exception as error:  # noqa: BLE001 - the commit is valid
             _LOG.warning(
-                "The %s of %s at version %d failed; the commit stands, and the next one tries "
+                "%s: the %s of version %d failed; the commit is valid, and a later commit tries "
                 "again. %s",
-                hook.name.replace("_", " "),
                 hook.table,
+                hook.name.replace("_", " "),
                 hook.version,
                 error if isinstance(error, BayouError) else f"{type(error).__name__}: {error}",
                 exc_info=None if isinstance(error, BayouError) else error,

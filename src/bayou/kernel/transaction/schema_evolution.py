@@ -1,8 +1,7 @@
-"""Does a schema fit a table, and what does the table's become with new columns.
+"""Schema enforcement and schema evolution.
 
-Names match without regard to case; types must be equal, as delta-spark asks of an append: it
-doesn't cast (`DELTA_FAILED_TO_MERGE_FIELDS`). A MERGE does. With type widening columns take a wider
-type along.
+Names are case-insensitive. Types must be equal, as for an append in delta-spark, which doesn't cast
+(`DELTA_FAILED_TO_MERGE_FIELDS`). A MERGE casts. With type widening, columns change to a wider type.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ __all__ = [
 
 _FORBIDDEN_CHARACTERS = " ,;{}()\n\t="
 
-_OF_ROWS = "_metadata."
-"""How the names begin under which a row's file, position and id can be read."""
+_METADATA_PREFIX = "_metadata."
+"""Prefix of the names of metadata columns, such as `_metadata.file_path`."""
 
 
 def check_new_table(
@@ -55,17 +54,19 @@ def check_new_table(
     *,
     mapped: bool = False,
 ) -> None:
-    """Check schema and partitioning of a table to be made.
+    """Check schema and partition columns of a table to be created.
 
     Args:
-        mapped: it has column mapping, so that any character may stand in a name.
+        mapped: whether the table has column mapping, which permits any character in names.
 
     Raises:
-        SchemaError: no column, duplicate names (without regard to case), characters in a name that
-            need column mapping, a partition column that isn't there or can't be one.
+        SchemaError: the schema is empty, has duplicate names or names that require column mapping,
+            or a partition column doesn't exist or has an unsupported type.
     """
     if not schema.fields:
-        raise SchemaError(f"{table} can't be created without a column.", table=table)
+        raise SchemaError(
+            f"{table}: a table can't be created without a column. Add one.", table=table
+        )
     check_names(table, schema, "", mapped=mapped)
     for name in partition_columns:
         field = next((f for f in schema if f.name == name), None)
@@ -73,7 +74,7 @@ def check_new_table(
             other = schema.get(name)
             hint = f" Did you mean {other.name!r}?" if other is not None else ""
             raise SchemaError(
-                f"{table} can't be partitioned by {name!r}: there is no such column among "
+                f"{table}: partition column {name!r} doesn't exist; the columns are "
                 f"{', '.join(schema.names)}.{hint}",
                 table=table,
                 column=name,
@@ -83,54 +84,57 @@ def check_new_table(
             and field.data_type.name in ("variant", "void")
         ):
             raise SchemaError(
-                f"{table} can't be partitioned by {name!r}: a column of type {field.data_type} "
-                "can't be a partition column.",
+                f"{table}: column {name!r} of type {field.data_type} can't be a partition column. "
+                "Use a column of a primitive type.",
                 table=table,
                 column=name,
             )
     if len(set(partition_columns)) != len(partition_columns):
-        raise SchemaError(f"{table}: a partition column is named twice.", table=table)
+        raise SchemaError(
+            f"{table}: a partition column is named twice. Name each column once.", table=table
+        )
     if len(partition_columns) == len(schema):
         raise SchemaError(
-            f"{table} can't be partitioned by all of its columns; a data file needs one.",
+            f"{table}: all columns are partition columns, but data files need at least one column. "
+            "Partition by fewer columns.",
             table=table,
         )
 
 
 def check_fits(table: str, current: StructType, incoming: StructType) -> None:
-    """Check that rows of one schema can be put into a table of another without a change.
+    """Check that rows fit a table without changing its schema.
 
     Raises:
-        SchemaError: an unknown column, another type, or a missing column that may not be null.
+        SchemaError: the rows have an unknown column or another type, or lack a NOT NULL column.
     """
     merged = merge_schemas(table, current, incoming, mapped=True)
     if merged != current:
-        have = {path for path, _ in _paths(current, "")}
-        new = [path for path, _ in _paths(merged, "") if path not in have]
+        existing = {path for path, _ in _paths(current, "")}
+        new = [path for path, _ in _paths(merged, "") if path not in existing]
         raise SchemaError(
-            f"{table} has no column {', '.join(map(repr, new))}; the table has "
-            f"{', '.join(current.names)}. Leave it out, or allow the schema to grow (mergeSchema, "
-            "with_schema_evolution).",
+            f"{table}: the table has no column {', '.join(map(repr, new))}; it has "
+            f"{', '.join(current.names)}. Drop the column from the data, or allow schema evolution "
+            "(mergeSchema, with_schema_evolution).",
             table=table,
             column=new[0],
         )
 
 
 def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: bool) -> None:
-    """Check the names of columns, at every depth.
+    """Check the names of columns and nested fields.
 
     Args:
-        mapped: the table has column mapping, so that any character may stand in a name.
+        mapped: whether the table has column mapping, which permits any character in names.
 
     Raises:
-        SchemaError: two names that differ in case only, an empty one, or a character that needs
-            column mapping; a null character; a struct without a field.
+        SchemaError: a name is duplicate, empty or reserved, contains a null character or requires
+            column mapping, or a struct has no field.
     """
     if prefix and not schema.fields:
         path = prefix.removesuffix(".")
         raise SchemaError(
-            f"{table}: column {path!r} is a struct without a field, which no Parquet file can "
-            "hold. Give it one, or leave the column out.",
+            f"{table}: column {path!r} is a struct without a field, which Parquet doesn't support. "
+            "Add a field, or drop the column.",
             table=table,
             column=path,
         )
@@ -139,32 +143,35 @@ def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: boo
         path = prefix + field.name
         if field.name.lower() in seen:
             raise SchemaError(
-                f"{table}: column {path!r} is there twice (names differ in case only, or not at "
-                "all). Rename one.",
+                f"{table}: column {path!r} is defined twice; names are case-insensitive. Rename "
+                "one of the columns.",
                 table=table,
                 column=path,
             )
         seen.add(field.name.lower())
-        if not prefix and field.name.lower().startswith(_OF_ROWS):
+        if not prefix and field.name.lower().startswith(_METADATA_PREFIX):
             raise SchemaError(
-                f"{table} can't have a column {path!r}: by such names rows tell where they are. "
-                "Rename the column.",
+                f"{table}: column name {path!r} starts with {_METADATA_PREFIX!r}, which is "
+                "reserved for metadata columns. Rename the column.",
                 table=table,
                 column=path,
             )
         if "\0" in field.name:
             raise SchemaError(
-                f"{table}: column name {path!r} has a null character, which Arrow's schemas can't "
-                "hold. Rename the column.",
+                f"{table}: column name {path!r} contains a null character, which Arrow doesn't "
+                "support. Rename the column.",
                 table=table,
                 column=path,
             )
-        bad = [] if mapped else sorted({c for c in field.name if c in _FORBIDDEN_CHARACTERS})
-        if bad or not field.name:
+        invalid = [] if mapped else sorted({c for c in field.name if c in _FORBIDDEN_CHARACTERS})
+        if invalid or not field.name:
+            problem = (
+                f"contains {', '.join(map(repr, invalid))}, which requires column mapping"
+                if invalid
+                else "is empty"
+            )
             raise SchemaError(
-                f"{table}: column name {path!r} "
-                + (f"has {', '.join(map(repr, bad))}, which needs" if bad else "is empty, which")
-                + (" column mapping. Rename the column." if bad else " can't be."),
+                f"{table}: column name {path!r} {problem}. Rename the column.",
                 table=table,
                 column=path,
             )
@@ -181,15 +188,15 @@ def merge_schemas(
     widens: bool = False,
     of_files: bool = False,
 ) -> StructType:
-    """The table's schema with the columns that it lacks, put last, nullable; nested ones too.
+    """Append new columns and nested fields to a table's schema, as nullable columns.
 
     Args:
-        mapped: the table has column mapping, so that any character may stand in a name.
-        widens: a column takes the wider type that the rows have (`delta.enableTypeWidening`).
+        mapped: whether the table has column mapping, which permits any character in names.
+        widens: whether columns change to the wider type of the rows (`delta.enableTypeWidening`).
         of_files: see `SchemaMerge`.
 
     Raises:
-        SchemaError: a column of another type, or a missing column that may not be null.
+        SchemaError: the rows have a column of another type, or lack a NOT NULL column.
     """
     check_names(table, incoming, "", mapped=mapped)
     return SchemaMerge(table=table, widens=widens, of_files=of_files).merged(current, incoming)
@@ -197,14 +204,15 @@ def merge_schemas(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaMerge:
-    """How a table's schema takes in that of rows.
+    """Merges the schema of rows into a table's schema.
 
     Attributes:
-        widens: columns take wider types.
-        casts: values are cast to the type of their column, and rows needn't have every column, as
-            in a MERGE; else types must be equal.
-        of_files: both are schemas of Parquet files that become one table: of byte, short and int
-            the wider one counts, and names must be the same in the same case.
+        table: path of the table, for errors.
+        widens: whether columns change to a wider type.
+        casts: whether values are cast to the type of their column and rows may lack columns, as in
+            a MERGE; otherwise types must be equal.
+        of_files: whether both schemas are of Parquet files that become one table. Then the wider of
+            byte, short and int is used, and names must match case-sensitively.
     """
 
     table: str
@@ -213,15 +221,15 @@ class SchemaMerge:
     of_files: bool = False
 
     def merged(self, current: StructType, incoming: StructType) -> StructType:
-        """The table's columns, then those that only the rows have, nullable.
+        """The table's columns, followed by the new columns of the rows as nullable columns.
 
         Raises:
-            SchemaError: a column of another type, a missing column that may not be null, or a new
-                one of nothing but nulls.
+            SchemaError: a column has another type, a NOT NULL column is missing, or a new column
+                has no type because it contains only nulls.
         """
-        return self._struct(current, incoming, "")
+        return self._merge_structs(current, incoming, "")
 
-    def _struct(self, current: StructType, incoming: StructType, prefix: str) -> StructType:
+    def _merge_structs(self, current: StructType, incoming: StructType, prefix: str) -> StructType:
         by_name = {f.name.lower(): f for f in incoming}
         fields: list[StructField] = []
         for field in current:
@@ -230,48 +238,51 @@ class SchemaMerge:
             if other is not None:
                 if self.of_files and other.name != field.name:
                     raise SchemaError(
-                        f"{self.table} has a column {path!r}, which a file spells "
-                        f"{prefix + other.name!r}; files are read by the names of their columns.",
+                        f"{self.table}: column {path!r} is named {prefix + other.name!r} in "
+                        "another file, but columns of Parquet files are matched case-sensitively. "
+                        "Rewrite the file with the same name.",
                         table=self.table,
                         column=path,
                     )
                 fields.append(
-                    field.with_data_type(self._type(field.data_type, other.data_type, path))
+                    field.with_data_type(self._merge_types(field.data_type, other.data_type, path))
                 )
                 continue
-            if not self.casts and not field.nullable and not _is_made(field):
+            if not self.casts and not field.nullable and not _is_generated(field):
                 raise SchemaError(
-                    f"Column {path!r} of {self.table} may not be null, and the data doesn't have "
-                    "it.",
+                    f"{self.table}: column {path!r} may not be null, and the data doesn't have it. "
+                    "Add the column to the data.",
                     table=self.table,
                     column=path,
                 )
             fields.append(field)
-        fields.extend(self._new(f, prefix + f.name) for f in by_name.values())
+        fields.extend(self._new_field(f, prefix + f.name) for f in by_name.values())
         return StructType(tuple(fields))
 
-    def _new(self, field: StructField, path: str) -> StructField:
+    def _new_field(self, field: StructField, path: str) -> StructField:
         if field.data_type == VOID:
             raise SchemaError(
-                f"Column {path!r} can't be added to {self.table}: the data has nothing but nulls "
-                "for it, which say no type"
+                f"{self.table}: column {path!r} can't be added, because the data has only nulls "
+                "for it and so no type"
                 + (" (DELTA_MERGE_ADD_VOID_COLUMN)" if self.casts else "")
-                + ". Cast it, or leave it out.",
+                + ". Cast or drop the column.",
                 table=self.table,
                 column=path,
             )
         return replace(field, nullable=True)
 
-    def _type(self, current: DataType, incoming: DataType, path: str) -> DataType:
+    def _merge_types(self, current: DataType, incoming: DataType, path: str) -> DataType:
         match current, incoming:
             case StructType(), StructType():
-                return self._struct(current, incoming, f"{path}.")
+                return self._merge_structs(current, incoming, f"{path}.")
             case ArrayType(), ArrayType():
-                element = self._type(current.element_type, incoming.element_type, f"{path}.element")
+                element = self._merge_types(
+                    current.element_type, incoming.element_type, f"{path}.element"
+                )
                 return replace(current, element_type=element)
             case MapType(), MapType():
-                key = self._type(current.key_type, incoming.key_type, f"{path}.key")
-                value = self._type(current.value_type, incoming.value_type, f"{path}.value")
+                key = self._merge_types(current.key_type, incoming.key_type, f"{path}.key")
+                value = self._merge_types(current.value_type, incoming.value_type, f"{path}.value")
                 return replace(current, key_type=key, value_type=value)
             case _ if self.widens and widens_by_itself(current, incoming):
                 return incoming
@@ -280,10 +291,10 @@ class SchemaMerge:
             case _ if self.of_files and current in _INT32 and incoming in _INT32:
                 return max(current, incoming, key=_INT32.index)
             case _ if incoming == VOID:
-                return current  # nothing but nulls goes with any type
+                return current  # nulls fit any type
             case _:
                 raise SchemaError(
-                    f"Column {path!r} of {self.table} has type {current}, the data has {incoming}; "
+                    f"{self.table}: column {path!r} has type {current}, the data has {incoming}; "
                     "they can't be merged (DELTA_FAILED_TO_MERGE_FIELDS). Cast the data first.",
                     table=self.table,
                     column=path,
@@ -291,11 +302,11 @@ class SchemaMerge:
 
 
 _INT32: tuple[DataType, ...] = (BYTE, SHORT, INTEGER)
-"""What Parquet holds as 32-bit integers, from the narrowest to the widest."""
+"""Types that Parquet stores as 32-bit integers, from the narrowest to the widest."""
 
 
 def widened_columns(before: StructType, after: StructType) -> list[tuple[str, ...]]:
-    """Paths of the columns and fields whose type is another one, `element` and such among them."""
+    """Paths of the columns and fields whose type differs, including `element`, `key`, `value`."""
     return list(_widened(before, after, ()))
 
 
@@ -316,7 +327,7 @@ def _widened(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterat
 
 
 def is_variant(current: DataType, incoming: DataType) -> bool:
-    """Whether rows bring a variant as what it is in Arrow without a name: a struct of two."""
+    """Whether rows have a variant as the struct that represents it in Arrow."""
     return (
         current == VARIANT
         and isinstance(incoming, StructType)
@@ -324,8 +335,8 @@ def is_variant(current: DataType, incoming: DataType) -> bool:
     )
 
 
-def _is_made(field: StructField) -> bool:
-    """Whether a column gets values where the rows have none."""
+def _is_generated(field: StructField) -> bool:
+    """Whether values of a column are generated if the rows don't have it."""
     return any(
         key in field.metadata
         for key in (GENERATION_EXPRESSION_KEY, IDENTITY_START_KEY, CURRENT_DEFAULT_KEY)
@@ -348,10 +359,10 @@ def _structs_in(data_type: DataType, path: str) -> list[tuple[str, StructType]]:
 
 
 def _paths(schema: StructType, prefix: str) -> list[tuple[str, StructField]]:
-    found: list[tuple[str, StructField]] = []
+    paths: list[tuple[str, StructField]] = []
     for field in schema:
         path = prefix + field.name
-        found.append((path, field))
+        paths.append((path, field))
         for name, nested in _structs_in(field.data_type, path):
-            found.extend(_paths(nested, f"{name}."))
-    return found
+            paths.extend(_paths(nested, f"{name}."))
+    return paths

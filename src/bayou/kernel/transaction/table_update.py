@@ -1,7 +1,4 @@
-"""What a transaction changes besides files, and the actions that say so in its commit.
-
-Actions that take files out of a table.
-"""
+"""Table updates: the changes of a transaction besides files, and the lines of its commit."""
 
 from __future__ import annotations
 
@@ -41,26 +38,29 @@ from bayou.protocol.schema import StructType
 __all__ = ["CommitLines", "TableUpdate", "moved_marks", "now", "remove_of"]
 
 
-_KEEPING_ROWS = frozenset({Operation.DELETE, Operation.UPDATE, Operation.MERGE, Operation.OPTIMIZE})
+_PRESERVING_ROW_IDS = frozenset(
+    {Operation.DELETE, Operation.UPDATE, Operation.MERGE, Operation.OPTIMIZE}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUpdate:
-    """A transaction's table before and after.
+    """The table that a transaction reads, and the table after its commit.
 
     Attributes:
-        table: its path.
-        read_state: the version it is made from, None for a new table.
-        catalog: the one that manages the table, None for none.
-        protocol, metadata: where the commit changes them, else None.
-        schema, partition_columns, configuration: once it is committed.
+        table: path of the table.
+        read_state: the version that the transaction read, None for a new table.
+        catalog: the catalog that manages the table, None for none.
+        protocol, metadata: new protocol and metadata, None for no change.
+        schema, partition_columns, configuration: as they are after the commit.
         transaction_ids: version by application id.
-        copied_transaction_ids: another table's identifiers by application id, written as they are.
-        domains: actions by domain.
-        operation, operation_parameters, engine_info, user_metadata: for `commitInfo`.
-        max_retries: how often a lost commit is tried again.
-        generated_identity: identity columns that the rows don't bring.
-        log_compaction_interval: commits that a log compaction file holds, None for no such files.
+        copied_transaction_ids: identifiers of another table by application id, written unchanged.
+        domains: domain metadata actions by domain.
+        operation, operation_parameters, engine_info, user_metadata: fields of `commitInfo`.
+        max_retries: maximum number of retries of the commit.
+        generated_identity: identity columns whose values the writers generate.
+        log_compaction_interval: number of commits per log compaction file, None for no log
+            compaction.
         row_conditions, data_change, max_records_per_file, compression: see `TransactionState`.
     """
 
@@ -89,12 +89,12 @@ class TableUpdate:
 
     @property
     def read_version(self) -> int:
-        """The version it is made from, -1 for a new table."""
+        """The version that the transaction read, -1 for a new table."""
         return -1 if self.read_state is None else self.read_state.version
 
     @property
     def effective_protocol(self) -> Protocol:
-        """The protocol once it is committed."""
+        """The protocol after the commit."""
         if self.protocol is not None:
             return self.protocol
         assert self.read_state is not None  # a new table has a protocol
@@ -102,82 +102,85 @@ class TableUpdate:
 
     @property
     def is_catalog_managed(self) -> bool:
-        """Whether a catalog decides which commits count."""
+        """Whether a catalog manages the table."""
         return is_catalog_managed(self.effective_protocol.reader_features or ())
 
     @property
     def committer(self) -> Committer:
-        """Where the commit goes."""
+        """The committer for the log or the catalog."""
         if self.is_catalog_managed:
-            assert isinstance(self.catalog, CommittingCatalog)  # `check_catalog` saw to it
+            assert isinstance(self.catalog, CommittingCatalog)  # checked by `check_catalog`
             return CatalogCommitter(self.catalog)
         return LogCommitter()
 
     @property
     def tracks_rows(self) -> bool:
-        """Whether files get row ids and commit versions."""
+        """Whether the commit assigns row ids and row commit versions."""
         supported = features.ROW_TRACKING in features.writer_features(self.effective_protocol)
         return supported and not self.table_properties.row_tracking_suspended
 
     @property
     def may_have_deletion_vectors(self) -> bool:
-        """Whether the table's features allow for deletion vectors, wanted or not."""
+        """Whether the table has the deletion vector feature, whether or not it is enabled."""
         return features.DELETION_VECTORS in features.writer_features(self.effective_protocol)
 
     @property
     def materializes_partitions(self) -> bool:
-        """Whether data files hold partition columns, too (Materialize Partition Columns)."""
+        """Whether data files also contain partition columns (Materialize Partition Columns)."""
         return features.MATERIALIZE_PARTITION_COLUMNS in features.writer_features(
             self.effective_protocol
         )
 
     @property
     def clustering_columns(self) -> tuple[str, ...]:
-        """Dotted physical paths of the clustering columns once it is committed.
+        """Dotted physical paths of the clustering columns after the commit.
 
         Raises:
-            CorruptTableError: the domain `delta.clustering` can't be read.
+            CorruptTableError: the domain `delta.clustering` is invalid.
         """
         action = self.domains.get(CLUSTERING_DOMAIN)
-        known = {} if self.read_state is None else self.read_state.domain_metadata
-        text = known.get(CLUSTERING_DOMAIN) if action is None else action.configuration
-        if not text:
+        domains = {} if self.read_state is None else self.read_state.domain_metadata
+        configuration = domains.get(CLUSTERING_DOMAIN) if action is None else action.configuration
+        if not configuration:
             return ()
         try:
-            return tuple(".".join(path) for path in physical_clustering_columns(text))
+            return tuple(".".join(path) for path in physical_clustering_columns(configuration))
         except ValueError as error:
             raise CorruptTableError(
-                f"The clustering of {self.table} can't be read: {error}.", table=self.table
+                f"{self.table}: the domain {CLUSTERING_DOMAIN!r} is invalid: {error}. Set the "
+                "clustering columns again with ALTER TABLE ... CLUSTER BY.",
+                table=self.table,
             ) from error
 
     @property
     def table_properties(self) -> TableProperties:
-        """`configuration`, read."""
+        """`configuration`, parsed."""
         return TableProperties(self.configuration)
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the table has recorded all of the transaction's identifiers already.
+        """Whether the table already has all transaction identifiers of this transaction.
 
         Raises:
-            ConcurrentTransactionError: some of them.
+            ConcurrentTransactionError: the table has only some of them.
         """
         if self.read_state is None or not self.transaction_ids:
             return False
         stored = self.read_state.transactions
-        done = [a for a, v in self.transaction_ids.items() if stored.get(a, v - 1) >= v]
-        if done and len(done) < len(self.transaction_ids):
+        recorded = [a for a, v in self.transaction_ids.items() if stored.get(a, v - 1) >= v]
+        if recorded and len(recorded) < len(self.transaction_ids):
             raise ConcurrentTransactionError(
-                f"{self.table} has recorded {done[0]!r} up to version {stored[done[0]]} already, "
-                "but not the other transaction identifiers of this commit. Nothing was changed; "
-                "read the table's transactions again and leave out what it has.",
+                f"{self.table}: transaction identifier {recorded[0]!r} is already recorded up to "
+                f"version {stored[recorded[0]]}, but other identifiers of this commit aren't. "
+                "Nothing was changed; read the table's transactions again, and omit the recorded "
+                "identifiers.",
                 table=self.table,
                 winning_version=self.read_version,
             )
-        return bool(done)
+        return bool(recorded)
 
     def isolation_level(self, contents: CommitContents) -> str:
-        """Under which a commit of these actions is judged."""
+        """The isolation level for the conflict check of a commit with these actions."""
         only_files = not (self.protocol or self.metadata or self.transaction_ids or self.domains)
         return isolation_level(
             self.table_properties.isolation_level,
@@ -187,7 +190,7 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether in-commit timestamps begin with this commit, in a table that had none."""
+        """Whether the read version has no in-commit timestamps, which this commit may enable."""
         return (
             self.read_state is not None
             and not self.read_state.table_properties.in_commit_timestamps
@@ -196,13 +199,16 @@ class TableUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitLines:
-    """The lines of a commit, made anew for each version that is tried.
+    """Generates the lines of a commit for each version that is tried.
 
     Attributes:
-        metadata: see `moved_marks`.
-        metrics: `operationMetrics`.
-        tags: of delta-spark's, by which a commit says more of itself.
-        effects: what the commit changes, by the versions that were tried.
+        update: the changes of the transaction besides files.
+        contents: the file actions.
+        metadata: new metadata, see `moved_marks`.
+        txn_id, is_blind_append, isolation_level: fields of `commitInfo`.
+        metrics: `commitInfo.operationMetrics`.
+        tags: `commitInfo.tags`.
+        effects: changes of the commit by attempted version.
     """
 
     update: TableUpdate
@@ -216,17 +222,20 @@ class CommitLines:
     effects: dict[int, CommitEffect] = field(default_factory=dict, compare=False)
 
     def lines(self, version: int, winners: Sequence[CommitActions]) -> list[bytes]:
-        """JSON lines for the version that the commit is to have, behind commits that won."""
+        """JSON lines of the commit for a version that follows the winning commits."""
         update = self.update
-        moment = now()
-        stamp = None
+        time = now()
+        in_commit_timestamp = None
         before = commit_rebase.metadata_behind(update.read_state, winners)
-        # A winner may have turned them on; one that did can't go with metadata of our own.
+        # A winning commit may have enabled in-commit timestamps. In this case `self.metadata` is
+        # None, because two commits that change metadata conflict.
         after = self.metadata or before
         if after is not None and TableProperties(after.configuration).in_commit_timestamps:
-            stamp = commit_rebase.in_commit_timestamp(moment, update.read_state, winners)
+            in_commit_timestamp = commit_rebase.in_commit_timestamp(
+                time, update.read_state, winners
+            )
         info = commit_info(
-            timestamp=moment if stamp is None else stamp,
+            timestamp=time if in_commit_timestamp is None else in_commit_timestamp,
             operation=update.operation,
             operation_parameters=update.operation_parameters,
             engine_info=update.engine_info,
@@ -236,11 +245,11 @@ class CommitLines:
             isolation_level=self.isolation_level,
             operation_metrics=self.metrics,
             user_metadata=update.user_metadata,
-            in_commit_timestamp=stamp,
+            in_commit_timestamp=in_commit_timestamp,
             tags=self.tags,
         )
-        head = _head(update, self.metadata, version, stamp)
-        tracked = _tracked(update, self.contents, version, winners)
+        head = _table_actions(update, self.metadata, version, in_commit_timestamp)
+        tracked = _with_row_ids(update, self.contents, version, winners)
         rest = [a for a in tracked if not isinstance(a, AddFile)]
         self.effects[version] = CommitEffect.of(
             version,
@@ -255,7 +264,7 @@ class CommitLines:
 def moved_marks(
     update: TableUpdate, contents: CommitContents
 ) -> tuple[Metadata | None, Mapping[str, str] | None]:
-    """The metadata with what identity columns have given out, and the tags of the commit."""
+    """The metadata with new high watermarks of identity columns, and the tags of the commit."""
     tags = dict(_row_tracking_tags(update))
     schema = with_high_water_marks(update.schema, update.generated_identity, contents.adds)
     if schema == update.schema:
@@ -270,27 +279,27 @@ def moved_marks(
 
 
 def _row_tracking_tags(update: TableUpdate) -> Mapping[str, str]:
-    """Operations that move rows keep their ids and commit versions, and say so."""
-    if update.operation in _KEEPING_ROWS and update.table_properties.row_tracking:
+    """The tag of operations that preserve row ids and row commit versions."""
+    if update.operation in _PRESERVING_ROW_IDS and update.table_properties.row_tracking:
         return {"delta.rowTracking.preserved": "true"}
     return {}
 
 
 def now() -> int:
-    """Ms since the epoch."""
+    """The current time, ms since the epoch."""
     return time.time_ns() // 1_000_000
 
 
-def _head(
-    update: TableUpdate, metadata: Metadata | None, version: int, stamp: int | None
+def _table_actions(
+    update: TableUpdate, metadata: Metadata | None, version: int, in_commit_timestamp: int | None
 ) -> list[Action]:
-    """Actions between commitInfo and the files."""
+    """The actions between `commitInfo` and the file actions."""
     actions: list[Action] = []
     if update.protocol is not None:
         actions.append(update.protocol)
     if metadata is not None:
-        if stamp is not None and update.enables_timestamps:
-            metadata = commit_rebase.with_enablement(metadata, version, stamp)
+        if in_commit_timestamp is not None and update.enables_timestamps:
+            metadata = commit_rebase.with_enablement(metadata, version, in_commit_timestamp)
         actions.append(metadata)
     actions += update.copied_transaction_ids.values()
     actions += [
@@ -300,10 +309,10 @@ def _head(
     return [*actions, *update.domains.values()]
 
 
-def _tracked(
+def _with_row_ids(
     update: TableUpdate, contents: CommitContents, version: int, winners: Sequence[CommitActions]
 ) -> list[Action]:
-    """Files with their row ids, and the new high-water mark."""
+    """The adds with row ids, and the domain metadata of the new high watermark."""
     if not update.tracks_rows or not contents.adds:
         return list(contents.adds)
     mark = commit_rebase.high_water_mark(update.read_state, winners)
@@ -312,10 +321,10 @@ def _tracked(
 
 
 def remove_of(add: AddFile, now: int, *, data_change: bool = True) -> RemoveFile:
-    """The action that removes a live file; it carries the add's very path and vector.
+    """Create the action that removes a live file, with the same path and deletion vector.
 
     Args:
-        now: ms since the epoch.
+        now: deletion timestamp, ms since the epoch.
     """
     return RemoveFile(
         path=add.path,

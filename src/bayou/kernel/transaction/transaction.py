@@ -1,4 +1,4 @@
-"""A transaction: its state for writers, and its commit."""
+"""Transactions: state for writers, read set and commit."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ __all__ = ["Transaction"]
 
 
 class Transaction:
-    """Changes to one table that become one version, or nothing. Made by `TransactionBuilder`.
+    """An atomic change of one table. `TransactionBuilder` creates it.
 
     Write data files with `write_data`, or step by step with `transform_logical_data`,
-    `get_write_context`, the engine's Parquet writer and `generate_append_actions`, here or in other
-    processes; then `commit` their actions once.
+    `get_write_context`, the engine's Parquet writer and `generate_append_actions`, in this or in
+    other processes. Then call `commit` once with all actions.
     """
 
     def __init__(self, update: TableUpdate) -> None:
@@ -63,22 +63,22 @@ class Transaction:
 
     @property
     def table(self) -> str:
-        """The table's path."""
+        """Path of the table."""
         return self._update.table
 
     @property
     def protocol(self) -> Protocol:
-        """The table's protocol once the transaction is committed."""
+        """The table's protocol after the commit."""
         return self._update.effective_protocol
 
     @property
     def read_version(self) -> int:
-        """The version the transaction was made from, -1 for a new table."""
+        """The version that the transaction read, -1 for a new table."""
         return self._update.read_version
 
     @property
     def schema(self) -> StructType:
-        """The table's schema once the transaction is committed."""
+        """The table's schema after the commit."""
         return self._update.schema
 
     @property
@@ -88,16 +88,16 @@ class Transaction:
 
     @property
     def metadata(self) -> Metadata | None:
-        """The metaData action that the commit has, None where it leaves the table's."""
+        """The `metaData` action of the commit, None if it doesn't change the metadata."""
         return self._update.metadata
 
     @property
     def changes_metadata(self) -> bool:
-        """Whether the commit makes the table, or changes its schema or properties."""
+        """Whether the commit creates the table or changes its metadata or protocol."""
         return self._update.metadata is not None or self._update.protocol is not None
 
     def transaction_state(self, engine: Engine) -> TransactionState:
-        """What writers need; serializes."""
+        """The serializable state that writers of data files need."""
         return TransactionState(
             table=self._update.table,
             schema=self._update.schema,
@@ -121,15 +121,15 @@ class Transaction:
         batches: Iterable[pa.RecordBatch],
         partition_values: Mapping[str, LiteralValue],
     ) -> CloseableIterator[pa.RecordBatch]:
-        """Rows of one partition as they stand in data files; see `data_writer`."""
-        data_writer.get_write_context(state, partition_values)  # refuses unknown columns
+        """Convert rows of one partition to rows of data files; see `data_writer`."""
+        data_writer.get_write_context(state, partition_values)  # rejects unknown columns
         return data_writer.transform_logical_data(engine, state, batches, partition_values)
 
     @staticmethod
     def get_write_context(
         engine: Engine, state: TransactionState, partition_values: Mapping[str, LiteralValue]
     ) -> WriteContext:
-        """Where files of a partition go, and which statistics are kept."""
+        """Directory, statistics and Parquet options for the files of a partition."""
         return data_writer.get_write_context(state, partition_values)
 
     @staticmethod
@@ -146,12 +146,13 @@ class Transaction:
         """Check that the table isn't append-only (PROTOCOL.md, Append-only Tables).
 
         Raises:
-            ConstraintViolationError: it is.
+            ConstraintViolationError: the table is append-only.
         """
         if self._update.table_properties.append_only:
             raise ConstraintViolationError(
-                f"{self.table} is append-only (delta.appendOnly is true): rows can't be removed "
-                "(DELTA_CANNOT_MODIFY_APPEND_ONLY). Nothing was changed.",
+                f"{self.table}: rows can't be removed, because the table is append-only "
+                "(DELTA_CANNOT_MODIFY_APPEND_ONLY). Nothing was changed; unset delta.appendOnly "
+                "first.",
                 table=self.table,
                 constraint="delta.appendOnly",
             )
@@ -159,14 +160,14 @@ class Transaction:
     def record_read(
         self, predicate: Predicate | str | None = None, paths: Iterable[str] = ()
     ) -> None:
-        """Note what the outcome rests on, where it was read by other means than `read_files`.
+        """Add to the read set, for reads without `read_files`.
 
         Args:
-            predicate: what was looked for; None: the whole table.
-            paths: files that were read, as their adds spell them.
+            predicate: filter of the read, None for the whole table.
+            paths: paths of the files that were read, as written in their adds.
 
         Raises:
-            PredicateError: the predicate can't be understood.
+            PredicateError: the predicate is invalid.
         """
         if predicate is None:
             self._reads = replace(self._reads, whole_table=True)
@@ -180,7 +181,7 @@ class Transaction:
         )
 
     def record_files_read(self, paths: Iterable[str]) -> None:
-        """Note files that the outcome rests on, as their adds spell them; nothing besides."""
+        """Add only files to the read set, with paths as written in their adds."""
         self._reads = replace(
             self._reads, paths=self._reads.paths.union(map(canonical_path, paths))
         )
@@ -192,18 +193,17 @@ class Transaction:
         *,
         time_zone: str = "UTC",
     ) -> CloseableIterator[ScanFile]:
-        """Live files of the version read that may hold rows for which a filter is true.
-
-        They, and the filter, count when the commit meets others; None: the whole table.
+        """List live files that may contain matching rows, and add them to the read set.
 
         Args:
-            time_zone: of timestamps of partitions that are written without one.
+            filter: filter of the read, None for the whole table.
+            time_zone: time zone of partition values that are timestamps without a zone.
         """
         self.record_read(filter)
-        return self._files_read(engine, filter, time_zone)
+        return self._list_files(engine, filter, time_zone)
 
     @closeable
-    def _files_read(
+    def _list_files(
         self, engine: Engine, filter: Predicate | str | None, time_zone: str = "UTC"
     ) -> Iterator[ScanFile]:
         state = self._update.read_state
@@ -230,13 +230,11 @@ class Transaction:
         *,
         data_change: bool = True,
     ) -> Iterator[RemoveFile]:
-        """The actions that remove live files of the version read: all of them, an overwrite.
-
-        The transaction has then read them, which counts when it meets others.
+        """The actions that remove live files, which are also added to the read set.
 
         Args:
-            filter: only files that may hold rows for which it is true.
-            data_change: whether rows go away with them.
+            filter: remove only files that may contain matching rows; None for all files.
+            data_change: whether the rows of the files are deleted, not rewritten.
         """
         deleted_at = now()
         with self.read_files(engine, filter) as files:
@@ -251,24 +249,25 @@ class Transaction:
         operation_metrics: Mapping[str, object] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> TransactionCommitResult:
-        """Make the actions the table's next version.
+        """Commit the actions as the next version of the table.
 
-        A commit that lost against another writer is put behind it where the two don't conflict.
-        The caller still owns the data files if this raises. `discard_unless_committed` deletes them
-        if the commit certainly did not happen; after any other error they must stay.
+        If another writer commits first, the commit is rebased onto the winning commit, unless they
+        conflict. After an error the caller still owns the data files. `discard_unless_committed`
+        deletes them if the commit certainly did not happen; after any other error they must stay.
 
         Args:
-            actions: of `generate_append_actions`, `write_data`, `generate_remove_actions`.
-            operation_metrics: `commitInfo.operationMetrics`; None: those of a write, counted here
+            actions: results of `generate_append_actions`, `write_data` and
+                `generate_remove_actions`.
+            operation_metrics: `commitInfo.operationMetrics`; None for the metrics of a write
                 (`numFiles`, `numOutputRows`, ...).
-            tags: of delta-spark's, by which a commit says more of itself.
+            tags: `commitInfo.tags`.
 
         Raises:
-            CommitConflictError: another writer's commit won and doesn't go with this one.
-            CommitFailedError: retries used up, or the store failed.
-            ConstraintViolationError: removes in an append-only table.
-            ArgumentError: an action that isn't one of a file, or a file without its number of
-                rows in a table with row tracking.
+            CommitConflictError: the commit conflicts with a winning commit.
+            CommitFailedError: the retries are exhausted, or the storage failed.
+            ConstraintViolationError: actions remove rows of an append-only table.
+            ArgumentError: an action isn't a file action, or a file of a table with row tracking
+                has no `numRecords` in its statistics.
         """
         return measured(
             engine.metrics_reporter,

@@ -1,4 +1,4 @@
-"""Data skipping: which files may contain a row that matches a predicate.
+"""Data skipping: selecting the files that may contain a row that matches a predicate.
 
-Start at `pruning`. `skipping` evaluates a predicate over the ranges of `column_ranges`.
+Start at `pruning`. `skipping` evaluates a predicate over the ranges in `column_ranges`.
 """

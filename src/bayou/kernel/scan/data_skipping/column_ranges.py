@@ -1,9 +1,9 @@
-"""What is known of a column's values in each file, by statistics and partition values.
+"""Ranges of a column's values in each file, from statistics and partition values.
 
-Statistics mean what PROTOCOL.md, Per-file Statistics, says, and what writers make of it: each trap
-has its comment here. A bound or count that is missing or can't be used is null, which says nothing.
+Statistics are defined in PROTOCOL.md, Per-file Statistics. Comments explain where writers deviate
+from it. A bound or count that is missing or unusable is null, which means unknown.
 
-Constants that are compared with bounds: lists as runs in order, and those off a type's scale.
+The module also prepares constants for the comparison with ranges.
 """
 
 from __future__ import annotations
@@ -61,43 +61,43 @@ __all__ = [
 ]
 
 
-# A pyarrow array of one value a file, or a scalar for all. pyarrow's own types don't take both
-# where its functions do.
+# An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
+# of them where its functions accept both.
 Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
 
-_DOUBLE_DIGITS = 15  # decimals of so many digits go through a double unharmed
+_DOUBLE_DIGITS = 15  # maximum number of digits of a decimal that a double represents exactly
 
 
 def constant(value: bool) -> Datum:
-    """A boolean for all files."""
+    """A boolean scalar for all files."""
     return pa.scalar(value, pa.bool_())
 
 
 class Range:
-    """What is known of an expression's values in each file."""
+    """The range of an expression's values in each file; unknown by default."""
 
     def __init__(self, data_type: DataType) -> None:
         self.data_type = data_type
 
     def lower(self, arrow_type: pa.DataType) -> Datum:
-        """No value is below it; null where unknown."""
+        """A lower bound of the values; null if unknown."""
         return pa.scalar(None, arrow_type)
 
     def upper(self, arrow_type: pa.DataType) -> Datum:
-        """No value is above it; null where unknown."""
+        """An upper bound of the values; null if unknown."""
         return pa.scalar(None, arrow_type)
 
     def may_be_null(self) -> Datum:
-        """There may be a null."""
+        """Whether a value may be null."""
         return constant(True)
 
     def may_have_value(self) -> Datum:
-        """There may be a value that isn't null."""
+        """Whether a value may be non-null."""
         return constant(True)
 
     def may_hold(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """A value between the bounds may be there; false where the few values are known."""
+        """Whether a value between the bounds may occur; false only if all values are known."""
         return constant(True)
 
 
@@ -120,7 +120,7 @@ class _ConstantRange(Range):
 
 
 class _PartitionRange(Range):
-    """A partition column, or what is computed of such: one value for all rows of a file."""
+    """A partition column or an expression over partition columns: one value per file."""
 
     def __init__(self, data_type: DataType, values: Datum, known: Datum | None = None) -> None:
         super().__init__(data_type)
@@ -160,39 +160,42 @@ class _ColumnRange(Range):
         return pc.fill_null(pc.not_equal(count, 0), True)
 
     def may_have_value(self) -> Datum:
-        # With wide bounds a count between 0 and numRecords means nothing; it isn't used.
+        # With wide bounds, only the counts 0 and numRecords are reliable.
         count = self._files.statistic(("nullCount", *self._path), pa.int64())
         rows = self._files.statistic(("numRecords",), pa.int64())
         return pc.fill_null(pc.not_equal(count, rows), True)
 
     def may_hold(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Of floats, whose maximum is often NaN, up to two are known: they are the bounds."""
+        """Up to two floats are known exactly, because they equal the bounds.
+
+        This helps because the maximum of floats is often NaN.
+        """
         if self.data_type not in (FLOAT, DOUBLE) or not pa.types.is_floating(arrow_type):
             return constant(True)
         nulls = self._files.statistic(("nullCount", *self._path), pa.int64())
         rows = self._files.statistic(("numRecords",), pa.int64())
         tight = pc.fill_null(self._files.statistic(("tightBounds",), pa.bool_()), True)
         few = pc.and_(pc.fill_null(pc.less_equal(pc.subtract(rows, nulls), 2), False), tight)
-        among = [
+        matches_bound = [
             pc.and_kleene(
                 pc.greater_equal(value, self._bound(side, arrow_type, upper=False)),
                 pc.less_equal(value, self._bound(side, arrow_type, upper=True)),
             )
             for side in ("minValues", "maxValues")
         ]
-        # Writers disagree about NaN among the bounds.
+        # Writers treat NaN in bounds differently.
         unknown = pc.or_(pc.invert(few), pc.is_nan(value))
-        return pc.or_(unknown, pc.fill_null(pc.or_kleene(*among), True))
+        return pc.or_(unknown, pc.fill_null(pc.or_kleene(*matches_bound), True))
 
     def _bound(self, side: str, arrow_type: pa.DataType, *, upper: bool | None = None) -> Datum:
-        """A bound, or the least and greatest value that it may stand for."""
+        """A bound, or with `upper` the lowest or highest value that it may represent."""
         stored = stored_type(self.data_type)
         if stored is None:
             return pa.scalar(None, arrow_type)
         values = self._files.statistic((side, *self._path), stored)
         upper = side == "maxValues" if upper is None else upper
         if self.data_type == FLOAT:
-            # The text is the shortest for a float: 0.1 stands for 0.10000000149.
+            # JSON has the shortest representation of a float: 0.1 represents 0.10000000149.
             values = cast_bounds(cast_bounds(values, pa.float32()), pa.float64())
         if was_float(self._field):
             exact = self._files.exact_doubles
@@ -213,18 +216,18 @@ class _ColumnRange(Range):
         return cast_bounds(values, arrow_type)
 
     def _usable_minimum(self, values: Datum) -> Datum:
-        """NaN as minimum says something only where the maximum is NaN too: all values are."""
+        """Drop a NaN minimum unless the maximum is NaN too, so that all values are NaN."""
         if isinstance(values, pa.Scalar):
             return values
-        greatest = self._files.statistic(("maxValues", *self._path), pa.float64())
-        misleading = pc.and_kleene(
-            pc.is_nan(values), pc.invert(pc.fill_null(pc.is_nan(greatest), False))
+        maxima = self._files.statistic(("maxValues", *self._path), pa.float64())
+        unusable = pc.and_kleene(
+            pc.is_nan(values), pc.invert(pc.fill_null(pc.is_nan(maxima), False))
         )
-        return pc.if_else(misleading, pa.scalar(None, values.type), values)
+        return pc.if_else(unusable, pa.scalar(None, values.type), values)
 
 
 class _StructRange(Range):
-    """A struct has no statistics of its own, but where it is null all its leaves are."""
+    """A struct, which has no statistics; if it is null, all its leaves are null."""
 
     def __init__(self, leaves: Sequence[Range], data_type: DataType) -> None:
         super().__init__(data_type)
@@ -235,7 +238,7 @@ class _StructRange(Range):
 
 
 class FileRanges:
-    """Ranges of expressions, by the statistics and partition values of some files."""
+    """Ranges of expressions in files with the given statistics and partition values."""
 
     def __init__(
         self,
@@ -253,7 +256,7 @@ class FileRanges:
         self._stats = stats
 
     def range(self, expression: Expression) -> Range:
-        """What is known of a column or literal; of anything else nothing is."""
+        """The range of a column or literal; unknown for any other expression."""
         match expression:
             case Column(path):
                 field = field_at(path, self._schema)
@@ -267,25 +270,25 @@ class FileRanges:
 
     @property
     def schema(self) -> StructType:
-        """The table's."""
+        """Schema of the table."""
         return self._schema
 
     @property
     def partition_values(self) -> Mapping[str, pa.Array[Any]]:
-        """One value a file."""
+        """Values of partition columns, one per file."""
         return self._partition_values
 
     @property
     def exact_doubles(self) -> pa.BooleanArray | None:
-        """Files whose doubles never were floats, see `SkippingPlan.keep`; None for none."""
+        """Mask of the files whose doubles never were floats, see `SkippingPlan.keep`."""
         return self._exact_doubles
 
     def of_partition(self, data_type: DataType, values: Datum, known: Datum) -> Range:
-        """The range of values computed of partition values, where they are known."""
+        """The range of values computed from partition values, for files where they are known."""
         return _PartitionRange(data_type, values, known)
 
     def statistic(self, path: tuple[str, ...], arrow_type: pa.DataType) -> Datum:
-        """A leaf of the statistics, null where unknown."""
+        """A leaf of the statistics, null if unknown."""
         if self._stats is None:
             return pa.scalar(None, arrow_type)
         values: Datum = self._stats.column(path[0])
@@ -303,31 +306,31 @@ class FileRanges:
 
 
 class StatisticsRecorder(FileRanges):
-    """No files: remembers which statistics a predicate asks for."""
+    """Records the statistics that a predicate needs; contains no files."""
 
     def __init__(self, schema: StructType, partition_columns: frozenset[str]) -> None:
-        none = {
+        empty = {
             field.name: pa.array([], to_arrow_type(field.data_type))
             for field in schema
             if field.name in partition_columns
         }
-        super().__init__(schema, partition_columns, none, None)
-        self._asked: dict[tuple[str, ...], pa.DataType] = {}
+        super().__init__(schema, partition_columns, empty, None)
+        self._requested: dict[tuple[str, ...], pa.DataType] = {}
 
     def statistic(self, path: tuple[str, ...], arrow_type: pa.DataType) -> Datum:
-        self._asked[path] = arrow_type
+        self._requested[path] = arrow_type
         return pa.array([], arrow_type)
 
     def stats_schema(self) -> pa.Schema | None:
-        """What was asked for, as nested as the statistics are."""
-        if not self._asked:
+        """Schema of the requested statistics, None for none."""
+        if not self._requested:
             return None
         tree: dict[str, Any] = {}
-        for path in sorted(self._asked, key=_stats_order):
+        for path in sorted(self._requested, key=_stats_order):
             node = tree
             for name in path[:-1]:
                 node = node.setdefault(name, {})
-            node[path[-1]] = self._asked[path]
+            node[path[-1]] = self._requested[path]
         return pa.schema([pa.field(name, _node_type(node)) for name, node in tree.items()])
 
 
@@ -349,7 +352,7 @@ _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
 
 
 def is_off_scale(expression: Expression, other: Range) -> bool:
-    """A constant with more decimals than the other side's type has."""
+    """Whether a constant has more decimal places than the type of the other operand."""
     if not isinstance(expression, Literal) or not isinstance(expression.value, Decimal):
         return False
     scale = other.data_type.scale if isinstance(other.data_type, DecimalType) else 0
@@ -360,15 +363,15 @@ def is_off_scale(expression: Expression, other: Range) -> bool:
 
 
 def known_values(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
-    """Those that aren't NULL."""
+    """The values that aren't NULL."""
     return tuple(value for value in values if value.value is not None)
 
 
 def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
-    """Least and greatest of runs of neighbours: one value each, more where there are many."""
+    """Group sorted values into at most `MAX_POINTS` runs, and return the ends of each run."""
     try:
         ordered = sorted(values, key=lambda literal: _order(literal.value))
-    except TypeError:  # of different kinds
+    except TypeError:  # the values aren't comparable
         ordered = list(values)
         length = 1
     else:
@@ -379,7 +382,7 @@ def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
 
 
 def _order(value: object) -> Any:
-    """Sort key in Spark's order: NaN is above all."""
+    """Sort key in Spark's order, in which NaN is the largest value."""
     if isinstance(value, float) and value != value:  # noqa: PLR0124  # NaN
         return (1, 0)
     if isinstance(value, str):

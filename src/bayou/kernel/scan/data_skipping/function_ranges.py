@@ -1,4 +1,4 @@
-"""What is known of the values of functions and casts in each file, from that of their operands."""
+"""Ranges of functions and casts in each file, from the ranges of their operands."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from bayou.protocol.schema import (
 
 __all__ = ["directions", "function_range", "is_ordered_text", "nulls_of", "tolerant"]
 
-# A pyarrow array of one value a file, or a scalar for all. pyarrow's own types don't take both
-# where its functions do.
+# An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
+# of them where its functions accept both.
 Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
 
@@ -43,23 +43,23 @@ def function_range(
     operands: Sequence[Range],
     constants: Sequence[Any],
 ) -> Range:
-    """What is known of a function's or cast's values.
+    """The range of a function's or cast's values.
 
     Args:
-        data_type: its type.
-        operands: what is known of its arguments.
-        constants: their values where they are constants, else None.
+        data_type: type of the expression.
+        operands: ranges of its operands.
+        constants: values of its operands that are constants, else None.
     """
     if isinstance(expression, Function) and expression.name in ("case", "coalesce"):
-        return _one_of(expression.name, data_type, operands)
-    moves = directions(expression, constants, [o.data_type for o in operands])
-    return _FunctionRange(expression, data_type, operands, moves)
+        return _either_range(expression.name, data_type, operands)
+    signs = directions(expression, constants, [o.data_type for o in operands])
+    return _FunctionRange(expression, data_type, operands, signs)
 
 
 def directions(
     expression: Function | Cast, constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """How values move with each operand; see `Function.directions`."""
+    """Whether values rise or fall with each operand; see `Function.directions`."""
     if isinstance(expression, Cast):
         ordered = (kind_of(types[0]), kind_of(expression.data_type)) in _ORDERED_CASTS
         return (1,) if ordered else None
@@ -70,7 +70,7 @@ def directions(
 
 
 def nulls_of(expression: Function | Cast) -> str:
-    """Where values are NULL; see `Function.nulls`."""
+    """When the expression is NULL; see `Function.nulls`."""
     if isinstance(expression, Cast):
         return "more" if expression.safe else "exact"
     definition = find(expression.name)
@@ -78,7 +78,10 @@ def nulls_of(expression: Function | Cast) -> str:
 
 
 def is_ordered_text(expression: Expression, operand: DataType) -> bool:
-    """Whether it writes a time as a text, whose order is that of the times in four-digit years."""
+    """Whether it formats a date or timestamp so that strings sort like times.
+
+    The order is only the same for years with four digits.
+    """
     time = kind_of(operand) in ("date", "timestamp", "timestamp_ntz")
     if isinstance(expression, Cast):
         return time and expression.data_type == STRING
@@ -86,7 +89,7 @@ def is_ordered_text(expression: Expression, operand: DataType) -> bool:
 
 
 def tolerant(evaluation: Evaluation, batch: pa.RecordBatch, arrow_type: Any) -> tuple[Any, Any]:
-    """Values of an expression, and whether each is known: false where its row fails."""
+    """Values of an expression, and a mask of the rows whose evaluation didn't fail."""
     try:
         values = evaluation.values(batch)
         return pc.cast(values, arrow_type), pa.repeat(True, batch.num_rows)
@@ -94,9 +97,9 @@ def tolerant(evaluation: Evaluation, batch: pa.RecordBatch, arrow_type: Any) -> 
         if batch.num_rows <= 1:
             return pa.nulls(batch.num_rows, arrow_type), pa.repeat(False, batch.num_rows)
     half = batch.num_rows // 2
-    one = tolerant(evaluation, batch.slice(0, half), arrow_type)
-    other = tolerant(evaluation, batch.slice(half), arrow_type)
-    return pa.concat_arrays([one[0], other[0]]), pa.concat_arrays([one[1], other[1]])
+    first = tolerant(evaluation, batch.slice(0, half), arrow_type)
+    second = tolerant(evaluation, batch.slice(half), arrow_type)
+    return pa.concat_arrays([first[0], second[0]]), pa.concat_arrays([first[1], second[1]])
 
 
 class _FunctionRange(Range):
@@ -105,12 +108,12 @@ class _FunctionRange(Range):
         expression: Function | Cast,
         data_type: DataType,
         operands: Sequence[Range],
-        moves: Sequence[int] | None,
+        signs: Sequence[int] | None,
     ) -> None:
         super().__init__(data_type)
         self._expression = expression
         self._operands = operands
-        self._moves = moves
+        self._signs = signs
         self._nulls = nulls_of(expression)
 
     def lower(self, arrow_type: pa.DataType) -> Datum:
@@ -131,32 +134,32 @@ class _FunctionRange(Range):
 
     def _bound(self, arrow_type: pa.DataType, *, upper: bool) -> Datum:
         unknown = pa.scalar(None, arrow_type)
-        if self._moves is None:
+        if self._signs is None:
             return unknown
         bounds: list[tuple[DataType, Datum]] = []
-        for move, operand in zip(self._moves, self._operands, strict=True):
-            if move == 0:
+        for sign, operand in zip(self._signs, self._operands, strict=True):
+            if sign == 0:
                 continue
             kind = _bound_type(operand.data_type)
             if kind is None:
                 return unknown
-            highest = upper if move > 0 else not upper
-            ask = operand.upper if highest else operand.lower
-            bounds.append((operand.data_type, ask(kind)))
-        values = self._applied(bounds)
+            highest = upper if sign > 0 else not upper
+            bound = operand.upper if highest else operand.lower
+            bounds.append((operand.data_type, bound(kind)))
+        values = self._apply(bounds)
         if values is None:
             return unknown
         if is_ordered_text(self._expression, bounds[0][0]):
-            values = _in_four_digit_years(values, self._operands, self._moves)
+            values = _in_four_digit_years(values, self._operands, self._signs)
         return cast_bounds(values, arrow_type)
 
-    def _applied(self, bounds: Sequence[tuple[DataType, Datum]]) -> Datum | None:
-        """The function of bounds; null where it can't be told."""
+    def _apply(self, bounds: Sequence[tuple[DataType, Datum]]) -> Datum | None:
+        """Apply the function to bounds; null if the result is unknown."""
         lengths = [len(b) for _, b in bounds if not isinstance(b, pa.Scalar)]
         if not lengths and not all(b.is_valid for _, b in bounds):
             return None
         length = lengths[0] if lengths else 1
-        arrays = [_repeated(b, length) for _, b in bounds]
+        arrays = [_as_array(b, length) for _, b in bounds]
         names = [f"bound{i}" for i in range(len(bounds))]
         batch = pa.RecordBatch.from_arrays(arrays, names=names)
         schema = StructType(
@@ -165,34 +168,34 @@ class _FunctionRange(Range):
                 for name, (kind, _) in zip(names, bounds, strict=True)
             )
         )
-        # A bound that isn't of the column's type is none.
+        # A bound that can't be cast to the column's type becomes NULL.
         columns = iter(
             [
                 Cast(Column((name,)), kind, True)
                 for name, (kind, _) in zip(names, bounds, strict=True)
             ]
         )
-        expression = resolve_expression(self._of(columns), schema)
+        expression = resolve_expression(self._with_operands(columns), schema)
         values, _ = tolerant(Evaluation(schema, expression), batch, to_arrow_type(self.data_type))
         missing = reduce(pc.or_, [pc.is_null(a) for a in arrays])
         values = pc.if_else(missing, pa.scalar(None, values.type), values)
         return values if lengths else values[0]
 
-    def _of(self, columns: Any) -> Expression:
+    def _with_operands(self, columns: Any) -> Expression:
         match self._expression:
             case Cast(_, data_type, safe):
                 return Cast(next(columns), data_type, safe)
             case Function(name, arguments):
-                assert self._moves is not None  # _bound looked
+                assert self._signs is not None  # checked by _bound
                 replaced = tuple(
-                    next(columns) if move else argument
-                    for move, argument in zip(self._moves, arguments, strict=True)
+                    next(columns) if sign else argument
+                    for sign, argument in zip(self._signs, arguments, strict=True)
                 )
                 return Function(name, replaced)
 
 
 class _EitherRange(Range):
-    """One of several values, which isn't known."""
+    """The range of CASE or COALESCE, which return one of several values."""
 
     def __init__(self, name: str, data_type: DataType, values: Sequence[Range]) -> None:
         super().__init__(data_type)
@@ -209,9 +212,9 @@ class _EitherRange(Range):
             return pa.scalar(None, arrow_type)
         return self._extreme(pc.max_element_wise, arrow_type, [v.upper for v in self._values])
 
-    def _extreme(self, kernel: Any, arrow_type: Any, asked: Sequence[Any]) -> Datum:
-        bounds = [ask(arrow_type) for ask in asked]
-        if pa.types.is_timestamp(arrow_type):  # no such kernel for those with a zone
+    def _extreme(self, kernel: Any, arrow_type: Any, getters: Sequence[Any]) -> Datum:
+        bounds = [bound(arrow_type) for bound in getters]
+        if pa.types.is_timestamp(arrow_type):  # Arrow has no kernel for timestamps with a zone
             bounds = [pc.cast(bound, pa.timestamp("us")) for bound in bounds]
         return pc.cast(kernel(*bounds, skip_nulls=False), arrow_type)
 
@@ -224,24 +227,24 @@ class _EitherRange(Range):
 
 
 def _has_extremes(arrow_type: pa.DataType) -> bool:
-    """Arrow has no least of booleans, and its least of floats passes over NaN."""
+    """Whether Arrow's min and max work: not for booleans, and they ignore NaN in floats."""
     return not pa.types.is_floating(arrow_type) and not pa.types.is_boolean(arrow_type)
 
 
-class _Null(Range):
+class _NullRange(Range):
     def may_have_value(self) -> Datum:
         return constant(False)
 
 
-def _one_of(name: str, data_type: DataType, operands: Sequence[Range]) -> Range:
+def _either_range(name: str, data_type: DataType, operands: Sequence[Range]) -> Range:
     if name == "coalesce":
         return _EitherRange(name, data_type, operands)
     values = list(operands[1::2])
-    values.append(operands[-1] if len(operands) % 2 else _Null(data_type))
+    values.append(operands[-1] if len(operands) % 2 else _NullRange(data_type))
     return _EitherRange(name, data_type, values)
 
 
-def _repeated(value: Any, length: int) -> Any:
+def _as_array(value: Any, length: int) -> Any:
     if not isinstance(value, pa.Scalar):
         return value
     scalar: Any = value
@@ -258,8 +261,8 @@ def _bound_type(data_type: DataType) -> pa.DataType | None:
             return to_arrow_type(data_type)
 
 
-def _in_four_digit_years(values: Datum, operands: Sequence[Range], moves: Sequence[int]) -> Datum:
-    operand = next(o for o, move in zip(operands, moves, strict=True) if move)
+def _in_four_digit_years(values: Datum, operands: Sequence[Range], signs: Sequence[int]) -> Datum:
+    operand = next(o for o, sign in zip(operands, signs, strict=True) if sign)
     arrow_type: Any = to_arrow_type(operand.data_type)
     first: dt.date = dt.date(1, 1, 1)
     last: dt.date = dt.date(9999, 12, 31)
@@ -275,17 +278,17 @@ def _in_four_digit_years(values: Datum, operands: Sequence[Range], moves: Sequen
 
 
 def constant_value(expression: Expression) -> Any:
-    """The value of a constant; None for anything else."""
+    """The value of a literal; None for any other expression."""
     return expression.value if isinstance(expression, Literal) else None
 
 
 _NUMBERS = ("integer", "decimal", "float")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _ORDERED_CASTS = frozenset(
-    [(one, other) for one in _NUMBERS for other in _NUMBERS]
-    + [(one, other) for one in _TIMES for other in _TIMES]
-    + [(one, "string") for one in _TIMES]
-    + [("timestamp", other) for other in _NUMBERS]
-    + [(other, "timestamp") for other in _NUMBERS]
+    [(source, target) for source in _NUMBERS for target in _NUMBERS]
+    + [(source, target) for source in _TIMES for target in _TIMES]
+    + [(source, "string") for source in _TIMES]
+    + [("timestamp", target) for target in _NUMBERS]
+    + [(source, "timestamp") for source in _NUMBERS]
     + [("string", "string")]
 )

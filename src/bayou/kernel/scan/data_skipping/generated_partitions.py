@@ -1,13 +1,13 @@
-"""Partition columns that are computed from a data column: what a condition on it says of them.
+"""Partition pruning with generated columns: conditions on a data column prune partition columns.
 
-A file has one value of such a partition column, `P = g(source)`. Where `g` never goes down as its
-argument goes up, `source <= 5` implies `P <= g(5)`. Year, month, day and hour of one source are
-compared together, as one number is by its digits.
+A generated partition column `P = g(source)` has one value per file. If `g` is monotonic,
+`source <= 5` implies `P <= g(5)`. Year, month, day and hour of one source are compared together,
+like the digits of a number.
 
-Writers compute `g` in their own time zone, which no one knows afterwards. So where the source is a
-timestamp, bounds are wider by more than any zone is away from UTC; where a zone matters in another
-way, nothing follows from a condition. And they compute it with or without Spark's ANSI mode: a step
-counts as rising only where it neither fails nor wraps around for any value.
+Writers compute `g` in their own time zone, which is unknown. If the source is a timestamp, bounds
+are therefore widened by more than any time zone's offset from UTC. If the time zone matters in
+another way, the column isn't used. Writers also compute `g` with or without Spark's ANSI mode. A
+step therefore counts as monotonic only if it can neither fail nor overflow.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ from bayou.protocol.schema import (
 
 __all__ = ["GeneratedPartitions"]
 
-# A pyarrow array of one value a file, or a scalar for all. pyarrow's own types don't take both
-# where its functions do.
+# An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
+# of them where its functions accept both.
 Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
 
 GENERATION_EXPRESSION = "delta.generationExpression"
-_ZONE = dt.timedelta(hours=16)  # further from UTC than any zone ever was
-_GAP = dt.timedelta(days=1)  # the longest time that a zone's clocks ever skipped
+_MAX_ZONE_OFFSET = dt.timedelta(hours=16)  # more than any time zone's offset from UTC
+_MAX_ZONE_GAP = dt.timedelta(days=1)  # the longest time that clocks of a time zone ever skipped
 _PARTS = ("year", "month", "day", "hour")
 _TIME_KINDS = ("date", "timestamp", "timestamp_ntz")
 _TOTAL = frozenset(
@@ -82,36 +82,40 @@ _TOTAL = frozenset(
         "unix_date",
     )
 )
-_TOTAL_UNLESS_FLOAT = frozenset(("floor", "ceil"))  # in floats there is no order with NaN
+_TOTAL_UNLESS_FLOAT = frozenset(("floor", "ceil"))  # NaN breaks the order of floats
 _TOTAL_OF_FLOATS = frozenset(("+", "-", "*", "/", "round"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Generated:
-    """A partition column.
+class _GeneratedColumn:
+    """A generated partition column.
 
     Attributes:
-        expression: resolved.
-        rises: it never goes down as the source goes up, whoever computes it.
-        repeatable: values of the source that are equal give equal values, whoever computes it.
-        exact_nulls: it is NULL exactly where the source is.
-        texts: it is a text whose order is that of the times in four-digit years only.
-        room: how far off the source's value it may have been computed.
+        name: name of the column.
+        data_type: type of the column.
+        expression: resolved generation expression.
+        source: path of the source column.
+        is_monotonic: whether it never falls as the source rises, in every writer.
+        is_deterministic: whether equal source values give equal values in every writer.
+        exact_nulls: whether it is NULL exactly if the source is NULL.
+        is_time_string: whether it is a formatted time, which sorts correctly only for years with
+            four digits.
+        tolerance: maximum difference between the source and the value that a writer used.
     """
 
     name: str
     data_type: DataType
     expression: Expression
     source: tuple[str, ...]
-    rises: bool
-    repeatable: bool
+    is_monotonic: bool
+    is_deterministic: bool
     exact_nulls: bool
-    texts: bool
-    room: dt.timedelta
+    is_time_string: bool
+    tolerance: dt.timedelta
 
     @property
     def part(self) -> str:
-        """Which part of a time it is; empty for none."""
+        """The part of a time that it extracts, such as `year`; empty for none."""
         match self.expression:
             case Function(name, (argument,)) if name in _PARTS:
                 inner = argument.operand if isinstance(argument, Cast) else argument
@@ -125,42 +129,43 @@ class GeneratedPartitions:
 
     def __init__(self, schema: StructType, partition_columns: Sequence[str]) -> None:
         self._schema = schema
-        self._by_source: dict[tuple[str, ...], list[_Generated]] = {}
+        self._by_source: dict[tuple[str, ...], list[_GeneratedColumn]] = {}
         for name in partition_columns:
-            found = _generated(name, schema, partition_columns)
-            if found is not None:
-                self._by_source.setdefault(found.source, []).append(found)
+            column = _generated_column(name, schema, partition_columns)
+            if column is not None:
+                self._by_source.setdefault(column.source, []).append(column)
 
     def columns_for(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        """Names of the partition columns that are computed from a column."""
-        return tuple(found.name for found in self._by_source.get(path, ()))
+        """Names of the partition columns that are generated from a column."""
+        return tuple(column.name for column in self._by_source.get(path, ()))
 
     def may_hold(
         self, op: str, path: tuple[str, ...], value: Any, partitions: dict[str, Datum]
     ) -> Datum:
-        """Whether a column may compare so with a constant, by the partition columns alone.
+        """Whether a comparison of a column with a constant may be true in each file.
 
         Args:
             op: `=`, `<`, `<=`, `>` or `>=`.
-            value: of the column's type, as Python has it; not None.
-            partitions: values of the partition columns, one a file.
+            path: path of the column.
+            value: Python value of the column's type; not None.
+            partitions: values of the partition columns, one per file.
         """
         columns = [c for c in self._by_source.get(path, ()) if c.name in partitions]
         if not columns:
             return pa.scalar(True)
         source = field_at(path, self._schema).data_type
         checks = [
-            self._compared(op, [column], value, source, partitions)
+            self._compare(op, [column], value, source, partitions)
             for column in columns
-            if column.rises or (op == "=" and column.repeatable)
+            if column.is_monotonic or (op == "=" and column.is_deterministic)
         ]
-        digits = _digits(columns, source)
-        if len(digits) > 1:
-            checks.append(self._compared(op, digits, value, source, partitions))
+        time_parts = _time_parts(columns, source)
+        if len(time_parts) > 1:
+            checks.append(self._compare(op, time_parts, value, source, partitions))
         return reduce(pc.and_, checks, pa.scalar(True))
 
     def may_be_null(self, path: tuple[str, ...], partitions: dict[str, Datum]) -> Datum:
-        """Whether a column may be NULL, by the partition columns alone."""
+        """Whether a column may be NULL in each file."""
         checks = [
             pc.is_null(partitions[column.name])
             for column in self._by_source.get(path, ())
@@ -168,10 +173,10 @@ class GeneratedPartitions:
         ]
         return reduce(pc.and_, checks, pa.scalar(True))
 
-    def _compared(
+    def _compare(
         self,
         op: str,
-        columns: Sequence[_Generated],
+        columns: Sequence[_GeneratedColumn],
         value: Any,
         source: DataType,
         partitions: dict[str, Datum],
@@ -186,67 +191,75 @@ class GeneratedPartitions:
             bounds = _bounds(columns, value, source, 1)
             if bounds is not None:
                 possible = pc.and_kleene(possible, _at_most(values, bounds))
-        if any(column.texts for column in columns):
-            # Years beyond 9999 begin with a plus sign, those before 1 with a minus.
-            odd = pc.less(values[0], pa.scalar("0", pa.string()))
-            possible = pc.or_kleene(possible, odd)
+        if any(column.is_time_string for column in columns):
+            # Years after 9999 start with a plus sign, and years before 1 with a minus sign.
+            is_signed = pc.less(values[0], pa.scalar("0", pa.string()))
+            possible = pc.or_kleene(possible, is_signed)
         return pc.fill_null(possible, not all(column.exact_nulls for column in columns))
 
 
-def _generated(
+def _generated_column(
     name: str, schema: StructType, partition_columns: Sequence[str]
-) -> _Generated | None:
+) -> _GeneratedColumn | None:
     field = schema.get(name)
-    text = None if field is None else field.metadata.get(GENERATION_EXPRESSION)
-    if field is None or not isinstance(text, str):
+    sql = None if field is None else field.metadata.get(GENERATION_EXPRESSION)
+    if field is None or not isinstance(sql, str):
         return None
     try:
-        expression = resolve_expression(parse_expression(text), schema)
+        expression = resolve_expression(parse_expression(sql), schema)
         sources = set(referenced_columns(expression))
         if len(sources) != 1 or type_of(expression, schema) != field.data_type:
             return None
     except (PredicateError, PrerequisiteError):
-        return None  # an expression that isn't understood says nothing
+        return None  # unsupported expressions aren't used
     source = sources.pop()
     if source[0] in partition_columns:
         return None
     origin = field_at(source, schema).data_type
     zoned = _depends_on_zone(expression, schema, origin)
-    # In a zone whose clocks skip that hour, Spark moves a local time before it writes it.
-    moved = origin == TIMESTAMP_NTZ and _writes_times(expression, schema)
-    return _Generated(
+    # If the clocks of the time zone skip a local time, Spark shifts it before formatting.
+    may_shift = origin == TIMESTAMP_NTZ and _formats_times(expression, schema)
+    return _GeneratedColumn(
         name=name,
         data_type=field.data_type,
         expression=expression,
         source=source,
-        rises=not zoned and _move(expression, schema) == 1 and _is_total(expression, schema),
-        # 0.0 equals -0.0, but a function may tell them apart; so does the text of a float.
-        repeatable=not zoned and not moved and origin not in (TIMESTAMP, FLOAT, DOUBLE),
-        # Empty texts and bytes are NULL as partition values.
+        is_monotonic=(
+            not zoned and _direction(expression, schema) == 1 and _is_total(expression, schema)
+        ),
+        # 0.0 equals -0.0, but functions and the conversion to a string distinguish them.
+        is_deterministic=not zoned and not may_shift and origin not in (TIMESTAMP, FLOAT, DOUBLE),
+        # Empty strings and binaries are NULL as partition values.
         exact_nulls=field.data_type not in (STRING, BINARY) and _exact_nulls(expression),
-        texts=_writes_times(expression, schema),
-        room=_ZONE if origin == TIMESTAMP else _GAP if moved else dt.timedelta(),
+        is_time_string=_formats_times(expression, schema),
+        tolerance=(
+            _MAX_ZONE_OFFSET
+            if origin == TIMESTAMP
+            else _MAX_ZONE_GAP
+            if may_shift
+            else dt.timedelta()
+        ),
     )
 
 
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
-    """Whether a writer's time zone shows in the values in another way than as an hour's shift.
+    """Whether values depend on the writer's time zone by more than a shift of the source.
 
-    A timestamp that is computed of a local time is an instant in the writer's zone, and one that is
-    computed of a number is a local time there. Of a timestamp both may be the result, not a step.
+    An intermediate result of type TIMESTAMP depends on the time zone. The final result may be a
+    TIMESTAMP only if the source is a TIMESTAMP.
     """
 
-    def makes_instants(step: Expression) -> bool:
-        made = not isinstance(step, Column) and type_of(step, schema) == TIMESTAMP
-        return made or any(map(makes_instants, operands_of(step)))
+    def computes_timestamp(step: Expression) -> bool:
+        is_computed = not isinstance(step, Column) and type_of(step, schema) == TIMESTAMP
+        return is_computed or any(map(computes_timestamp, operands_of(step)))
 
     if source == TIMESTAMP:
-        return any(map(makes_instants, operands_of(expression)))
-    return makes_instants(expression)
+        return any(map(computes_timestamp, operands_of(expression)))
+    return computes_timestamp(expression)
 
 
 def _is_total(expression: Expression, schema: StructType) -> bool:
-    """Whether every step has a value for every value of its column, in ANSI mode and outside it."""
+    """Whether every step has a result for every source value, with and without ANSI mode."""
     operands = operands_of(expression)
     types = [type_of(o, schema) for o in operands]
     match expression:
@@ -269,27 +282,27 @@ def _is_total(expression: Expression, schema: StructType) -> bool:
 
 
 def _is_total_cast(source: DataType, target: DataType) -> bool:
-    one, other = kind_of(source), kind_of(target)
-    if one == "string" or other == "string":
-        return other == "string" and one in ("string", *_TIME_KINDS)
-    if one in _TIME_KINDS:
-        return other in _TIME_KINDS or target in (LONG, DOUBLE)
-    if other == "float":
-        return one != "float" or target in (source, DOUBLE)
-    if one == "float" or not (is_integral(source) or isinstance(source, DecimalType)):
+    source_kind, target_kind = kind_of(source), kind_of(target)
+    if source_kind == "string" or target_kind == "string":
+        return target_kind == "string" and source_kind in ("string", *_TIME_KINDS)
+    if source_kind in _TIME_KINDS:
+        return target_kind in _TIME_KINDS or target in (LONG, DOUBLE)
+    if target_kind == "float":
+        return source_kind != "float" or target in (source, DOUBLE)
+    if source_kind == "float" or not (is_integral(source) or isinstance(source, DecimalType)):
         return False
     if is_integral(target):
         return source in INTEGRAL and INTEGRAL.index(source) <= INTEGRAL.index(target)
     if not isinstance(target, DecimalType):
         return False
-    given = decimal_for(source)
-    # Rounding may need one digit more.
-    rounded = given.scale > target.scale
-    return target.precision - target.scale >= given.precision - given.scale + rounded
+    decimal = decimal_for(source)
+    # Rounding may need one more digit.
+    rounds = decimal.scale > target.scale
+    return target.precision - target.scale >= decimal.precision - decimal.scale + rounds
 
 
-def _move(expression: Expression, schema: StructType) -> int | None:
-    """How it moves with its column: 1 up, -1 down, 0 not at all, None either way."""
+def _direction(expression: Expression, schema: StructType) -> int | None:
+    """Monotonicity in the source: 1 rising, -1 falling, 0 constant, None not monotonic."""
     match expression:
         case Column():
             return 1
@@ -299,12 +312,12 @@ def _move(expression: Expression, schema: StructType) -> int | None:
             operands = operands_of(expression)
             constants = [constant_value(o) for o in operands]
             types = [type_of(o, schema) for o in operands]
-            moves = directions(expression, constants, types)
-            inner = [_move(o, schema) for o in operands]
-            if moves is None or any(move is None for move in inner):
+            signs = directions(expression, constants, types)
+            inner = [_direction(o, schema) for o in operands]
+            if signs is None or any(sign is None for sign in inner):
                 return None
-            found = {m * i for m, i in zip(moves, inner, strict=True) if i} - {0}
-            return found.pop() if len(found) == 1 else None
+            combined = {s * i for s, i in zip(signs, inner, strict=True) if i} - {0}
+            return combined.pop() if len(combined) == 1 else None
         case _:
             return None
 
@@ -333,80 +346,78 @@ def _null_from_null(expression: Expression) -> bool:
             return False
 
 
-def _writes_times(expression: Expression, schema: StructType) -> bool:
+def _formats_times(expression: Expression, schema: StructType) -> bool:
     operands = operands_of(expression)
     return any(is_ordered_text(expression, type_of(o, schema)) for o in operands) or any(
-        _writes_times(o, schema) for o in operands
+        _formats_times(o, schema) for o in operands
     )
 
 
-def _digits(columns: Sequence[_Generated], source: DataType) -> list[_Generated]:
-    """Year, month, day and hour of a time, as far as they are there in this order."""
-    if source not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):  # a text has another order than its time
+def _time_parts(columns: Sequence[_GeneratedColumn], source: DataType) -> list[_GeneratedColumn]:
+    """The columns for year, month, day and hour, up to the first missing one."""
+    if source not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):  # strings don't sort like times
         return []
-    usable = [column for column in columns if column.repeatable or source == TIMESTAMP]
+    usable = [column for column in columns if column.is_deterministic or source == TIMESTAMP]
     by_part = {column.part: column for column in usable}
-    found: list[_Generated] = []
+    time_parts: list[_GeneratedColumn] = []
     for part in _PARTS:
         if part not in by_part:
             break
-        found.append(by_part[part])
-    return found
+        time_parts.append(by_part[part])
+    return time_parts
 
 
 def _bounds(
-    columns: Sequence[_Generated], value: Any, source: DataType, side: int
+    columns: Sequence[_GeneratedColumn], value: Any, source: DataType, side: int
 ) -> list[Any] | None:
-    """Values of the partition columns for a value of the source; None where there are none.
+    """Bounds of the partition columns for a value of the source; None if unknown.
 
     Args:
-        side: -1 for the least that they may be, 1 for the greatest.
+        side: -1 for lower bounds, 1 for upper bounds.
     """
-    room = side * max(column.room for column in columns)
+    tolerance = side * max(column.tolerance for column in columns)
     try:
-        moment = value + room if room else value
-        bounds = [_value_of(column, Literal(moment, source)) for column in columns]
+        shifted = value + tolerance if tolerance else value
+        bounds = [_evaluate(column, Literal(shifted, source)) for column in columns]
         if columns[0].data_type == TIMESTAMP and source == TIMESTAMP:
-            bounds = [bound + room for bound in bounds]
+            bounds = [bound + tolerance for bound in bounds]
     except (PredicateError, OverflowError, ValueError, pa.ArrowInvalid):
         return None
     return None if any(bound is None for bound in bounds) else bounds
 
 
-def _value_of(column: _Generated, literal: Literal) -> Any:
+def _evaluate(column: _GeneratedColumn, literal: Literal) -> Any:
     one_row = pa.RecordBatch.from_arrays([pa.nulls(1)], names=["row"])
-    expression = _replaced(column.expression, literal)
+    expression = _substitute(column.expression, literal)
     return Evaluation(StructType(()), expression).values(one_row)[0].as_py()
 
 
-def _replaced(expression: Expression, literal: Literal) -> Expression:
+def _substitute(expression: Expression, literal: Literal) -> Expression:
     match expression:
         case Column():
             return literal
         case Cast(operand, data_type, safe):
-            return Cast(_replaced(operand, literal), data_type, safe)
+            return Cast(_substitute(operand, literal), data_type, safe)
         case Function(name, arguments):
-            return Function(name, tuple(_replaced(a, literal) for a in arguments))
+            return Function(name, tuple(_substitute(a, literal) for a in arguments))
         case Literal():
             return expression
         case _:
-            raise PredicateError("Conditions aren't looked into.", expression=repr(expression))
+            raise PredicateError("Conditions aren't supported.", expression=repr(expression))
 
 
 def _at_least(values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
-    return _in_order(">", values, bounds)
+    return _compare_lexicographically(">", values, bounds)
 
 
 def _at_most(values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
-    return _in_order("<", values, bounds)
+    return _compare_lexicographically("<", values, bounds)
 
 
-def _in_order(op: str, values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
-    """Compared by the first part that differs."""
+def _compare_lexicographically(op: str, values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
+    """Compare by the first part that differs."""
     first, bound = values[0], pa.scalar(bounds[0], values[0].type)
     if len(values) == 1:
         return compare(f"{op}=", first, bound)
-    further = _in_order(op, values[1:], bounds[1:])
-    return pc.or_kleene(
-        compare(op, first, bound), pc.and_kleene(compare("=", first, bound), further)
-    )
+    rest = _compare_lexicographically(op, values[1:], bounds[1:])
+    return pc.or_kleene(compare(op, first, bound), pc.and_kleene(compare("=", first, bound), rest))

@@ -1,7 +1,4 @@
-"""Which files of a log a filter keeps: by partition values first, then by statistics.
-
-Partitions by their values, and the filter that finds the files of some of them.
-"""
+"""Pruning of files by partition values and then by statistics, and keys of partitions."""
 
 from __future__ import annotations
 
@@ -23,7 +20,6 @@ from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 from bayou.kernel.scan.metrics import ScanCounts
 from bayou.kernel.table_features.column_mapping import physical_name, physical_stats_schema
 from bayou.protocol import partition_values
-from bayou.protocol import partition_values as partition_text
 from bayou.protocol.partition_values import PartitionValue
 from bayou.protocol.schema import DataType, StructField, StructType
 
@@ -32,19 +28,19 @@ __all__ = ["PartitionKey", "Pruning", "of_partitions", "partition_key", "partiti
 
 pc: Any = pyarrow.compute
 
-_MOST_VALUES = 100_000
-"""Partition values that are remembered a column."""
+_MAX_CACHED_VALUES = 100_000
+"""Maximum number of parsed partition values that are cached per column."""
 
 
 class Pruning:
-    """Judges the files of one table by a plan.
+    """Prunes the files of one table with a `SkippingPlan`.
 
     Args:
-        double_files: see `ReplayState`; None where none is known.
-        time_zone: in which partition values are read that are timestamps without a zone.
+        double_files: see `ReplayState`; None if unknown.
+        time_zone: time zone of partition values that are timestamps without a zone.
     """
 
-    __slots__ = ("_double_files", "_known", "_plan", "_schema", "_table", "_time_zone")
+    __slots__ = ("_double_files", "_parsed_values", "_plan", "_schema", "_table", "_time_zone")
 
     def __init__(
         self,
@@ -60,26 +56,26 @@ class Pruning:
         self._plan = plan
         self._double_files = double_files
         self._time_zone = time_zone
-        self._known: dict[str, dict[str | None, Any]] = {}
+        self._parsed_values: dict[str, dict[str | None, Any]] = {}
 
     @property
     def needs_statistics(self) -> bool:
-        """Whether statistics can say more than partition values."""
+        """Whether statistics can skip more files than partition values."""
         return self._plan.stats_schema is not None
 
     @property
     def stats_schema(self) -> pa.Schema | None:
-        """See `SkippingPlan`."""
+        """See `SkippingPlan.stats_schema`."""
         return self._plan.stats_schema
 
     @property
     def looks_at_partitions(self) -> bool:
-        """Whether partition values leave out files before statistics are looked at."""
+        """Whether partition values can prune files before statistics are read."""
         return bool(self._plan.partition_columns)
 
     @property
     def parsed_type(self) -> pa.DataType | None:
-        """The statistics wanted of `stats_parsed`, by physical names; None where none are."""
+        """Type of the needed fields of `stats_parsed`, by physical names; None for none."""
         if self._plan.stats_schema is None:
             return None
         logical = parsed_stats_schema(self._plan.stats_schema, self._schema)
@@ -92,32 +88,32 @@ class Pruning:
         touched: TouchedKeys | None,
         counts: ScanCounts | None = None,
     ) -> tuple[pa.StructArray, pa.BooleanArray | None]:
-        """Files that may hold a matching row.
+        """Select the files that may contain a matching row.
 
         Args:
-            touched: keys of files that aren't live any more; None where all are.
-            counts: where what is left out of live files is counted, None for nowhere.
+            touched: keys of files that are no longer live; None if all files are live.
+            counts: counters of pruned and skipped live files, None to count nothing.
 
         Returns:
-            The files or some of them, `ADD_TYPE`, and which of those to keep, None for all.
+            All or some of the files, `ADD_TYPE`, and a mask of the selected ones, None for all.
 
         Raises:
-            CorruptTableError: a partition value or a statistics text that can't be read.
-            EvaluationError: what the filter says of partition columns alone can't be computed for
-                a live file.
+            CorruptTableError: a partition value or the JSON of statistics is invalid.
+            EvaluationError: the part of the filter over partition columns can't be evaluated for a
+                live file.
         """
         plan, adds = self._plan, files.adds
         partitions = self._partition_arrays(adds, touched)
         selection: Any = self._keep(partitions, None, adds, touched)
-        kept = selection.true_count
+        selected = selection.true_count
         if counts is not None:
-            counts.pruned_by_partition += len(adds) - kept
-        if kept < len(adds) and (self.needs_statistics or kept < len(adds) // 2):
+            counts.pruned_by_partition += len(adds) - selected
+        if selected < len(adds) and (self.needs_statistics or selected < len(adds) // 2):
             files = files.filter(selection)
             adds = files.adds
             partitions = {name: array.filter(selection) for name, array in partitions.items()}
             selection = None
-        elif kept == len(adds):
+        elif selected == len(adds):
             selection = None
         if len(adds) == 0:
             return adds, None
@@ -147,7 +143,7 @@ class Pruning:
         except EvaluationError:
             if touched is None:
                 raise
-        # Perhaps it failed for a file that isn't live any more.
+        # The evaluation may have failed for a file that is no longer live.
         live = touched.untouched(adds)
         return self._plan.keep(
             partitions, stats, num_rows=len(adds), selection=live, exact_doubles=exact
@@ -162,7 +158,7 @@ class Pruning:
         return exact
 
     def keep_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
-        """Rows of `add` structs that may match by their partition values alone."""
+        """Mask of the `add` structs whose partition values may match."""
         return self._plan.keep(self._partition_arrays(adds), None, num_rows=len(adds))
 
     def _partition_arrays(
@@ -173,95 +169,95 @@ class Pruning:
         for name in self._plan.partition_columns:
             field = self._schema.get(name)
             assert field is not None  # the plan was built from this schema
-            texts = partition_texts(values, physical_name(field))
+            serialized = partition_texts(values, physical_name(field))
             try:
-                arrays[name] = self._typed(name, texts, field.data_type)
+                arrays[name] = self._parse(name, serialized, field.data_type)
             except (ValueError, ArithmeticError):
-                # Perhaps of a file that isn't live any more, from when the column had another type.
+                # A file that is no longer live may be older than a change of the column's type.
                 live = None if touched is None else touched.untouched(adds)
                 if live is not None:
-                    texts = pc.if_else(live, texts, pa.scalar(None, texts.type))
-                arrays[name] = self._live(name, texts, field.data_type)
+                    serialized = pc.if_else(live, serialized, pa.scalar(None, serialized.type))
+                arrays[name] = self._parse_live(name, serialized, field.data_type)
         return arrays
 
-    def _live(self, name: str, texts: Any, data_type: DataType) -> pa.Array[Any]:
+    def _parse_live(self, name: str, serialized: Any, data_type: DataType) -> pa.Array[Any]:
         try:
-            return self._typed(name, texts, data_type)
+            return self._parse(name, serialized, data_type)
         except (ValueError, ArithmeticError) as error:
             raise CorruptTableError(
-                f"The log of {self._table} has a value of partition column {name!r} "
-                f"({data_type}) that isn't one: {error}.",
+                f"{self._table}: a value of partition column {name!r} ({data_type}) in the log is "
+                f"invalid: {error}. Restore an earlier version of the table.",
                 table=self._table,
             ) from error
 
-    def _typed(self, name: str, texts: Any, data_type: DataType) -> pa.Array[Any]:
-        """Partition values in their column's type; each distinct text is parsed once a scan."""
-        known = self._known.get(name, {})
-        if len(known) > _MOST_VALUES:
-            known = {}
-        encoded = texts.dictionary_encode()
+    def _parse(self, name: str, serialized: Any, data_type: DataType) -> pa.Array[Any]:
+        """Parse partition values; each distinct value is parsed once per scan."""
+        parsed = self._parsed_values.get(name, {})
+        if len(parsed) > _MAX_CACHED_VALUES:
+            parsed = {}
+        encoded = serialized.dictionary_encode()
         distinct = encoded.dictionary.to_pylist()
-        fresh = {
-            text: partition_text.parse(text, data_type, self._time_zone)
-            for text in distinct
-            if text not in known
+        new = {
+            value: partition_values.parse(value, data_type, self._time_zone)
+            for value in distinct
+            if value not in parsed
         }
-        if fresh:
-            known = {**known, **fresh}
-            self._known[name] = known  # replaced, not changed: threads may share the scan
-        typed: Any = pa.array([known[text] for text in distinct], to_arrow_type(data_type))
-        result: pa.Array[Any] = typed.take(encoded.indices)
+        if new:
+            parsed = {**parsed, **new}
+            self._parsed_values[name] = parsed  # replaced, because threads may share the scan
+        values: Any = pa.array([parsed[value] for value in distinct], to_arrow_type(data_type))
+        result: pa.Array[Any] = values.take(encoded.indices)
         return result
 
     def statistics(self, engine: Engine, files: CheckpointAdds) -> pa.RecordBatch:
-        """Statistics by logical names, out of columns or texts, which have physical ones.
+        """The needed statistics with logical names, from columns or JSON with physical names.
 
         Raises:
-            CorruptTableError: a text that isn't JSON.
+            CorruptTableError: the statistics of a file aren't JSON.
         """
-        wanted = self._plan.stats_schema
-        assert wanted is not None  # needs_statistics
+        schema = self._plan.stats_schema
+        assert schema is not None  # needs_statistics
         if files.parsed is not None:
-            logical = parsed_stats_schema(wanted, self._schema)
+            logical = parsed_stats_schema(schema, self._schema)
             columns = pa.RecordBatch.from_arrays(
                 files.parsed.flatten(), schema=physical_stats_schema(logical, self._schema)
             )
             return relabelled(columns, logical, table=self._table)
         try:
-            texts = engine.json.parse_json(
-                pc.struct_field(files.adds, "stats"), physical_stats_schema(wanted, self._schema)
+            statistics = engine.json.parse_json(
+                pc.struct_field(files.adds, "stats"), physical_stats_schema(schema, self._schema)
             )
         except SerializationError as error:
             raise CorruptTableError(
-                f"The log of {self._table} holds statistics that aren't JSON: {error}",
+                f"{self._table}: statistics in the log aren't JSON: {error}",
                 table=self._table,
             ) from error
-        return relabelled(texts, wanted, table=self._table)
+        return relabelled(statistics, schema, table=self._table)
 
 
 def partition_texts(values: Any, name: str) -> pa.Array[Any]:
-    """The values under one key, null where a map doesn't have it.
+    """Serialized values of one partition column, null if a map doesn't have the key.
 
-    Where every map has the key once, which is how the log is written, its places among all keys
-    are the values' places.
+    If every map has the key once, as usual, the positions of the key among all keys are the
+    positions of the values.
     """
     if len(values) and values.null_count == 0:
         offsets = values.offsets
         first, end = offsets[0].as_py(), offsets[-1].as_py()
-        places = pc.indices_nonzero(pc.equal(values.keys.slice(first, end - first), name))
-        if len(places) == len(values):
-            places = pc.add(pc.cast(places, pa.int32()), first)
+        positions = pc.indices_nonzero(pc.equal(values.keys.slice(first, end - first), name))
+        if len(positions) == len(values):
+            positions = pc.add(pc.cast(positions, pa.int32()), first)
             inside = pc.and_(
-                pc.less_equal(offsets.slice(0, len(values)), places),
-                pc.less(places, offsets.slice(1)),
+                pc.less_equal(offsets.slice(0, len(values)), positions),
+                pc.less(positions, offsets.slice(1)),
             )
             if pc.all(inside).as_py():
                 items: pa.Array[Any] = values.items
                 if end - first == len(values):
                     return items.slice(first, len(values))
-                return items.take(places)
-    texts: pa.Array[Any] = pc.map_lookup(values, name, "first")
-    return texts
+                return items.take(positions)
+    result: pa.Array[Any] = pc.map_lookup(values, name, "first")
+    return result
 
 
 PartitionKey: TypeAlias = tuple[PartitionValue, ...]
@@ -270,43 +266,43 @@ PartitionKey: TypeAlias = tuple[PartitionValue, ...]
 def partition_key(
     values: Mapping[str, str | None], columns: Sequence[StructField], time_zone: str = "UTC"
 ) -> PartitionKey:
-    """A file's partition, the same for values that are written differently.
+    """Parsed partition values of a file, equal for different serializations of a value.
 
     Args:
         values: `partitionValues` of the file's action.
         columns: the table's partition columns.
-        time_zone: of timestamps that are written without one.
+        time_zone: time zone of timestamps without a zone.
 
     Raises:
-        ValueError: a text that isn't a value of its column's type.
+        ValueError: a serialized value is invalid for its column's type.
     """
     return tuple(
-        _equal_to_itself(
+        _normalize_nan(
             partition_values.parse(values.get(physical_name(field)), field.data_type, time_zone)
         )
         for field in columns
     )
 
 
-def _equal_to_itself(value: PartitionValue) -> PartitionValue:
-    """Python's NaN equals itself only where it is the same object."""
+def _normalize_nan(value: PartitionValue) -> PartitionValue:
+    """Replace NaN by `math.nan`, because Python's NaN only equals the same object in a tuple."""
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def of_partitions(columns: Sequence[StructField], keys: Collection[PartitionKey]) -> Predicate:
-    """True of rows of the partitions; with several columns, of some others, too.
+    """A predicate for the rows of partitions. With several columns it may match other partitions.
 
     Args:
         columns: the table's partition columns, at least one.
-        keys: at least one.
+        keys: keys of the partitions, at least one.
     """
-    each: list[Predicate] = []
+    conditions: list[Predicate] = []
     for index, field in enumerate(columns):
         column = Column((field.name,))
         values = {key[index] for key in keys}
-        known = tuple(Literal(v, field.data_type) for v in values if v is not None)
-        options: list[Predicate] = [In(column, known)] if known else []
+        literals = tuple(Literal(v, field.data_type) for v in values if v is not None)
+        options: list[Predicate] = [In(column, literals)] if literals else []
         if None in values:
             options.append(IsNull(column))
-        each.append(options[0] if len(options) == 1 else Or(tuple(options)))
-    return each[0] if len(each) == 1 else And(tuple(each))
+        conditions.append(options[0] if len(options) == 1 else Or(tuple(options)))
+    return conditions[0] if len(conditions) == 1 else And(tuple(conditions))

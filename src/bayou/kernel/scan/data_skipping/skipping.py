@@ -1,8 +1,8 @@
-"""Data skipping: which files may hold a matching row, told from partition values and statistics.
+"""Data skipping plans, which select files by partition values and statistics.
 
-Every part of a predicate is asked what it may be for *some* row of a file: true, false or null. A
-file is dropped where the whole can't be true. What isn't known counts as possible, so a missing,
-unusable or misleading statistic keeps the file.
+A plan determines for every part of a predicate whether it may be true, false or null for some row
+of a file. It skips a file if the whole predicate can't be true. Unknown values count as possible,
+so a missing or unusable statistic never skips a file.
 """
 
 from __future__ import annotations
@@ -20,29 +20,28 @@ from bayou.kernel.expressions.model import And, Predicate, referenced_columns
 from bayou.kernel.scan.data_skipping.column_ranges import FileRanges, StatisticsRecorder
 from bayou.kernel.scan.data_skipping.generated_partitions import GeneratedPartitions
 from bayou.kernel.scan.data_skipping.tri_state import Possibilities
-from bayou.protocol import partition_values as partition_text
+from bayou.protocol.partition_values import parse as parse_partition_value
 from bayou.protocol.schema import DataType, StructType
 
 __all__ = ["SkippingPlan", "typed_partition_array"]
 
-# A pyarrow array of one value a file, or a scalar for all. pyarrow's own types don't take both
-# where its functions do.
+# An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
+# of them where its functions accept both.
 Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippingPlan:
-    """What to look at in each file, and how to judge it.
+    """A plan for selecting the files that may contain a matching row.
 
     Attributes:
-        partition_columns: those that the predicate names, or that are computed from a column that
-            it names, by logical name, in the table's order.
-        stats_schema: what must be parsed out of `add.stats`: any of `numRecords`, `nullCount`,
-            `minValues`, `maxValues`, columns by logical names; None where statistics can't help.
-            Dates and timestamps are strings there, as they are in the JSON text.
-        residual: the conjuncts that partition values alone don't decide, None where there are
-            none: what the rows of the kept files must still be tested for.
+        partition_columns: partition columns that the predicate references, or that are generated
+            from a referenced column; logical names in the table's order.
+        stats_schema: schema of the needed fields of `add.stats`, with logical names; None if
+            statistics don't help. Dates and timestamps are strings, as in JSON.
+        residual: the conjuncts that partition values can't decide and that must be applied to rows;
+            None for none.
     """
 
     partition_columns: tuple[str, ...]
@@ -56,12 +55,12 @@ class SkippingPlan:
     def build(
         cls, predicate: Predicate, schema: StructType, partition_columns: Sequence[str]
     ) -> SkippingPlan:
-        """Plan for a predicate that `resolve` returned for this schema."""
+        """Create a plan for a predicate that `resolve` returned for this schema."""
         generated = GeneratedPartitions(schema, partition_columns)
         paths = list(referenced_columns(predicate))
-        named = {path[0] for path in paths}
-        named.update(name for path in paths for name in generated.columns_for(path))
-        partitions = tuple(name for name in partition_columns if name in named)
+        relevant = {path[0] for path in paths}
+        relevant.update(name for path in paths for name in generated.columns_for(path))
+        partitions = tuple(name for name in partition_columns if name in relevant)
         decided: list[Predicate] = []
         remaining: list[Predicate] = []
         for part in _conjuncts(predicate):
@@ -84,7 +83,7 @@ class SkippingPlan:
 
     @property
     def fully_covered_by_partitions(self) -> bool:
-        """Every row of a kept file matches."""
+        """Whether every row of a selected file matches."""
         return self.residual is None
 
     def keep(
@@ -96,20 +95,21 @@ class SkippingPlan:
         selection: pa.BooleanArray | None = None,
         exact_doubles: pa.BooleanArray | None = None,
     ) -> pa.BooleanArray:
-        """Files that may hold a matching row: true, or false. Never null.
+        """Mask of the files that may contain a matching row, without nulls.
 
         Args:
-            partition_values: one array for each of `partition_columns`, see
+            partition_values: one array per name in `partition_columns`, see
                 `typed_partition_array`.
-            stats: `stats_schema`'s columns; None to judge by partition values alone.
-            num_rows: number of files; needed only where there is neither.
-            selection: files that count, None for all. The others give false, and don't fail.
-            exact_doubles: files that were written after columns became double that were float
-                before; None where no file is known to be one.
+            stats: statistics with `stats_schema`; None to use only partition values.
+            num_rows: number of files; required only without partition values and statistics.
+            selection: mask of the files to evaluate, None for all. Other files are false and can't
+                raise errors.
+            exact_doubles: mask of the files that were written after the change of columns from
+                float to double; None if unknown.
 
         Raises:
-            EvaluationError: what the predicate says of partition columns alone can't be computed
-                for a file's values, as for its rows: an overflow, a text that isn't a number.
+            EvaluationError: the part of the predicate over partition columns can't be evaluated for
+                a file, for example because of an overflow.
         """
         if num_rows is None:
             num_rows = (
@@ -130,8 +130,8 @@ class SkippingPlan:
                 stats,
                 exact_doubles=exact_doubles,
             )
-            judged = Possibilities(files, self.partition_columns, self._generated)
-            result = pc.and_(result, judged.may_be_true(self.residual))
+            possibilities = Possibilities(files, self.partition_columns, self._generated)
+            result = pc.and_(result, possibilities.may_be_true(self.residual))
         assert isinstance(result, pa.BooleanArray)
         return result
 
@@ -141,9 +141,9 @@ class SkippingPlan:
         partition_values: Mapping[str, pa.Array[Any]],
         selection: pa.BooleanArray,
     ) -> pa.BooleanArray:
-        """The files for whose partition values a predicate over these is true."""
+        """Evaluate a predicate over partition columns."""
         arrays: dict[str, Any] = dict(partition_values)
-        if not arrays:  # of constants alone
+        if not arrays:  # the predicate has only constants
             arrays = {"row": pa.nulls(len(selection))}
         batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
         values = Evaluation(self._schema, predicate).values(batch, selection)
@@ -152,22 +152,21 @@ class SkippingPlan:
 
 
 def typed_partition_array(
-    texts: pa.Array[Any], data_type: DataType, time_zone: str = "UTC"
+    serialized: pa.Array[Any], data_type: DataType, time_zone: str = "UTC"
 ) -> pa.Array[Any]:
-    """Partition values as they stand in the log, in their column's Arrow type.
-
-    Each distinct text is parsed once.
+    """Parse serialized partition values; each distinct value is parsed once.
 
     Raises:
-        ValueError: a text isn't a value of the type.
+        ValueError: a serialized value is invalid for the type.
     """
-    encoded: Datum = texts.dictionary_encode()
+    encoded: Datum = serialized.dictionary_encode()
     arrow_type = to_arrow_type(data_type)
-    values = [
-        partition_text.parse(text, data_type, time_zone) for text in encoded.dictionary.to_pylist()
+    distinct = [
+        parse_partition_value(value, data_type, time_zone)
+        for value in encoded.dictionary.to_pylist()
     ]
-    typed: Datum = pa.array(values, arrow_type)
-    result: pa.Array[Any] = typed.take(encoded.indices)
+    values: Datum = pa.array(distinct, arrow_type)
+    result: pa.Array[Any] = values.take(encoded.indices)
     return result
 
 

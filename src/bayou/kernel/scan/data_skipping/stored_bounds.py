@@ -1,15 +1,14 @@
-"""Bounds as statistics store them, made safe to compare with: each trap has its comment here.
+"""Conversion of bounds from statistics so that comparisons are safe; comments explain the traps.
 
-Which data files are known to be younger than a column's change from float to double.
+`double_files` returns the data files that were written after the last change of a column from float
+to double. Their statistics are written from doubles, those of older files from floats, and an `add`
+doesn't say which. A file is included only if the log proves it:
 
-Their statistics are texts of doubles, those of older files texts of floats; nothing in an `add`
-tells one from the other. A file counts only if the log leaves no doubt:
-
-- its add stands in a commit behind the newest change of this kind, and that metaData action is one
-  of the commits that were replayed;
-- the log names it once: an add that puts a file back, with another deletion vector or with other
-  statistics, follows another action with its path;
-- it is younger than that metaData action: RESTORE puts files back whose removal may be forgotten.
+- Its add is in a commit after the newest change, and the commit of that change was replayed.
+- The log has only one action for its path. An add that updates a file, for example its deletion
+  vector or statistics, follows another action with the same path.
+- Its modification time is after the change, because RESTORE adds old files whose removal the log
+  may no longer contain.
 """
 
 from __future__ import annotations
@@ -58,27 +57,27 @@ __all__ = [
 ]
 
 
-# A pyarrow array of one value a file, or a scalar for all. pyarrow's own types don't take both
-# where its functions do.
+# An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
+# of them where its functions accept both.
 Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
 
-_MILLISECOND = 1_000  # in the microseconds of a timestamp
-_EXACT_DIGITS = 12  # bounds of at most so many are taken as exact, see docs/design/decisions.md
-_MOST_DOUBLE_DIGITS = 17  # of the shortest text of a double
-_DOUBLE_ERROR = 2.0**-50  # relative, of a few roundings
+_MILLISECOND = 1_000  # in microseconds
+_EXACT_DIGITS = 12  # bounds with at most this many digits are exact, see docs/design/decisions.md
+_MAX_DOUBLE_DIGITS = 17  # in the shortest representation of a double
+_DOUBLE_ERROR = 2.0**-50  # relative error of a few roundings
 _DECIMAL_CONTEXT = Context(prec=76)
 
 
 def has_null_count(data_type: DataType) -> bool:
-    """Counts of arrays and maps aren't used: writers disagree about what they count."""
+    """Whether null counts of a type are used; writers differ for arrays and maps."""
     return isinstance(data_type, DecimalType) or (
         isinstance(data_type, PrimitiveType) and data_type.name not in ("void", "variant")
     )
 
 
 def stored_type(data_type: DataType) -> pa.DataType | None:
-    """Arrow type of a bound as it is parsed out of JSON; None for types without bounds."""
+    """Arrow type of a bound that is parsed from JSON; None for types without bounds."""
     if isinstance(data_type, DecimalType):
         return to_arrow_type(data_type)
     if data_type in (BINARY, BOOLEAN):
@@ -91,106 +90,103 @@ def stored_type(data_type: DataType) -> pa.DataType | None:
 
 
 def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
-    """Bounds in the type wanted; one that isn't a value of a whole type is null, so unknown.
-
-    They are rounded as the rows' values are.
-    """
+    """Cast bounds as the values of rows are cast. An integer bound out of range becomes null."""
     if values.type == arrow_type:
         return values
     if pa.types.is_decimal(values.type) and pa.types.is_floating(arrow_type):
         return decimals_to_floats(values, arrow_type)
     if pa.types.is_integer(values.type) and pa.types.is_integer(arrow_type):
-        most = (1 << (arrow_type.bit_width - 1)) - 1
-        fits = pc.and_(pc.less_equal(values, most), pc.greater_equal(values, -most - 1))
+        max_value = (1 << (arrow_type.bit_width - 1)) - 1
+        fits = pc.and_(pc.less_equal(values, max_value), pc.greater_equal(values, -max_value - 1))
         values = pc.if_else(fits, values, pa.scalar(None, values.type))
     return pc.cast(values, arrow_type, safe=not pa.types.is_floating(arrow_type))
 
 
 def whole_strings(values: Datum) -> Datum:
-    """Bounds of strings; null for one with U+FFFD.
+    """Bounds of strings; null for a bound with U+FFFD.
 
-    That stands for a character that was cut, in bytes or in UTF-16, and is above some characters
-    and below others.
+    U+FFFD replaces a truncated character, in bytes or in UTF-16, and may sort before or after it.
     """
-    cut = pc.match_substring(values, "\ufffd")
-    return pc.if_else(cut, pa.scalar(None, values.type), values)
+    is_truncated = pc.match_substring(values, "\ufffd")
+    return pc.if_else(is_truncated, pa.scalar(None, values.type), values)
 
 
 def widened_to_float(values: Datum, *, upper: bool) -> Datum:
-    """Bounds of a column that was float when some files were written.
+    """Widen bounds of a column that was float when some files were written.
 
-    Such a file's bounds are the text of a float, which stands for a neighbouring double.
+    A bound in such a file is the decimal representation of a float, which differs slightly from the
+    float's exact value as a double.
     """
     as_float = cast_bounds(cast_bounds(values, pa.float32()), pa.float64())
-    further = pc.greater(as_float, values) if upper else pc.less(as_float, values)
-    return pc.if_else(pc.fill_null(further, False), as_float, values)
+    is_wider = pc.greater(as_float, values) if upper else pc.less(as_float, values)
+    return pc.if_else(pc.fill_null(is_wider, False), as_float, values)
 
 
 def widened_to_double(values: Datum, data_type: DecimalType, *, upper: bool) -> Datum:
-    """Bounds of a decimal that some writers (`deltalake`) put through a double, and round so.
+    """Widen bounds of a decimal, because some writers (`deltalake`) round them to a double.
 
-    One of up to 12 significant digits is taken as exact: of values with more digits than a double
-    has, one in ten thousand is rounded to so few. One of more than 17 can't come from a double.
-    Saturates at the ends of the type.
+    A bound with up to 12 significant digits is taken as exact: only one in ten thousand values with
+    more digits is rounded to so few. A bound with more than 17 digits can't come from a double. The
+    result is limited to the range of the type.
     """
     precision, scale = data_type.precision, data_type.scale
-    room = pa.decimal256(precision + 2, scale)
+    wide_type = pa.decimal256(precision + 2, scale)
     error = pc.multiply(pc.abs(pc.cast(values, pa.float64())), _DOUBLE_ERROR)
-    # Bounds are read exactly or not at all: they are apart by whole steps of the scale, or equal.
-    margin = pc.cast(error, room, safe=False)
-    wide = pc.cast(values, room)
+    # The margin may be truncated to the scale, because bounds and values are multiples of it.
+    margin = pc.cast(error, wide_type, safe=False)
+    wide = pc.cast(values, wide_type)
     bounds = pc.add(wide, margin) if upper else pc.subtract(wide, margin)
-    end = Decimal(10**precision - 1).scaleb(-scale, _DECIMAL_CONTEXT)
-    limit = pa.scalar(end if upper else end.copy_negate(), bounds.type)
+    max_value = Decimal(10**precision - 1).scaleb(-scale, _DECIMAL_CONTEXT)
+    limit = pa.scalar(max_value if upper else max_value.copy_negate(), bounds.type)
     beyond = pc.greater(bounds, limit) if upper else pc.less(bounds, limit)
     bounds = pc.if_else(_looks_rounded(values), pc.if_else(beyond, limit, bounds), wide)
     return pc.cast(bounds, to_arrow_type(data_type))
 
 
 def _looks_rounded(values: Datum) -> Datum:
-    """Whether values have 13 to 17 digits; zeros before and behind them don't count."""
+    """Whether values have 13 to 17 digits, without leading and trailing zeros."""
     digits = pc.replace_substring_regex(pc.cast(values, pa.string()), "E.*|[-.]", "")
     count = pc.utf8_length(pc.utf8_trim(digits, characters="0"))
-    return pc.and_(pc.greater(count, _EXACT_DIGITS), pc.less_equal(count, _MOST_DOUBLE_DIGITS))
+    return pc.and_(pc.greater(count, _EXACT_DIGITS), pc.less_equal(count, _MAX_DOUBLE_DIGITS))
 
 
 def one_millisecond_later(values: Datum) -> Datum:
-    """Maxima are cut to milliseconds; saturates at the end of time."""
+    """Add a millisecond to maxima, because they are truncated to milliseconds. Saturates."""
     micros = pc.cast(values, pa.int64())
-    last = (1 << 63) - 1
+    max_value = (1 << 63) - 1
     later = pc.if_else(
-        pc.greater(micros, last - _MILLISECOND),
-        pa.scalar(last, pa.int64()),
+        pc.greater(micros, max_value - _MILLISECOND),
+        pa.scalar(max_value, pa.int64()),
         pc.add(micros, _MILLISECOND),
     )
     return pc.cast(later, values.type)
 
 
-def parsed_texts(texts: Datum, arrow_type: Any) -> Datum:
-    """Dates or timestamps out of their texts; null where a text can't be read."""
-    if isinstance(texts, pa.Scalar):
+def parsed_texts(strings: Datum, arrow_type: Any) -> Datum:
+    """Parse dates or timestamps; null for an invalid string."""
+    if isinstance(strings, pa.Scalar):
         return pa.scalar(None, arrow_type)
-    if not pa.types.is_string(texts.type):  # of statistics that are columns
-        return cast_bounds(texts, arrow_type)
-    plain = pa.timestamp("us") if pa.types.is_timestamp(arrow_type) else arrow_type
+    if not pa.types.is_string(strings.type):  # the statistics are columns
+        return cast_bounds(strings, arrow_type)
+    zoneless = pa.timestamp("us") if pa.types.is_timestamp(arrow_type) else arrow_type
     try:
-        # `Z` says UTC for a timestamp and means nothing for one without zone.
-        values = pc.cast(pc.utf8_rtrim(texts, characters="Z"), plain)
+        # `Z` means UTC for a timestamp, and nothing for a timestamp without zone.
+        values = pc.cast(pc.utf8_rtrim(strings, characters="Z"), zoneless)
     except pa.ArrowInvalid:
-        return _parsed_one_by_one(texts, arrow_type)
+        return _parse_one_by_one(strings, arrow_type)
     return pc.cast(values, arrow_type)
 
 
-def _parsed_one_by_one(texts: Datum, arrow_type: Any) -> Datum:
-    """For texts of several forms: offsets, as old writers have them, or what isn't a time."""
-    encoded = texts.dictionary_encode()
-    values = [_parsed_text(text, arrow_type) for text in encoded.dictionary.to_pylist()]
+def _parse_one_by_one(strings: Datum, arrow_type: Any) -> Datum:
+    """Parse strings of several formats, such as offsets of old writers; null if invalid."""
+    encoded = strings.dictionary_encode()
+    values = [_parse_time(value, arrow_type) for value in encoded.dictionary.to_pylist()]
     return pa.array(values, arrow_type).take(encoded.indices)
 
 
-def _parsed_text(text: str, arrow_type: Any) -> dt.date | None:
+def _parse_time(string: str, arrow_type: Any) -> dt.date | None:
     try:
-        value = dt.datetime.fromisoformat(text)
+        value = dt.datetime.fromisoformat(string)
         if pa.types.is_date(arrow_type):
             return value.date()
         if arrow_type.tz is None:
@@ -202,11 +198,12 @@ def _parsed_text(text: str, arrow_type: Any) -> dt.date | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatedMetadata:
-    """A metaData action and where it stands.
+    """A `metaData` action and its commit.
 
     Attributes:
-        version: of its commit, None where several commits are in one file.
-        info: of its commit, None where it has none.
+        version: version of the commit, None if the action is in a log compaction file.
+        metadata: the action.
+        info: `commitInfo` of the commit, None for none.
     """
 
     version: int | None
@@ -221,47 +218,47 @@ def double_files(
     keys: Collection[tuple[str, str | None]],
     repeated: Collection[tuple[str, str | None]],
 ) -> pa.Array[Any]:
-    """Paths of the files that were written after all changes from float to double.
+    """Paths of the files that were written after the last change from float to double.
 
     Args:
-        history: metaData actions of the replayed commits, newest first.
+        history: `metaData` actions of the replayed commits, newest first.
         adds: live files of these commits.
-        versions: of the adds' commits, None where unknown or where a commit puts files back.
-        keys: of all files that the commits name, as `AddFile.key`.
-        repeated: those of them that more than one commit names.
+        versions: versions of the adds' commits, None if unknown or for a RESTORE.
+        keys: `AddFile.key` of all files in the commits.
+        repeated: the keys that occur in more than one commit.
     """
     change = _newest_change(history)
     if change is None:
         return pa.array([], pa.string())
     since, time = change
     uses = Counter(path for path, _ in keys)
-    young = [
+    newer = [
         a.path
         for a, version in zip(adds, versions, strict=True)
         if version is not None and version > since and a.modification_time > time
         if uses[a.key[0]] == 1 and a.key not in repeated
     ]
-    return pa.array(sorted(young), pa.string())
+    return pa.array(sorted(newer), pa.string())
 
 
 def _newest_change(history: Sequence[DatedMetadata]) -> tuple[int, int] | None:
-    """Version and time (ms) from which on the same columns, at least one, are changed ones."""
+    """Version and time (ms) of the newest change from float to double; None for none."""
     if not history or TYPE_CHANGES_KEY not in history[0].metadata.schema_string:
         return None
-    changed = _changed(history[0].metadata)
-    found: tuple[int, int] | None = None
+    changed = _changed_columns(history[0].metadata)
+    change: tuple[int, int] | None = None
     for entry in history if changed else ():
         time = _time(entry.info)
-        if entry.version is None or time is None or _changed(entry.metadata) != changed:
+        if entry.version is None or time is None or _changed_columns(entry.metadata) != changed:
             break
-        found = entry.version, time
-    return found
+        change = entry.version, time
+    return change
 
 
-def _changed(metadata: Metadata) -> frozenset[tuple[str, ...]]:
+def _changed_columns(metadata: Metadata) -> frozenset[tuple[str, ...]]:
     try:
         return changed_from_float(StructType.from_json(metadata.schema_string))
-    except SchemaJsonError:  # whoever needs the schema says so
+    except SchemaJsonError:  # reported when the schema is needed
         return frozenset()
 
 

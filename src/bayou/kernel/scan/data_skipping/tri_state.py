@@ -1,6 +1,6 @@
-"""What a predicate may be for some row of a file: true, false or null.
+"""Whether a predicate may be true, false or null for some row of each file.
 
-What isn't known counts as possible. All answers are booleans without nulls, one a file.
+Unknown values count as possible. All results are booleans without nulls, one per file.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ from bayou.protocol.schema import BOOLEAN
 
 __all__ = ["Possibilities"]
 
-# A pyarrow array of one value a file, or a scalar for all. pyarrow's own types don't take both
-# where its functions do.
+# An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
+# of them where its functions accept both.
 Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
 
 
 class Possibilities:
-    """Answers for some files.
+    """Possible results of predicates in each file.
 
     Args:
-        files: their statistics and partition values.
-        partition_columns: names of those whose values `files` has.
-        generated: partition columns that are computed from data columns.
+        files: statistics and partition values of the files.
+        partition_columns: names of the partition columns in `files`.
+        generated: generated partition columns.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Possibilities:
         self._generated = generated
 
     def may_be_true(self, predicate: Expression) -> Datum:
-        """For some row it may be TRUE."""
+        """Whether a predicate may be TRUE for some row."""
         exact = self._exact(predicate)
         if exact is not None:
             values, known = exact
@@ -93,9 +93,9 @@ class Possibilities:
             case IsNull(operand):
                 return self._may_be_null(operand)
             case Comparison("<=>", left, right):
-                one, other = self._range(left), self._range(right)
+                left_range, right_range = self._range(left), self._range(right)
                 equal = self._may_hold("=", left, right)
-                return pc.or_(equal, pc.and_(one.may_be_null(), other.may_be_null()))
+                return pc.or_(equal, pc.and_(left_range.may_be_null(), right_range.may_be_null()))
             case Comparison(op, left, right):
                 return self._may_hold(op, left, right)
             case In(operand, values):
@@ -103,16 +103,16 @@ class Possibilities:
             case StartsWith(operand, prefix):
                 return self._may_start_with(operand, prefix)
             case Like(operand, pattern, escape):
-                prefix, _ = _beginning(pattern, escape)
+                prefix, _ = _literal_prefix(pattern, escape)
                 return self._may_start_with(operand, prefix)
             case Literal(value, _):
                 return constant(value is True)
             case _:
-                # A boolean column has no bounds; a partition column has both.
+                # A boolean data column has no bounds, a boolean partition column has.
                 return self._may_hold("=", predicate, Literal(True, BOOLEAN))
 
     def may_be_false(self, predicate: Expression) -> Datum:
-        """For some row it may be FALSE."""
+        """Whether a predicate may be FALSE for some row."""
         exact = self._exact(predicate)
         if exact is not None:
             values, known = exact
@@ -127,23 +127,23 @@ class Possibilities:
             case IsNull(operand):
                 return self._may_have_value(operand)
             case Comparison("<=>", left, right):
-                one, other = self._range(left), self._range(right)
+                left_range, right_range = self._range(left), self._range(right)
                 different = self._may_hold("<>", left, right)
-                one_sided = pc.or_(
-                    pc.and_(one.may_be_null(), other.may_have_value()),
-                    pc.and_(one.may_have_value(), other.may_be_null()),
+                one_is_null = pc.or_(
+                    pc.and_(left_range.may_be_null(), right_range.may_have_value()),
+                    pc.and_(left_range.may_have_value(), right_range.may_be_null()),
                 )
-                return pc.or_(different, one_sided)
+                return pc.or_(different, one_is_null)
             case Comparison(op, left, right):
                 return self._may_hold(_NEGATED[op], left, right)
             case In(operand, values):
-                return self._may_be_outside(operand, values)
+                return self._may_not_be_in(operand, values)
             case StartsWith(operand, prefix):
-                return self._may_start_otherwise(operand, prefix)
+                return self._may_not_start_with(operand, prefix)
             case Like(operand, pattern, escape):
-                prefix, rest = _beginning(pattern, escape)
+                prefix, rest = _literal_prefix(pattern, escape)
                 if rest and not rest.strip("%"):
-                    return self._may_start_otherwise(operand, prefix)
+                    return self._may_not_start_with(operand, prefix)
                 return self._range(operand).may_have_value()
             case Literal(value, _):
                 return constant(value is False)
@@ -157,14 +157,14 @@ class Possibilities:
             return pc.or_(pc.is_null(values), pc.invert(known))
         match expression:
             case And(operands):
-                # TRUE and NULL give NULL, FALSE and NULL give FALSE.
-                somewhere = reduce(pc.or_, [self._may_be_null(o) for o in operands])
+                # TRUE AND NULL is NULL, FALSE AND NULL is FALSE.
+                any_null = reduce(pc.or_, [self._may_be_null(o) for o in operands])
                 not_false = [pc.or_(self.may_be_true(o), self._may_be_null(o)) for o in operands]
-                return reduce(pc.and_, not_false, somewhere)
+                return reduce(pc.and_, not_false, any_null)
             case Or(operands):
-                somewhere = reduce(pc.or_, [self._may_be_null(o) for o in operands])
+                any_null = reduce(pc.or_, [self._may_be_null(o) for o in operands])
                 not_true = [pc.or_(self.may_be_false(o), self._may_be_null(o)) for o in operands]
-                return reduce(pc.and_, not_true, somewhere)
+                return reduce(pc.and_, not_true, any_null)
             case Not(operand):
                 return self._may_be_null(operand)
             case IsNull() | Comparison("<=>", _, _):
@@ -172,17 +172,17 @@ class Possibilities:
             case Comparison(_, left, right):
                 return pc.or_(self._may_be_null(left), self._may_be_null(right))
             case In(operand, values):
-                missing = self._may_be_null(operand)
+                may_be_null = self._may_be_null(operand)
                 if any(value.value is None for value in values):
-                    outside = self._may_be_outside(operand, known_values(values))
-                    missing = pc.or_(missing, outside)
-                return missing
+                    not_in_list = self._may_not_be_in(operand, known_values(values))
+                    may_be_null = pc.or_(may_be_null, not_in_list)
+                return may_be_null
             case StartsWith(operand, _) | Like(operand, _, _):
                 return self._may_be_null(operand)
             case Column(path) if path[0] not in self._partitions:
-                found = self._range(expression).may_be_null()
+                may_be_null = self._range(expression).may_be_null()
                 partitions = dict(self._files.partition_values)
-                return pc.and_(found, self._generated.may_be_null(path, partitions))
+                return pc.and_(may_be_null, self._generated.may_be_null(path, partitions))
             case _:
                 return self._range(expression).may_be_null()
 
@@ -194,44 +194,46 @@ class Possibilities:
                 return pc.or_(self.may_be_true(expression), self.may_be_false(expression))
 
     def _may_hold(self, op: str, left: Expression, right: Expression) -> Datum:
-        """Whether two values of one row, neither null, may compare so."""
-        one, other = self._range(left), self._range(right)
-        possible = pc.and_(one.may_have_value(), other.may_have_value())
-        common = comparison_type(one.data_type, other.data_type)
+        """Whether a comparison of two non-null values of a row may be true."""
+        left_range, right_range = self._range(left), self._range(right)
+        possible = pc.and_(left_range.may_have_value(), right_range.may_have_value())
+        common = comparison_type(left_range.data_type, right_range.data_type)
         if common is None or pa.types.is_null(common):
             return possible
         if isinstance(left, Column) and isinstance(right, Column) and left.path == right.path:
             return possible if op in ("=", "<=", ">=") else constant(False)
-        if op == "=" and (is_off_scale(left, other) or is_off_scale(right, one)):
+        if op == "=" and (is_off_scale(left, right_range) or is_off_scale(right, left_range)):
             return constant(False)
         match op:
             case "=":
                 fits = pc.and_kleene(
-                    compare("<=", one.lower(common), other.upper(common)),
-                    compare(">=", one.upper(common), other.lower(common)),
+                    compare("<=", left_range.lower(common), right_range.upper(common)),
+                    compare(">=", left_range.upper(common), right_range.lower(common)),
                 )
                 if isinstance(right, Literal):
-                    fits = pc.and_kleene(fits, one.may_hold(other.lower(common), common))
+                    value = right_range.lower(common)
+                    fits = pc.and_kleene(fits, left_range.may_hold(value, common))
                 elif isinstance(left, Literal):
-                    fits = pc.and_kleene(fits, other.may_hold(one.lower(common), common))
+                    value = left_range.lower(common)
+                    fits = pc.and_kleene(fits, right_range.may_hold(value, common))
             case "<>":
                 fits = pc.invert(
                     pc.and_kleene(
-                        compare(">=", one.lower(common), other.upper(common)),
-                        compare("<=", one.upper(common), other.lower(common)),
+                        compare(">=", left_range.lower(common), right_range.upper(common)),
+                        compare("<=", left_range.upper(common), right_range.lower(common)),
                     )
                 )
             case "<" | "<=":
-                fits = compare(op, one.lower(common), other.upper(common))
+                fits = compare(op, left_range.lower(common), right_range.upper(common))
             case _:
-                fits = compare(op, one.upper(common), other.lower(common))
+                fits = compare(op, left_range.upper(common), right_range.lower(common))
         possible = pc.and_(possible, pc.fill_null(fits, True))
         return pc.and_(possible, self._partition_may_hold(op, left, right, common))
 
     def _partition_may_hold(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
-        """What partition columns say that are computed from a column compared with a constant."""
+        """Whether generated partition columns permit a comparison of a column with a constant."""
         if isinstance(right, Column):
             left, right, op = right, left, _FLIPPED[op]
         if not isinstance(left, Column) or op == "<>":
@@ -264,7 +266,7 @@ class Possibilities:
             return self._files.range(expression)
         paths = list(referenced_columns(expression))
         if all(path[0] in self._partitions for path in paths):
-            return self._of_partitions(expression, bool(paths))
+            return self._partition_range(expression, bool(paths))
         if not isinstance(expression, Cast | Function):
             return _ConditionRange(expression, self)
         operands = operands_of(expression)
@@ -276,7 +278,7 @@ class Possibilities:
         )
 
     def _exact(self, predicate: Expression) -> tuple[Datum, Datum] | None:
-        """A condition over partition columns alone, and where it is known; None for others."""
+        """Values of a condition over partition columns and a mask of known values, else None."""
         if isinstance(predicate, And | Or | Not | Column | Literal):
             return None
         paths = list(referenced_columns(predicate))
@@ -286,8 +288,8 @@ class Possibilities:
         batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
         return tolerant(Evaluation(self._files.schema, predicate), batch, pa.bool_())
 
-    def _of_partitions(self, expression: Expression, varies: bool) -> Range:
-        """An expression over partition columns alone is computed for each file."""
+    def _partition_range(self, expression: Expression, varies: bool) -> Range:
+        """The range of an expression over partition columns, which is evaluated for each file."""
         data_type = type_of(expression, self._files.schema)
         arrays = dict(self._files.partition_values) if varies else {"row": pa.nulls(1)}
         batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
@@ -309,32 +311,32 @@ class Possibilities:
         ]
         return reduce(pc.or_, checks)
 
-    def _may_be_outside(self, operand: Expression, values: tuple[Literal, ...]) -> Datum:
+    def _may_not_be_in(self, operand: Expression, values: tuple[Literal, ...]) -> Datum:
         if any(value.value is None for value in values):
-            return constant(False)  # no match and a NULL in the list: NULL
-        others = self._range(operand).may_have_value()
+            return constant(False)  # without a match, a NULL in the list makes the result NULL
+        may_have_value = self._range(operand).may_have_value()
         if len(values) > MAX_POINTS:
-            return others
-        return reduce(pc.and_, [self._may_hold("<>", operand, v) for v in values], others)
+            return may_have_value
+        return reduce(pc.and_, [self._may_hold("<>", operand, v) for v in values], may_have_value)
 
     def _may_start_with(self, operand: Expression, prefix: str) -> Datum:
-        texts = self._range(operand)
+        strings = self._range(operand)
         kind = pa.string()
-        # Strings with a prefix are an interval of the order by bytes.
-        lower, upper = texts.lower(kind), texts.upper(kind)
+        # Strings with a common prefix are an interval in byte order.
+        lower, upper = strings.lower(kind), strings.upper(kind)
         begins = pc.or_kleene(
             compare("<=", lower, pa.scalar(prefix, kind)), pc.starts_with(lower, prefix)
         )
         fits = pc.and_kleene(begins, compare(">=", upper, pa.scalar(prefix, kind)))
-        return pc.and_(texts.may_have_value(), pc.fill_null(fits, True))
+        return pc.and_(strings.may_have_value(), pc.fill_null(fits, True))
 
-    def _may_start_otherwise(self, operand: Expression, prefix: str) -> Datum:
-        texts = self._range(operand)
+    def _may_not_start_with(self, operand: Expression, prefix: str) -> Datum:
+        strings = self._range(operand)
         kind = pa.string()
-        within = pc.and_kleene(
-            pc.starts_with(texts.lower(kind), prefix), pc.starts_with(texts.upper(kind), prefix)
+        all_match = pc.and_kleene(
+            pc.starts_with(strings.lower(kind), prefix), pc.starts_with(strings.upper(kind), prefix)
         )
-        return pc.and_(texts.may_have_value(), pc.invert(pc.fill_null(within, False)))
+        return pc.and_(strings.may_have_value(), pc.invert(pc.fill_null(all_match, False)))
 
 
 class _ConditionRange(Range):
@@ -362,12 +364,12 @@ _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def _beginning(pattern: str, escape: str) -> tuple[str, str]:
-    """The text before the first wildcard of a pattern for LIKE, and the rest."""
-    text = ""
-    at = 0
-    while at < len(pattern) and pattern[at] not in "%_":
-        at += pattern[at] == escape
-        text += pattern[at]
-        at += 1
-    return text, pattern[at:]
+def _literal_prefix(pattern: str, escape: str) -> tuple[str, str]:
+    """The string before the first wildcard of a LIKE pattern, and the rest of the pattern."""
+    prefix = ""
+    i = 0
+    while i < len(pattern) and pattern[i] not in "%_":
+        i += pattern[i] == escape
+        prefix += pattern[i]
+        i += 1
+    return prefix, pattern[i:]
