@@ -210,9 +210,13 @@ class TargetTable:
         """
         destination = self._topic.config.destination
         if self._snapshot is None:
-            builder = self._table.create_transaction_builder(
-                self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
-            ).with_partition_columns(destination.partition_columns)
+            builder = (
+                self._table.create_transaction_builder(
+                    self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
+                )
+                .with_table_made()
+                .with_partition_columns(destination.partition_columns)
+            )
         else:
             builder = self._snapshot.build_update_table_transaction(
                 ENGINE_INFO, Operation.STREAMING_UPDATE

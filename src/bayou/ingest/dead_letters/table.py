@@ -174,7 +174,7 @@ class DeadLetterTable:
         builder = (
             self._table.create_transaction_builder(
                 self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
-            )
+            ).with_table_made()
             if snapshot is None
             else snapshot.build_update_table_transaction(ENGINE_INFO, Operation.STREAMING_UPDATE)
         )

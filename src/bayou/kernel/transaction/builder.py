@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from bayou.errors import ArgumentError, TableNotFoundError
+from bayou.errors import ArgumentError, ProtocolChangedError, TableNotFoundError
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import CommitNotes, Engine
 from bayou.kernel.log.table_state import TableState, load_table_state
@@ -91,6 +91,7 @@ class TransactionBuilder:
         self._compression: str | None = None
         self._description: str | None = None
         self._tells_definition = False
+        self._makes_table = False
 
     def with_schema(self, schema: StructType) -> TransactionBuilder:
         """Schema of a new table, or of the rows for an existing one.
@@ -231,6 +232,14 @@ class TransactionBuilder:
         builder._domains = {**self._domains, action.domain: action}
         return builder
 
+    def with_table_made(self) -> TransactionBuilder:
+        """The transaction makes the table, or fails: for a caller that has looked, and built on
+        that there is none. What another writer has put there since is a conflict as any other.
+        """
+        builder = copy.copy(self)
+        builder._makes_table = True
+        return builder
+
     def with_transaction_id(self, app_id: str, version: int) -> TransactionBuilder:
         """Record an application's progress; more than one application may be named.
 
@@ -339,6 +348,7 @@ class TransactionBuilder:
             SchemaError: schema or partitioning can't be, or don't fit the table.
             TablePropertyError: a property that isn't one, or an unusable value.
             UnsupportedFeatureError: the table needs of a writer what isn't supported.
+            ProtocolChangedError: it is to be made, and another writer has done so.
         """
         state = self._read_state
         if state is None:
@@ -347,6 +357,14 @@ class TransactionBuilder:
             except TableNotFoundError:
                 if self._schema is None and self._metadata is None:
                     raise
+        if state is not None and self._makes_table:
+            raise ProtocolChangedError(
+                f"The commit to {self._table} is to make the table, and another writer has made it "
+                f"meanwhile (version {state.version}). Nothing was changed; read the table and "
+                "repeat the operation.",
+                table=self._table,
+                winning_version=state.version,
+            )
         change = changed_metadata(self._table, state, self._request())
         metadata, schema = change.metadata, change.schema
         domains = self._domain_actions(state)

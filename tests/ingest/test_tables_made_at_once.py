@@ -1,0 +1,79 @@
+"""Tables that another process makes between the look at whether they are there and the commit."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from bayou.errors import CommitConflictError, PipelineError
+from bayou.ingest.config.table_paths import ledger_path
+from bayou.ingest.migration.ledger import Ledger, Part
+from bayou.ingest.offsets import OffsetSpan
+from support import in_process_pipeline
+from support.rivals import EngineWithRival
+
+
+def part(source):
+    return Part(
+        source=source,
+        batch=0,
+        file="a.json",
+        size=1,
+        skipped=0,
+        records=1,
+        first=0,
+        complete=True,
+        checksum="",
+    )
+
+
+def test_of_two_first_batches_of_migrations_the_ledger_refuses_one(tmp_path):
+    path = str(tmp_path / "events")
+    log = f"{ledger_path(path)}/_delta_log"
+    ledger, rival = Ledger(path, {}), Ledger(path, {})
+
+    def rival_adds():
+        rival.add([part("rival")], 0)
+
+    ledger._engine = EngineWithRival(ledger._engine, log, rival_adds, looks=1)
+    with pytest.raises(CommitConflictError):
+        ledger.add([part("mine")], 0)
+    state = ledger.read()
+    assert ([p.source for p in state.parts], state.commits) == (["rival"], 1)
+    assert len(list((tmp_path / "events_migration").glob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+@pytest.mark.parametrize("looks", range(3))
+def test_two_pipelines_that_make_a_table_at_once_double_nothing(
+    new_pipeline, monkeypatch, upserts, looks
+):
+    pipeline = new_pipeline(upserts=upserts)
+    pipeline.produce({"id": 1}, {"id": 2}, b"bad", {"id": 3}, {"id": 1})
+    log = f"{pipeline.path}/_delta_log"
+    made = in_process_pipeline.for_path
+
+    def rival():
+        monkeypatch.setattr(in_process_pipeline, "for_path", made)
+        monkeypatch.setattr(in_process_pipeline, "describe_topic", as_it_began)
+        pipeline.take_in()
+
+    describe = in_process_pipeline.describe_topic
+
+    def as_it_began(name, properties):
+        return replace(describe(name, properties), bounds={0: OffsetSpan(start=0, end=2)})
+
+    def engine(path, options):
+        return EngineWithRival(made(path, options), log, rival, looks=looks)
+
+    monkeypatch.setattr(in_process_pipeline, "for_path", engine)
+    monkeypatch.setattr("bayou.ingest.batch.micro_batch.pause_before", lambda _: 0)
+    with suppress(PipelineError):  # "run one copy only"
+        pipeline.take_in()
+    monkeypatch.setattr(in_process_pipeline, "describe_topic", describe)
+    pipeline.take_in()
+    ids = sorted(pipeline.table.to_arrow()["id"].to_pylist())
+    assert ids == ([1, 2, 3] if upserts else [1, 1, 2, 3])
+    assert pipeline.dead_letters.to_arrow()["value"].to_pylist() == [b"bad"]
