@@ -102,6 +102,7 @@ class _Migration:
         self._refuses_renamed = migration.on_renamed_file == "fail"
         self._told = told
         self._began = time.monotonic()
+        self._files: frozenset[str] = frozenset()  # real paths
         self._report = MigrationReport(topic=topic.key, source=self._source)
 
     def run(self) -> MigrationReport:
@@ -128,6 +129,7 @@ class _Migration:
                 self._report = replace(self._report, known=self._report.known + 1)
             else:
                 todo.append((file, parts))
+        self._files = frozenset(seen)
         for pieces in self._batches(todo):
             self._commit(pieces)
         return self._finished()
@@ -230,7 +232,7 @@ class _Migration:
                 self._ledger.add(parts, self._state.commits)
                 break
             except CommitConflictError as error:
-                self._begin_again(pieces, error)
+                self._begin_again(error)
         self._state.added(parts)
         numbered = [(piece, part.first) for piece, part in zip(pieces, parts, strict=True)]
         self._write(numbered, self._source, parts[0].batch)
@@ -259,13 +261,16 @@ class _Migration:
             number += len(piece.values)
         return parts
 
-    def _begin_again(self, pieces: list[_Piece], error: BayouError) -> None:
-        """Another folder's migration has taken numbers; it mustn't have taken these files."""
+    def _begin_again(self, error: BayouError) -> None:
+        """Another folder's migration has taken numbers; it mustn't have taken files of this one.
+
+        Whichever they are, for those that are still to come were looked up when this one began.
+        """
         before, self._state = self._state, self._ledger.read()
-        known, came = before.by_path(), self._state.by_path()
-        files = [piece.file.path for piece in pieces]
-        same = len(self._state.of(self._source)) > len(before.of(self._source))
-        if same or any(len(came.get(f, ())) > len(known.get(f, ())) for f in files):
+        known = frozenset(before.parts)
+        came = [part for part in self._state.parts if part not in known]
+        paths = {self._engine.files.real_path(part.path) for part in came}
+        if paths & self._files or any(part.source == self._source for part in came):
             raise self._second_process() from error
 
     def _second_process(self) -> PipelineError:
