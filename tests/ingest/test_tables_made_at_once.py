@@ -77,3 +77,29 @@ def test_two_pipelines_that_make_a_table_at_once_double_nothing(
     ids = sorted(pipeline.table.to_arrow()["id"].to_pylist())
     assert ids == ([1, 2, 3] if upserts else [1, 1, 2, 3])
     assert pipeline.dead_letters.to_arrow()["value"].to_pylist() == [b"bad"]
+
+
+def test_of_two_first_runs_that_begin_at_the_end_the_first_one_says_where(
+    new_pipeline, monkeypatch
+):
+    pipeline = new_pipeline()
+    pipeline.more = "      starting-offsets: latest\n"
+    pipeline.write_file()
+    pipeline.produce({"id": 1}, {"id": 2})
+    made, describe = in_process_pipeline.for_path, in_process_pipeline.describe_topic
+
+    def as_it_began(name, properties):
+        return replace(describe(name, properties), bounds={0: OffsetSpan(start=0, end=1)})
+
+    def rival():
+        monkeypatch.setattr(in_process_pipeline, "for_path", made)
+        monkeypatch.setattr(in_process_pipeline, "describe_topic", as_it_began)
+        pipeline.take_in()
+
+    def engine(path, options):
+        log = f"{pipeline.path}_dead_letters/_delta_log"
+        return EngineWithRival(made(path, options), log, rival, looks=3)
+
+    monkeypatch.setattr(in_process_pipeline, "for_path", engine)
+    pipeline.take_in()
+    assert pipeline.table.to_arrow()["id"].to_pylist() == [2]
