@@ -11,7 +11,9 @@ from bayou.errors import CommitConflictError, PipelineError
 from bayou.ingest.config.table_paths import ledger_path
 from bayou.ingest.migration.ledger import Ledger, Part
 from bayou.ingest.offsets import OffsetSpan
+from bayou.spark.kafka.embedded_broker import ProducedRecord
 from support import in_process_pipeline
+from support.in_process_pipeline import InProcessContext, take_in
 from support.rivals import EngineWithRival
 
 
@@ -103,3 +105,28 @@ def test_of_two_first_runs_that_begin_at_the_end_the_first_one_says_where(
     monkeypatch.setattr(in_process_pipeline, "for_path", engine)
     pipeline.take_in()
     assert pipeline.table.to_arrow()["id"].to_pylist() == [2]
+
+
+def test_deleted_keys_of_a_table_that_another_pipeline_has_made_are_kept(new_pipeline, monkeypatch):
+    class LateSession(InProcessContext):
+        def parallelize(self, values, slices):
+            if not ran:
+                ran.append(True)
+                pipeline.broker.produce(pipeline.kafka_topic, [gone])
+                pipeline.take_in()
+            return super().parallelize(values, slices)
+
+    pipeline, ran = new_pipeline(upserts=True), []
+    pipeline.produce({"id": 1}, {"id": 2})
+    gone = ProducedRecord(None, key=b"1", partition=0, timestamp=LATER)
+    monkeypatch.setattr("bayou.ingest.batch.micro_batch.pause_before", lambda _: 0)
+    with suppress(PipelineError):  # "run one copy only"
+        take_in(pipeline.file, session=LateSession())
+    old = ProducedRecord(b'{"id": 1}', partition=1, timestamp=LATER - 1)
+    pipeline.broker.produce(pipeline.kafka_topic, [old])
+    pipeline.take_in()
+    assert pipeline.table.to_arrow()["id"].to_pylist() == [2]
+
+
+LATER = 4_000_000_000_000
+"""Milliseconds since the epoch, later than the records that get the time of now."""

@@ -277,8 +277,14 @@ class TargetTable:
         return self._upserts().decide(self._snapshot, rows)
 
     def forget_earlier(self) -> None:
-        """Forget the keys that an earlier table here has deleted, before the table is made anew."""
-        if self._snapshot is None and self._topic.upsert_keys is not None:
+        """Forget the keys that an earlier table here has deleted, before the table is made anew.
+
+        Those of a table that another process has made since the last look are its own; the commit
+        that is to make it will fail.
+        """
+        if self._topic.upsert_keys is None or self._snapshot is not None:
+            return
+        if not self._table.exists(self._engine):
             self._upserts().deleted_keys.forget_all()
 
     def upsert(
