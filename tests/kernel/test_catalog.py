@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
-from bayou.errors import TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
+from bayou.errors import (
+    CorruptTableError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from bayou.kernel import CommitBoundary, DeltaAction, RatifiedCommit, RatifiedCommits, Table
 from support.log_writer import LogWriter, WireAction, add, commit_info, metadata, protocol
 
@@ -217,3 +222,11 @@ def test_changes_are_those_that_the_catalog_ratified(log, catalog):
         (1, 1000, "b"),
         (2, 2000, "c"),
     ]
+
+
+def test_a_commit_staged_as_another_version_is_refused(log, catalog):
+    write(log, catalog)
+    catalog.ratify(4, stage(log, 3, at(3), add("e")))
+    table = Table.for_path(log.engine, log.table, catalog)
+    with pytest.raises(CorruptTableError, match="as version 4 .* its name says .* version 3"):
+        table.latest_snapshot(log.engine)

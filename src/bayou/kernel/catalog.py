@@ -11,14 +11,17 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from bayou.errors import VersionNotFoundError
+from bayou.errors import CorruptTableError, VersionNotFoundError
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.protocol import features
 from bayou.protocol.file_names import (
     LOG_DIRECTORY,
     STAGED_COMMIT_DIRECTORY,
+    CommitFile,
+    StagedCommit,
     commit_file_name,
     is_absolute_uri,
+    parse_log_file,
 )
 
 __all__ = [
@@ -145,7 +148,11 @@ def ratified_version(table: str, ratified: RatifiedCommits, version: int | None)
 
 
 def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int, FileStatus]]:
-    """(version, file) of the commits that the catalog keeps, ascending."""
+    """(version, file) of the commits that the catalog keeps, in its order.
+
+    Raises:
+        CorruptTableError: a commit is staged under the name of another version.
+    """
     for commit in ratified.commits:
         published = f"{table}/{LOG_DIRECTORY}/{commit_file_name(commit.version)}"
         if commit.content is not None:
@@ -159,7 +166,10 @@ def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int,
                 ),
             )
         else:
-            path = published if commit.path is None else _staged_path(table, commit.path)
+            path = published
+            if commit.path is not None:
+                path = _staged_path(table, commit.path)
+                _check_version(table, commit.version, path)
             status = FileStatus(path=path, size=0, modification_time=commit.modification_time)
             yield commit.version, status
 
@@ -181,6 +191,18 @@ _CATALOG_FEATURES = frozenset(
         features.CATALOG_OWNED_PREVIEW,
     }
 )
+
+
+def _check_version(table: str, version: int, path: str) -> None:
+    """A commit that counts as another version would make rows come, go or come twice."""
+    named = parse_log_file(path.rpartition("/")[2])
+    if isinstance(named, CommitFile | StagedCommit) and named.version != version:
+        raise CorruptTableError(
+            f"The catalog names {path} as version {version} of {table}, but its name says that it "
+            f"is version {named.version}. Correct the catalog's entry.",
+            table=table,
+            file=path,
+        )
 
 
 def _staged_path(table: str, path: str) -> str:

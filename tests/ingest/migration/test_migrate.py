@@ -290,6 +290,46 @@ def test_of_two_migrations_of_the_same_files_one_gives_way(events, tmp_path):
     assert [c.problem for c in events.verify_migration(str(folder))] == [None]
 
 
+def test_a_file_that_another_migration_has_reached_by_a_link_is_not_migrated_again(
+    events, tmp_path
+):
+    folder = tmp_path / "json"
+    folder.mkdir()
+    (folder / "batch_1.json").write_text(json.dumps([{"id": n} for n in range(12)]))
+    (tmp_path / "link").symlink_to(folder)
+    with pytest.raises(PipelineError, match="another process migrates"):
+        migrated_with(events, folder, lambda: events.migrate(str(tmp_path / "link")))
+    events.migrate(str(folder))
+    assert ids(events) == list(range(12))
+
+
+def test_files_that_another_migration_did_before_this_one_came_to_them_are_left_alone(
+    events, tmp_path
+):
+    inner = tmp_path / "json" / "later"
+    inner.mkdir(parents=True)
+    (tmp_path / "json" / "batch_1.json").write_text(json.dumps([{"id": n} for n in range(12)]))
+    (inner / "batch_2.json").write_text(json.dumps([{"id": n} for n in range(12, 20)]))
+    with pytest.raises(PipelineError, match="another process migrates"):
+        migrated_with(events, tmp_path / "json", lambda: events.migrate(str(inner)))
+    events.migrate(str(tmp_path / "json"))
+    assert ids(events) == list(range(20))
+    assert [c.problem for c in events.verify_migration(str(tmp_path / "json"))] == [None] * 2
+
+
+def migrated_with(events, source, rival):
+    """A migration in whose first batch another one comes."""
+    rivals = [rival]
+
+    def told(_):
+        while rivals:
+            rivals.pop()()
+
+    migration.migrate_json(
+        events._configuration, events.topic, str(source), batch_records=4, told=told
+    )
+
+
 def test_records_that_the_table_has_from_kafka_or_will_get_are_left_to_it(events, tmp_path):
     values = [json.dumps({"id": n}).encode() for n in range(5, 9)]
     taken_in = record_batch("events", [*values, b"{no"], partition=0, first=5, timestamps=[0] * 5)

@@ -6,6 +6,7 @@ import pytest
 
 from bayou.errors import (
     ArgumentError,
+    ProtocolChangedError,
     SchemaError,
     TableNotFoundError,
     TablePropertyError,
@@ -292,3 +293,13 @@ def test_a_schema_that_readers_refuse_is_not_committed(engine, builder, table_pa
     with pytest.raises(SchemaError):
         builder.with_schema(StructType((column, *schema(a=STRING)))).build(engine)
     assert not Table.for_path(engine, table_path).exists(engine)
+
+
+def test_a_transaction_that_makes_the_table_refuses_one_that_is_there(engine, builder):
+    wanted = builder.with_schema(schema(id=LONG)).with_table_created()
+    late = wanted.build(engine)
+    wanted.build(engine).commit(engine, [])
+    with pytest.raises(ProtocolChangedError, match=r"another writer has made it .*\(version 0\)"):
+        wanted.build(engine)
+    with pytest.raises(ProtocolChangedError):
+        late.commit(engine, [])

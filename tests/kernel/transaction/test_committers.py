@@ -9,11 +9,19 @@ import pytest
 
 from bayou.api.read import Reading
 from bayou.engines.arrow import ArrowEngine
-from bayou.errors import ArgumentError, CommitConflictError, StorageError, UnsupportedFeatureError
+from bayou.errors import (
+    ArgumentError,
+    CommitConflictError,
+    CorruptTableError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from bayou.kernel import Engine, Operation, Table, Transaction, write_data
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.catalog import CommittingCatalog
 from bayou.kernel.checkpoint.write import checkpoint
+from bayou.kernel.log.segment import commit_files
+from bayou.kernel.maintenance.log_cleanup import clean_up_log
 from bayou.testing import FileCatalog
 from support.faults import Fault, FaultInjectingEngine
 
@@ -190,3 +198,37 @@ def test_a_version_that_is_only_ratified_gets_no_checkpoint(engine, tmp_path):
         checkpoint(engine, table.path, None, table.catalog)
     assert table.checkpoint(engine) == 1  # publishes first
     assert rows(engine, table) == 6
+
+
+def test_a_log_with_another_commit_of_a_version_does_not_take_the_ratified_ones_place(
+    engine, catalog, table
+):
+    append(engine, begin(engine, table))
+    log = Path(table.path, "_delta_log")
+    (log / f"{2:020}.json").write_bytes((log / f"{1:020}.json").read_bytes())
+    assert append(engine, begin(engine, table)) == 2
+    assert rows(engine, table) == 9
+    assert [c.version for c in catalog.ratified_commits(table.path).commits] == [2]
+    with pytest.raises(CorruptTableError, match="isn't the commit that the catalog has ratified"):
+        table.publish_commits(engine)
+    (log / f"{2:020}.json").unlink()
+    assert table.publish_commits(engine) == 2
+    assert rows(engine, table) == 9
+
+
+def test_staged_commits_that_the_catalog_still_names_survive_a_cleanup_of_the_log(engine, tmp_path):
+    class Forgetful(FileCatalog):
+        def published(self, table: str, version: int) -> None:
+            """It wasn't told."""
+
+    table = Table.for_path(engine, str(tmp_path / "table"), Forgetful(tmp_path / "catalog"))
+    append(engine, begin(engine, table, MANAGED))
+    append(engine, begin(engine, table))
+    append(engine, begin(engine, table))
+    table.checkpoint(engine, 2)
+    far = 1 << 42
+    cleanup = clean_up_log(engine, table.path, retention_ms=0, now=far, catalog=table.catalog)
+    assert cleanup.earliest_version == 2
+    assert rows(engine, table) == 9
+    with commit_files(engine, table.path, catalog=table.catalog) as files:
+        assert [version for version, _ in files] == [0, 1, 2]

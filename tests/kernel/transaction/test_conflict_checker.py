@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from msgspec import structs
 
 from bayou.errors import (
     ConcurrentAppendError,
@@ -28,7 +31,7 @@ from bayou.protocol.actions import (
     RemoveFile,
     Transaction,
 )
-from bayou.protocol.schema import LONG, STRING, StructField, StructType
+from bayou.protocol.schema import LONG, STRING, TIMESTAMP, StructField, StructType
 
 ADD = AddFile(path="new", partition_values={}, size=1, modification_time=0, data_change=True)
 REMOVE = RemoveFile(path="old")
@@ -236,3 +239,30 @@ def test_an_error_names_the_winner_and_what_to_do():
         3,
     )
     assert "version 7 (MERGE)" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "conflict"),
+    [
+        ("2024-01-01 09:00:00", True),
+        ("2024-01-01 00:00:00", True),
+        ("2024-01-01T00:00:00.000000Z", True),
+        ("2024-01-01T09:00:00.000000Z", False),
+        (None, False),
+    ],
+)
+def test_a_partition_time_without_a_zone_may_be_any_that_was_looked_for(text, conflict):
+    schema = StructType(
+        (StructField(name="at", data_type=TIMESTAMP), StructField(name="id", data_type=LONG))
+    )
+    looked_for = resolve(parse_predicate("at = TIMESTAMP'2024-01-01 00:00:00Z'"), schema)
+    reads = ReadSet(predicates=(looked_for,), schema=schema, partition_columns=("at",))
+    added = structs.replace(ADD, partition_values={"at": text})
+    if conflict:
+        with pytest.raises(ConcurrentAppendError):
+            check((reads, WriteSet()), SEEING, added)
+    else:
+        check((reads, WriteSet()), SEEING, added)
+    elsewhere = replace(reads, predicates=(resolve(parse_predicate("id = 1"), schema),))
+    with pytest.raises(ConcurrentAppendError):
+        check((elsewhere, WriteSet()), SEEING, added)

@@ -211,9 +211,13 @@ class TargetTable:
         """
         destination = self._topic.config.destination
         if self._snapshot is None:
-            builder = self._table.create_transaction_builder(
-                self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
-            ).with_partition_columns(destination.partition_columns)
+            builder = (
+                self._table.create_transaction_builder(
+                    self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
+                )
+                .with_table_created()
+                .with_partition_columns(destination.partition_columns)
+            )
         else:
             builder = self._snapshot.build_update_table_transaction(
                 ENGINE_INFO, Operation.STREAMING_UPDATE
@@ -277,8 +281,14 @@ class TargetTable:
         return self._upserts().decide(self._snapshot, rows)
 
     def forget_earlier(self) -> None:
-        """Remove the deleted keys of an earlier table at this path, before creating the table."""
-        if self._snapshot is None and self._topic.upsert_keys is not None:
+        """Remove the deleted keys of an earlier table at this path, before creating the table.
+
+        Deleted keys of a table that another process has created in the meantime stay; the commit
+        that creates the table fails then.
+        """
+        if self._topic.upsert_keys is None or self._snapshot is not None:
+            return
+        if not self._table.exists(self._engine):
             self._upserts().deleted_keys.forget_all()
 
     def upsert(

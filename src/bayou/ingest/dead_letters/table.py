@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bayou.api import table as open_table
-from bayou.errors import ConcurrentTransactionError, PipelineError
+from bayou.errors import CommitConflictError, ConcurrentTransactionError, PipelineError
 from bayou.ingest.batch.target_checks import TRANSACTION_RETENTION
 from bayou.ingest.batch.target_table import ENGINE_INFO
 from bayou.ingest.config import Topic
@@ -66,7 +66,10 @@ class DeadLetterTable:
         if known:
             return known
         starts = {start_app_id(self._kafka, p): offset for p, offset in positions.items()}
-        self._begin(snapshot, starts).commit(self._engine, ())
+        try:
+            self._begin(snapshot, starts).commit(self._engine, ())
+        except CommitConflictError:  # another first run was first, or the table changed
+            return self.fix_start(positions)
         return dict(positions)
 
     def decided(
@@ -174,7 +177,7 @@ class DeadLetterTable:
         builder = (
             self._table.create_transaction_builder(
                 self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
-            )
+            ).with_table_created()
             if snapshot is None
             else snapshot.build_update_table_transaction(ENGINE_INFO, Operation.STREAMING_UPDATE)
         )

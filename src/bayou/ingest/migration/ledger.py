@@ -201,7 +201,7 @@ class Ledger:
         else:
             builder = self._table.create_transaction_builder(
                 self._engine, engine_info=ENGINE_INFO, operation=Operation.WRITE
-            )
+            ).with_table_created()
         rows = pa.RecordBatch.from_pylist([msgspec.structs.asdict(p) for p in parts], _SCHEMA)
         transaction = (
             builder.with_schema(from_arrow_schema(_SCHEMA, table=self._path))

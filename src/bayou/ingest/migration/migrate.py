@@ -105,6 +105,7 @@ class _Migration:
         self._refuses_renamed = migration.on_renamed_file == "fail"
         self._told = told
         self._began = time.monotonic()
+        self._files: frozenset[str] = frozenset()  # real paths
         self._report = MigrationReport(topic=topic.key, source=self._source)
 
     def run(self) -> MigrationReport:
@@ -131,6 +132,7 @@ class _Migration:
                 self._report = replace(self._report, known=self._report.known + 1)
             else:
                 todo.append((file, parts))
+        self._files = frozenset(seen)
         for pieces in self._batches(todo):
             self._commit(pieces)
         return self._finished()
@@ -232,7 +234,7 @@ class _Migration:
                 self._ledger.add(parts, self._state.commits)
                 break
             except CommitConflictError as error:
-                self._refresh_state(pieces, error)
+                self._refresh_state(error)
         self._state.added(parts)
         numbered = [(piece, part.first) for piece, part in zip(pieces, parts, strict=True)]
         self._write(numbered, self._source, parts[0].batch)
@@ -261,13 +263,16 @@ class _Migration:
             number += len(piece.values)
         return parts
 
-    def _refresh_state(self, pieces: list[_Piece], error: BayouError) -> None:
-        """Read the ledger again after a conflict; raise if another process migrates these files."""
+    def _refresh_state(self, error: BayouError) -> None:
+        """Read the ledger again after a conflict; raise if another process migrates these files.
+
+        All files of this migration count, because the ledger was consulted for them at the start.
+        """
         before, self._state = self._state, self._ledger.read()
-        known, current = before.by_path(), self._state.by_path()
-        files = [piece.file.path for piece in pieces]
-        same_source = len(self._state.of(self._source)) > len(before.of(self._source))
-        if same_source or any(len(current.get(f, ())) > len(known.get(f, ())) for f in files):
+        known = frozenset(before.parts)
+        new_parts = [part for part in self._state.parts if part not in known]
+        paths = {self._engine.files.real_path(part.path) for part in new_parts}
+        if paths & self._files or any(part.source == self._source for part in new_parts):
             raise self._second_process() from error
 
     def _second_process(self) -> PipelineError:

@@ -263,7 +263,7 @@ class DirectWriter:
         else:
             builder = table.create_transaction_builder(
                 self._engine, engine_info=ENGINE_INFO, operation=Operation.WRITE
-            )
+            ).with_table_created()
         builder = builder.with_schema(DEAD_LETTER_SCHEMA)
         for application, version in transaction_ids.items():
             builder = builder.with_transaction_id(application, version)

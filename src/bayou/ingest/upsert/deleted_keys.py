@@ -228,6 +228,7 @@ class DeletedKeys:
             self._table.create_transaction_builder(
                 self._engine, engine_info=self._engine_info, operation=Operation.WRITE
             )
+            .with_table_created()
             .with_schema(columns)
             .build(self._engine)
         )

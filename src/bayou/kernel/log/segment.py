@@ -162,6 +162,9 @@ def commit_files(
                     continue
                 if catalog is not None and file.version > ratified.latest_version:
                     break
+                # The log may have lost, by a cleanup, what the catalog still keeps.
+                for earlier in sorted(v for v in unpublished if v < file.version):
+                    yield earlier, unpublished.pop(earlier)
                 yield file.version, unpublished.pop(file.version, status)
     except FileMissingError as error:
         if not unpublished:

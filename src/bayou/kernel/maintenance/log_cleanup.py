@@ -21,7 +21,12 @@ from bayou.errors import (
     TablePropertyError,
     UnsupportedFeatureError,
 )
-from bayou.kernel.catalog import Catalog, is_catalog_managed, permits_maintenance
+from bayou.kernel.catalog import (
+    Catalog,
+    is_catalog_managed,
+    permits_maintenance,
+    ratified_files,
+)
 from bayou.kernel.checkpoint.contents import locate_checkpoint_files, unreadable_checkpoint
 from bayou.kernel.checkpoint.v2_compatibility import write_compatibility_checkpoint
 from bayou.kernel.engine import Engine, FileStatus
@@ -122,7 +127,7 @@ def clean_up_log(
     # The first file is deleted alone, because bulk deletes have no defined order.
     engine.files.delete_files(expired[:1])
     engine.files.delete_files(expired[1:])
-    staged = list(_expired_staged_commits(engine, table, checkpoint.version))
+    staged = _expired_staged_commits(engine, state, checkpoint.version)
     engine.files.delete_files(staged)
     sidecars = _unreferenced_sidecars(engine, table, min(cutoff, _midnight(now - _DAY)))
     engine.files.delete_files(sidecars)
@@ -240,18 +245,26 @@ def _expired(engine: Engine, table: str, cutoff: int) -> list[str]:
     return paths
 
 
-def _expired_staged_commits(engine: Engine, table: str, cutoff: int) -> Iterator[str]:
+def _expired_staged_commits(engine: Engine, state: TableState, cutoff: int) -> list[str]:
+    """Those that the catalog doesn't name any more: what it names is read, published or not."""
+    table = state.path
+    named: set[str] = set()
+    if state.catalog is not None:
+        ratified = state.catalog.ratified_commits(table)
+        named = {_name(file) for _, file in ratified_files(table, ratified)}
     folder = f"{log_path(table)}/{STAGED_COMMIT_DIRECTORY}"
+    found: list[str] = []
     try:
         with engine.files.list_from(f"{folder}/{list_prefix(0)}") as statuses:
             for status in statuses:
                 match parse_log_file(_name(status)):
                     case StagedCommit(version=version) if version <= cutoff:
-                        yield status.path
+                        found.append(status.path)
                     case _:
                         pass
     except FileMissingError:
-        return
+        return []
+    return [path for path in found if path.rpartition("/")[2] not in named]
 
 
 def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> list[str]:

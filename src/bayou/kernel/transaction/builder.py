@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from bayou.errors import ArgumentError, TableNotFoundError
+from bayou.errors import ArgumentError, ProtocolChangedError, TableNotFoundError
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import CommitNotes, Engine
 from bayou.kernel.log.table_state import TableState, load_table_state
@@ -91,6 +91,7 @@ class TransactionBuilder:
         self._compression: str | None = None
         self._description: str | None = None
         self._records_definition = False
+        self._creates_table = False
 
     def with_schema(self, schema: StructType) -> TransactionBuilder:
         """Set the schema of a new table, or of the rows to write to an existing table.
@@ -232,6 +233,14 @@ class TransactionBuilder:
         builder._domains = {**self._domains, action.domain: action}
         return builder
 
+    def with_table_created(self) -> TransactionBuilder:
+        """The transaction makes the table, or fails: for a caller that has looked, and built on
+        that there is none. What another writer has put there since is a conflict as any other.
+        """
+        builder = copy.copy(self)
+        builder._creates_table = True
+        return builder
+
     def with_transaction_id(self, app_id: str, version: int) -> TransactionBuilder:
         """Record the version of an application in the commit. May be called for several.
 
@@ -350,6 +359,7 @@ class TransactionBuilder:
             SchemaError: schema or partition columns are invalid, or don't fit the table.
             TablePropertyError: a property is unknown or has an invalid value.
             UnsupportedFeatureError: the table requires an unsupported writer feature.
+            ProtocolChangedError: `with_table_created` is set, and another writer has created it.
         """
         state = self._read_state
         if state is None:
@@ -358,6 +368,14 @@ class TransactionBuilder:
             except TableNotFoundError:
                 if self._schema is None and self._metadata is None:
                     raise
+        if state is not None and self._creates_table:
+            raise ProtocolChangedError(
+                f"The commit to {self._table} is to make the table, and another writer has made it "
+                f"meanwhile (version {state.version}). Nothing was changed; read the table and "
+                "repeat the operation.",
+                table=self._table,
+                winning_version=state.version,
+            )
         change = changed_metadata(self._table, state, self._request())
         metadata, schema = change.metadata, change.schema
         domains = self._domain_actions(state)

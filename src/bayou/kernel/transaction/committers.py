@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Protocol
 
-from bayou.errors import FileMissingError
+from bayou.errors import CorruptTableError, FileMissingError
 from bayou.kernel.catalog import CommittingCatalog, InlineCommit, RatifiedCommit, ratified_files
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log.replay import CommitActions, read_commit
@@ -124,11 +124,21 @@ def publish_ratified(
 
     Raises:
         StorageError: the storage failed.
+        CorruptTableError: the log has another commit of a version; the catalog isn't notified.
     """
     ratified = catalog.ratified_commits(table, end)
     for version, status in ratified_files(table, ratified):
-        lines = [line for line in _content(engine, status).split(b"\n") if line]
-        engine.json.write_json_file_atomically(_published_path(table, version), lines)
+        lines = _lines(_content(engine, status))
+        path = _published_path(table, version)
+        if not engine.json.write_json_file_atomically(path, lines) and (
+            _lines(_read(engine, path)) != lines
+        ):
+            raise CorruptTableError(
+                f"{path} isn't the commit that the catalog has ratified as version {version} of "
+                f"{table}, so that it can't be published. Find out who wrote it, and move it away.",
+                table=table,
+                file=path,
+            )
     published = ratified.latest_version if end is None else end
     if ratified.commits:
         catalog.published(table, published)
@@ -137,6 +147,10 @@ def publish_ratified(
 
 def _content(engine: Engine, status: FileStatus) -> bytes:
     return status.content if isinstance(status, InlineCommit) else _read(engine, status.path)
+
+
+def _lines(content: bytes) -> list[bytes]:
+    return [line for line in content.split(b"\n") if line]
 
 
 def _read(engine: Engine, path: str) -> bytes:

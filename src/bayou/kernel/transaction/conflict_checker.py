@@ -26,6 +26,7 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.scan.data_skipping.pruning import Pruning
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 from bayou.kernel.scan.scan_file import adds_to_array
+from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.kernel.table_features.writer_support import only_enables
 from bayou.protocol import features
 from bayou.protocol.actions import (
@@ -38,6 +39,7 @@ from bayou.protocol.actions import (
     Transaction,
 )
 from bayou.protocol.file_names import canonical_path
+from bayou.protocol.partition_values import is_zoneless
 from bayou.protocol.schema import StructType
 
 __all__ = [
@@ -251,11 +253,25 @@ def _first_match(table: str, adds: list[AddFile], reads: ReadSet) -> AddFile | N
     rows = adds_to_array(adds)
     for predicate in reads.predicates:
         plan = SkippingPlan.build(predicate, reads.schema, reads.partition_columns)
+        for add in adds:
+            if _any_time(add, reads.schema, plan.partition_columns):
+                return add
         matches: Any = Pruning(table, reads.schema, plan).keep_by_partition(rows)
         index: int = matches.index(True).as_py()
         if index >= 0:
             return adds[index]
     return None
+
+
+def _any_time(add: AddFile, schema: StructType, columns: Sequence[str]) -> bool:
+    """Whether a partition that counts is a time without a zone: who reads it takes it in a zone of
+    his own, which nobody has noted, so that it may be any.
+    """
+    return any(
+        is_zoneless(add.partition_values.get(physical_name(field)), field.data_type)
+        for field in schema
+        if field.name in columns
+    )
 
 
 def _delete_conflict(

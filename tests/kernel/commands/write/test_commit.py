@@ -32,6 +32,7 @@ from bayou.kernel.commands.write import (
 )
 from bayou.kernel.data_writer.task_writer import write_task_data
 from bayou.kernel.transaction_state import TransactionState
+from support.rivals import EngineWithRival
 
 ENGINE = ArrowEngine()
 ROWS = pa.table({"id": range(6), "p": ["a", "b", "c"] * 2})
@@ -368,3 +369,26 @@ def test_clustering_columns_are_set_and_changed_by_an_overwrite(path):
     assert bayou.table(path).snapshot().kernel.clustering_columns == (("id",),)
     write(path, ROWS, OVERWRITE, cluster_by=("p",))
     assert bayou.table(path).snapshot().kernel.clustering_columns == (("p",),)
+
+
+@pytest.mark.parametrize("mode", WriteMode)
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_table_made_after_the_last_look_meets_every_mode_as_one_made_before(path, mode, planned):
+    def rival():
+        bayou.write(path, pa.table({"id": [7], "p": ["x"]}))
+
+    request = asked(path, ROWS, mode)
+    engine = EngineWithRival(ENGINE, f"{path}/_delta_log", rival, looks=1)
+    files = []
+    try:
+        plan = plan_write(ENGINE if planned else engine, request)
+        if not plan.done:
+            state = TransactionState.from_bytes(plan.state)
+            files = write_task_data(ENGINE, state, ROWS.to_batches())
+        outcome = commit_write(engine, request, plan, files)
+    except TableAlreadyExistsError:
+        assert mode is WriteMode.ERROR
+    else:
+        assert outcome.takes_files is (bool(files) and mode is not WriteMode.IGNORE)
+    expected = {WriteMode.APPEND: [*range(6), 7], OVERWRITE: [*range(6)]}
+    assert found(path) == expected.get(mode, [7])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayou.errors import MetadataChangedError
+from bayou.errors import MetadataChangedError, ProtocolChangedError
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.write.overwrite import (
     remove_all,
@@ -161,7 +161,12 @@ def commit_write(
     # A table that another writer created meanwhile has its own metadata with the same columns.
     created_meanwhile = plan.read_version is None and snapshot is not None
     metadata = None if created_meanwhile else plan.metadata
-    transaction = build_transaction(engine, table, snapshot, write, metadata)
+    try:
+        transaction = build_transaction(engine, table, snapshot, write, metadata)
+    except ProtocolChangedError:
+        if snapshot is not None:
+            raise
+        return commit_write(engine, write, plan, written)  # another writer has created the table
     if created_meanwhile and snapshot is not None:
         written_by = TransactionState.from_bytes(plan.state)
         if not transaction.transaction_state(engine).allows_files_of(written_by):

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from bayou.errors import ArgumentError, SchemaError, TableAlreadyExistsError
+from bayou.errors import (
+    ArgumentError,
+    ProtocolChangedError,
+    SchemaError,
+    TableAlreadyExistsError,
+)
 from bayou.kernel.commands.create_table import properties_to_remove
 from bayou.kernel.commands.write.overwrite import changes_are_recorded
 from bayou.kernel.commands.write.request import TableWrite, WriteMode
@@ -76,7 +81,12 @@ def plan_write(engine: Engine, write: TableWrite, *, builds_on: int | None = Non
     if latest is not None and builds_on is not None and builds_on < latest.version:
         snapshot = table.snapshot_as_of_version(engine, builds_on)
     given_properties(table.path, write.properties)  # validates them for existing tables, too
-    transaction = build_transaction(engine, table, snapshot, write)
+    try:
+        transaction = build_transaction(engine, table, snapshot, write)
+    except ProtocolChangedError:
+        if snapshot is not None:
+            raise
+        return plan_write(engine, write, builds_on=builds_on)  # another writer has created it
     state = transaction.transaction_state(engine)
     if snapshot is not None and write.overwrites:
         transaction.check_rows_may_be_removed()
@@ -149,6 +159,7 @@ def _create_builder(engine: Engine, table: Table, write: TableWrite) -> Transact
         )
     builder = (
         table.create_transaction_builder(engine, write.engine_info, write.operation)
+        .with_table_created()
         .with_schema(write.schema)
         .with_partition_columns(in_schema(table.path, write.schema, write.partition_by or ()))
         .with_table_properties(write.properties)
