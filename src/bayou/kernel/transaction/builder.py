@@ -234,8 +234,10 @@ class TransactionBuilder:
         return builder
 
     def with_table_created(self) -> TransactionBuilder:
-        """The transaction makes the table, or fails: for a caller that has looked, and built on
-        that there is none. What another writer has put there since is a conflict as any other.
+        """Require that the transaction creates the table.
+
+        `build` raises `ProtocolChangedError` if another writer has created the table since the
+        caller found none.
         """
         builder = copy.copy(self)
         builder._creates_table = True
@@ -370,9 +372,8 @@ class TransactionBuilder:
                     raise
         if state is not None and self._creates_table:
             raise ProtocolChangedError(
-                f"The commit to {self._table} is to make the table, and another writer has made it "
-                f"meanwhile (version {state.version}). Nothing was changed; read the table and "
-                "repeat the operation.",
+                f"{self._table}: another writer created the table in the meantime (version "
+                f"{state.version}). Nothing was changed. Read the table and repeat the operation.",
                 table=self._table,
                 winning_version=state.version,
             )
