@@ -162,7 +162,7 @@ class _Grouped:
 def _conflict(
     table: str, winner: _Grouped, reads: ReadSet, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
-    """FIELD-NOTES 2, in its order: the first rule that fails, and what the winner did."""
+    """The first conflict rule that fails (docs/design/facts.md), and what the winner did."""
     return (
         _metadata_conflict(winner, writes)
         or _name_conflict(winner, reads, writes)
