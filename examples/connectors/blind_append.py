@@ -1,8 +1,8 @@
-"""Appends rows of any mix of partitions: a blind append, which conflicts with no other append.
+"""Append rows of any partitions: a blind append, which conflicts with no other append.
 
 usage: blind_append.py TABLE ROWS
 
-`write_data` splits the rows by partition and takes the steps of create_and_insert.py.
+`write_data` splits the rows by partition and performs the steps of create_and_insert.py.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ ENGINE_INFO = "example connector/1.0"
 
 
 def append(engine: Engine, path: str, batches: Iterable[pa.RecordBatch]) -> int:
-    """Append rows in one commit; gives the version.
+    """Append rows in one commit and return the version.
 
-    Schema and partition columns are the table's. Nothing that was read decides over the outcome, so
-    that the commit goes behind whatever other writers have appended meanwhile.
+    Schema and partition columns are the table's. The rows don't depend on rows that were read, so
+    the commit is rebased onto all appends of other writers.
     """
     snapshot = Table.for_path(engine, path).latest_snapshot(engine)
     transaction = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE).build(
         engine
     )
     adds = write_data(engine, transaction.transaction_state(engine), batches)
-    # Where the commit may have happened the files stay; VACUUM finds those of no version.
+    # If the result of the commit is unknown, the files stay; VACUUM deletes unreferenced ones.
     with discard_unless_committed(lambda: delete_data_files(engine, path, adds)):
         return transaction.commit(engine, adds).version
 
 
 def rows(count: int, size: int = 1000) -> Iterator[pa.RecordBatch]:
-    """Batches of rows; memory holds one of them."""
+    """Return batches of rows; memory holds one batch."""
     for first in range(0, count, size):
         ids = pa.array(range(first, min(first + size, count)), pa.int64())
         yield pa.record_batch(
@@ -57,7 +57,7 @@ def rows(count: int, size: int = 1000) -> Iterator[pa.RecordBatch]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Append rows and say what version that made."""
+    """Append rows and print the new version."""
     path, count = arguments
     engine = for_path(path)
     print(f"version {append(engine, path, rows(int(count)))}")

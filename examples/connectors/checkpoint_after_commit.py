@@ -1,9 +1,9 @@
-"""Appends, and writes a checkpoint where the commit made one due.
+"""Append rows, and write a checkpoint when one is due.
 
 usage: checkpoint_after_commit.py TABLE COMMITS
 
-The commit stands whatever becomes of what it makes due: a connector may do it at once, later, or in
-another process.
+The commit is valid whether or not its post-commit hooks run: a connector may run them at once,
+later, or in another process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def append(engine: Engine, table: Table, rows: pa.RecordBatch) -> TransactionCom
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Append as often as told; say when a checkpoint was written."""
+    """Append several times; print the versions that got a checkpoint."""
     path, commits = arguments
     engine = for_path(path)
     table = Table.for_path(engine, path)
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
             print(f"checkpoint of version {result.version}")
         for hook in result.post_commit_hooks:
             if hook.name != "checkpoint":
-                hook.run(engine)  # the version's checksum, the log's cleanup
+                hook.run(engine)  # version checksum, log cleanup
     print(f"version {table.latest_snapshot(engine).version}")
 
 

@@ -1,9 +1,9 @@
-"""An engine of one's own: it counts every call to the store and leaves the rest to Bayou's.
+"""A custom engine that counts every call to the store and uses Bayou's handlers otherwise.
 
 usage: counting_engine.py TABLE
 
-Only the file system client is written here. JSON and Parquet are Bayou's handlers on top of it, so
-that every byte they read goes through the counting client.
+Only the file system client is implemented here. Bayou's handlers for JSON and Parquet use this
+client, so it sees every byte that they read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bayou.kernel import (
 
 
 class CountingFiles:
-    """A `FileSystemClient` around another; `calls` is what was asked of it."""
+    """A `FileSystemClient` that wraps another one; `calls` counts its calls."""
 
     def __init__(self, files: FileSystemClient) -> None:
         self._files = files
@@ -101,7 +101,7 @@ class CountingFiles:
 
 
 class CountingEngine:
-    """Satisfies `bayou.kernel.Engine`; nothing needs to be inherited."""
+    """An implementation of the protocol `bayou.kernel.Engine`; no base class is needed."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = dict(options)
@@ -129,12 +129,12 @@ class CountingEngine:
         return None
 
     def description(self) -> EngineDescription:
-        """Workers import this class and call it with the options."""
+        """Describe the engine: workers import this class and call it with the options."""
         return EngineDescription.of(CountingEngine, self._options)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Read a table and print what that took."""
+    """Read a table and print the number of calls."""
     (path,) = arguments
     engine = CountingEngine({})
     snapshot = Table.for_path(engine, path).latest_snapshot(engine)

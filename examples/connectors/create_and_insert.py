@@ -1,9 +1,9 @@
-"""Creates a table and inserts into it, through the kernel's own calls.
+"""Create a table and insert rows with the kernel's API.
 
 usage: create_and_insert.py TABLE
 
-The table is partitioned by day, its ids may not be null. Table, schema and first rows are one
-commit: nobody ever sees the table without them.
+The table is partitioned by day, and its ids are NOT NULL. One commit creates the table with its
+schema and first rows, so no reader sees an empty table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCHEMA = StructType(
 
 
 def create(engine: Engine, path: str) -> TransactionCommitResult:
-    """Make the table with its first rows."""
+    """Create the table with its first rows."""
     table = Table.for_path(engine, path)
     transaction = (
         table.create_transaction_builder(engine, ENGINE_INFO, Operation.CREATE_TABLE)
@@ -42,9 +42,9 @@ def create(engine: Engine, path: str) -> TransactionCommitResult:
     state = transaction.transaction_state(engine)
     actions = []
     for day, rows in partitions():
-        values = {"day": day}  # a literal for each partition column
+        values = {"day": day}  # the value of each partition column
         context = Transaction.get_write_context(engine, state, values)
-        # Checks the rows, makes what they lack, drops the partition columns.
+        # Checks the rows, adds missing columns, drops the partition columns.
         physical = Transaction.transform_logical_data(engine, state, rows, values)
         written = engine.parquet.write_parquet_files(
             context.target_directory, physical, context.statistics_columns, context.options
@@ -55,7 +55,7 @@ def create(engine: Engine, path: str) -> TransactionCommitResult:
 
 
 def partitions() -> Iterator[tuple[dt.date, list[pa.RecordBatch]]]:
-    """Rows of one day at a time, with or without the partition column."""
+    """Return rows of one day, with or without the partition column."""
     for number in range(3):
         yield (
             dt.date(2024, 1, 5 + number),
@@ -64,7 +64,7 @@ def partitions() -> Iterator[tuple[dt.date, list[pa.RecordBatch]]]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Create the table and say what version it has."""
+    """Create the table and print its version."""
     (path,) = arguments
     engine = for_path(path)
     print(f"created version {create(engine, path).version}")

@@ -1,9 +1,9 @@
-"""Appends batches of a stream exactly once, however often one is tried.
+"""Append batches of a stream exactly once, even if a batch is retried.
 
 usage: idempotent_append.py TABLE BATCH [BATCH ...]
 
-Each commit carries the stream's name and the number of its batch. A batch whose number the table
-knows isn't written again: that is an outcome, `already_committed`, and no error.
+Each commit contains the stream's name and the number of its batch. A batch with a number that the
+table contains isn't written again: the result is `already_committed`, not an error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STREAM = "example-stream"
 def append_once(
     engine: Engine, path: str, batch: int, rows: pa.RecordBatch
 ) -> TransactionCommitResult:
-    """Append a batch, unless the table has it already."""
+    """Append a batch, unless the table already contains it."""
     snapshot = Table.for_path(engine, path).latest_snapshot(engine)
     transaction = (
         snapshot.build_update_table_transaction(ENGINE_INFO, Operation.STREAMING_UPDATE)
@@ -45,7 +45,7 @@ def append_once(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Append one row for each batch number, and say what came of it."""
+    """Append one row for each batch number, and print the results."""
     path, *batches = arguments
     engine = for_path(path)
     for batch in map(int, batches):
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def next_batch(engine: Engine, path: str) -> int:
-    """Where a stream that remembers nothing goes on."""
+    """Return the batch at which a stream without its own state continues."""
     snapshot = Table.for_path(engine, path).latest_snapshot(engine)
     return snapshot.transactions.get(STREAM, -1) + 1
 

@@ -1,10 +1,10 @@
-"""A distributed DELETE: files and work go out to several processes, outcomes come back, one commit.
+"""A distributed DELETE: several processes change files and return results; one commit.
 
 usage: multi_process_delete.py TABLE CONDITION [WORKERS]
 
-Workers find the rows and write what takes them away: deletion vectors where the table has them,
-else new files with the rows that stay, and change data files where the feed is on. None of it
-counts before the driver has committed it.
+Workers find the rows and write deletion vectors if the table has them, otherwise new files with the
+remaining rows, and change data files if the feed is on. Their files are not part of the table until
+the driver commits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENGINE_INFO = "example connector/1.0"
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker gets. The description holds credentials: don't show or log a task."""
+    """The input of a worker. The engine description contains credentials: don't log a task."""
 
     engine: bytes
     work: bytes
@@ -37,7 +37,7 @@ class Task:
 
 
 def delete(path: str, where: str, workers: int = 2) -> DeleteMetrics:
-    """Delete rows by several workers."""
+    """Delete rows with several workers."""
     engine = for_path(path)
     snapshot = Table.for_path(engine, path).latest_snapshot(engine)
     operation = begin_delete(engine, snapshot, where, engine_info=ENGINE_INFO)
@@ -57,14 +57,14 @@ def delete(path: str, where: str, workers: int = 2) -> DeleteMetrics:
 
 
 def run(task: Task) -> bytes:
-    """A worker's part: its files, each looked at and changed by nobody else."""
+    """Run a task in a worker; no other worker reads or changes its files."""
     engine = from_description(EngineDescription.from_bytes(task.engine))
     work = RowWork.from_bytes(task.work)
     return work.run(engine, map(Candidate.from_bytes, task.files)).to_bytes()
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Delete with some workers and say how many rows went."""
+    """Delete rows with several workers and print their number."""
     path, where, workers = [*arguments, *["2"][len(arguments) - 2 :]]
     metrics = delete(path, where, int(workers))
     print(f"{metrics.num_deleted_rows} rows deleted, version {metrics.version}")

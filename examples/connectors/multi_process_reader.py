@@ -1,9 +1,9 @@
-"""A connector of many processes: the driver hands out slices of the log, workers read the files.
+"""A connector with several processes: the driver distributes slices of the log to workers.
 
 usage: multi_process_reader.py TABLE [FILTER] [WORKERS]
 
-What travels is bytes: to the workers the engine's description, the scan, its state and a slice,
-back from them Arrow's stream format. The driver never sees the list of the table's files.
+Workers receive the engine's description, the scan, its state and a slice as bytes. They return rows
+in Arrow's stream format. The driver never holds the list of the table's files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bayou.kernel import (
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker gets. The description holds credentials: don't show or log a task."""
+    """The input of a worker. The engine description contains credentials: don't log a task."""
 
     engine: bytes
     scan: bytes
@@ -42,7 +42,7 @@ class Task:
 
 @closeable
 def read_table(path: str, filter: str | None = None, workers: int = 2) -> Iterator[pa.RecordBatch]:
-    """The rows of the table's latest version, in no order."""
+    """Return the rows of the table's latest version, in no particular order."""
     engine = for_path(path)
     snapshot = Table.for_path(engine, path).latest_snapshot(engine)
     scan = snapshot.scan_builder().with_filter(filter).build()
@@ -62,7 +62,7 @@ def read_table(path: str, filter: str | None = None, workers: int = 2) -> Iterat
 
 
 def run(task: Task) -> bytes:
-    """A worker's part: replay the slice, read the files it finds, apply the remaining filter."""
+    """Run a task in a worker: replay the slice, read its files, apply the remaining filter."""
     engine = from_description(EngineDescription.from_bytes(task.engine))
     scan = Scan.from_bytes(task.scan)
     state = ScanState.from_bytes(task.state)
@@ -85,7 +85,7 @@ def run(task: Task) -> bytes:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print how many rows the table has."""
+    """Print the number of rows of the table."""
     path, condition, workers = [*arguments, *["", "2"][len(arguments) - 1 :]]
     with read_table(path, condition or None, int(workers)) as batches:
         print(sum(batch.num_rows for batch in batches), "rows")

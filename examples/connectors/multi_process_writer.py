@@ -1,9 +1,9 @@
-"""A partitioned write by several processes: the state goes out, actions come back, one commit.
+"""A partitioned write by several processes, which return add actions; one commit.
 
 usage: multi_process_writer.py TABLE [WORKERS]
 
-Workers need neither the table's log nor the transaction. What one wrote counts once the driver has
-committed it; where a worker fails, what the others wrote is deleted.
+Workers need neither the table's log nor the transaction, only its state. Their files are part of
+the table after the driver's commit. If a worker fails, the files of the others are deleted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ENGINE_INFO = "example connector/1.0"
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker gets. The description holds credentials: don't show or log a task."""
+    """The input of a worker. The engine description contains credentials: don't log a task."""
 
     engine: bytes
     state: bytes
@@ -43,7 +43,7 @@ class Task:
 
 
 def write(path: str, workers: int = 2) -> int:
-    """Write a share of rows in each worker; gives the version."""
+    """Write a part of the rows in each worker and return the version."""
     engine = for_path(path)
     snapshot = Table.for_path(engine, path).latest_snapshot(engine)
     transaction = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE).build(
@@ -66,21 +66,21 @@ def write(path: str, workers: int = 2) -> int:
 
 
 def run(task: Task) -> bytes:
-    """A worker's part: write its rows to files of the table, and say which."""
+    """Run a task in a worker: write its rows to files and return their actions."""
     engine = from_description(EngineDescription.from_bytes(task.engine))
     state = TransactionState.from_bytes(task.state)
     return encode_actions(write_data(engine, state, rows(task.share)))
 
 
 def rows(share: int) -> list[pa.RecordBatch]:
-    """A worker's rows, of three days."""
+    """Return the rows of a worker, of three days."""
     ids = [100 * (share + 1) + i for i in range(30)]
     days = pa.array([19727 + i % 3 for i in ids], pa.int32()).cast(pa.date32())
     return [pa.record_batch({"id": ids, "name": [f"worker {share}"] * len(ids), "day": days})]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write with some workers and say what version that made."""
+    """Write with several workers and print the new version."""
     path, workers = [*arguments, *["2"][len(arguments) - 1 :]]
     print(f"version {write(path, int(workers))}")
 

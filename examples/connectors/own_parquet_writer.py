@@ -1,9 +1,9 @@
-"""A connector's own Parquet writer: it says what it wrote, and the kernel adds it to the table.
+"""A connector with its own Parquet writer; the kernel adds the file to the table.
 
 usage: own_parquet_writer.py TABLE
 
-The kernel asks nothing of a file but what a `DataFileStatus` says. Here pyarrow writes it as it
-comes; a database writes with its own library.
+The kernel only needs a `DataFileStatus` of a file. Here pyarrow writes the file; a database uses
+its own library.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ ENGINE_INFO = "example connector/1.0"
 def write_file(
     engine: Engine, context: WriteContext, batches: Iterable[pa.RecordBatch]
 ) -> DataFileStatus:
-    """One file in the directory of the write context, with statistics of the columns it names.
+    """Write a file to the directory of the write context, with statistics of its columns.
 
-    A bound must hold for all rows; one that isn't certain is better left out.
+    A bound must be valid for all rows; omit bounds that aren't certain.
     """
     rows = pa.Table.from_batches(batches)
     path = f"{context.target_directory}/{uuid.uuid4()}.parquet"
@@ -60,14 +60,14 @@ def write_file(
 
 
 def append(engine: Engine, path: str, batches: Iterable[pa.RecordBatch]) -> int:
-    """Append rows to a table without partitions; gives the version."""
+    """Append rows to an unpartitioned table and return the version."""
     snapshot = Table.for_path(engine, path).latest_snapshot(engine)
     transaction = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE).build(
         engine
     )
     state = transaction.transaction_state(engine)
     context = Transaction.get_write_context(engine, state, {})
-    # The columns as they are to stand in the file: its names, its types, its field ids.
+    # Physical columns of the file: names, types and field ids.
     physical = Transaction.transform_logical_data(engine, state, batches, {})
     written = [write_file(engine, context, physical)]
     actions = Transaction.generate_append_actions(engine, state, written, context)
@@ -75,7 +75,7 @@ def append(engine: Engine, path: str, batches: Iterable[pa.RecordBatch]) -> int:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Append three rows and say what version that made."""
+    """Append three rows and print the new version."""
     (path,) = arguments
     engine = for_path(path)
     print(f"version {append(engine, path, [pa.record_batch({'id': [1, 2, 3]})])}")

@@ -1,4 +1,4 @@
-"""A connector in one process: reads a Delta table through the kernel's own calls.
+"""A connector in one process: reads a Delta table with the kernel's API.
 
 usage: single_process_reader.py TABLE [FILTER] [COLUMN ...]
 
@@ -27,7 +27,7 @@ from bayou.kernel.expressions.model import referenced_columns
 
 
 def analyze(engine: Engine, path: str, version: int | None = None) -> Snapshot:
-    """From the name in the query to a version of the table, with its schema."""
+    """Analysis: resolve the table in the query to a version with its schema."""
     table = Table.for_path(engine, path)
     if version is not None:
         return table.snapshot_as_of_version(engine, version)
@@ -35,7 +35,7 @@ def analyze(engine: Engine, path: str, version: int | None = None) -> Snapshot:
 
 
 def plan(snapshot: Snapshot, columns: Sequence[str], filter: str | None) -> Scan:
-    """From columns and filter to a scan, which also reads what the remaining filter needs."""
+    """Planning: build a scan that also reads the columns of the remaining filter."""
     builder = snapshot.scan_builder().with_filter(filter)
     remaining = builder.build().remaining_filter
     needed = {path[0] for path in referenced_columns(remaining)} if remaining else set()
@@ -45,7 +45,7 @@ def plan(snapshot: Snapshot, columns: Sequence[str], filter: str | None) -> Scan
 
 @closeable
 def execute(engine: Engine, scan: Scan, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows, file after file; closing the result closes whatever is open."""
+    """Execution: return the rows, file after file; closing the result closes open files."""
     matching = None
     if scan.remaining_filter is not None:
         schema = scan.scan_state(engine).logical_schema
@@ -61,7 +61,7 @@ def execute(engine: Engine, scan: Scan, columns: Sequence[str]) -> Iterator[pa.R
 
 
 def read_file(engine: Engine, scan: Scan, file: ScanFile) -> CloseableIterator[pa.RecordBatch]:
-    """Rows of the table out of one data file. `bayou.kernel.read_scan_file` is this in one call."""
+    """Return the rows of one data file; `bayou.kernel.read_scan_file` does this in one call."""
     state = scan.scan_state(engine)
     split = FileSplit(path=file.status.path, size=file.status.size)
     physical = engine.parquet.read_parquet_files(

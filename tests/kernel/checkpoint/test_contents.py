@@ -1,4 +1,4 @@
-"""PROTOCOL.md, V2 Spec, Sidecar File Information; FIELD-NOTES 1, Checkpoints."""
+"""PROTOCOL.md, V2 Spec, Sidecar File Information; docs/design/facts.md, Checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PROTOCOL.md, Version Checksum File; FIELD-NOTES 1, .crc and stale checksums."""
+"""PROTOCOL.md, Version Checksum File; docs/design/facts.md, Checkpoints and checksums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FIELD-NOTES 1, Time travel and In-commit timestamps; PROTOCOL.md, In-Commit Timestamps."""
+"""PROTOCOL.md, In-Commit Timestamps; docs/design/facts.md, Time travel."""
 
 from __future__ import annotations
 

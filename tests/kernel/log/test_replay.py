@@ -1,4 +1,4 @@
-"""PROTOCOL.md, Action Reconciliation; FIELD-NOTES 1, Reconciliation key, txn version."""
+"""PROTOCOL.md, Action Reconciliation; docs/design/facts.md, Paths and keys."""
 
 from __future__ import annotations
 

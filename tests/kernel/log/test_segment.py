@@ -1,4 +1,4 @@
-"""PROTOCOL.md, Delta Log Entries, Checkpoints, Last Checkpoint File; FIELD-NOTES 1, Checkpoints."""
+"""PROTOCOL.md, Delta Log Entries, Checkpoints, Last Checkpoint File."""
 
 from __future__ import annotations
 

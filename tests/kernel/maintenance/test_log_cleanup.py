@@ -1,4 +1,4 @@
-"""PROTOCOL.md, Metadata Cleanup; FIELD-NOTES 1, Log cleanup."""
+"""PROTOCOL.md, Metadata Cleanup; docs/operations/upkeep.md, Log retention."""
 
 from __future__ import annotations
 

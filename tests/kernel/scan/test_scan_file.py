@@ -1,4 +1,4 @@
-"""PROTOCOL.md, Add File and Remove File; FIELD-NOTES 1, Paths."""
+"""PROTOCOL.md, Add File and Remove File; docs/design/facts.md, Paths and keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PROTOCOL.md, Creation of New Log Entries; FIELD-NOTES 2: put-if-absent, unknown outcomes."""
+"""PROTOCOL.md, Creation of New Log Entries; docs/design/facts.md, Conflict rules."""
 
 from __future__ import annotations
 

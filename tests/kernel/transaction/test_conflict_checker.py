@@ -1,4 +1,4 @@
-"""FIELD-NOTES 2, the conflict rules of a commit, one by one."""
+"""The conflict rules of docs/design/facts.md, one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FIELD-NOTES 3, DML and writer: an append doesn't cast, names match without regard to case."""
+"""docs/design/facts.md, DML and writers: an append doesn't cast, names match in any case."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class _WinnerActions:
 def _find_conflict(
     table: str, winner: _WinnerActions, reads: ReadSet, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
-    """The error of the first violated rule and its cause, in the order of delta-spark's rules."""
+    """The error of the first violated rule and its cause, in the order of docs/design/facts.md."""
     return (
         _metadata_conflict(winner, writes)
         or _identifier_conflict(winner, reads, writes)
