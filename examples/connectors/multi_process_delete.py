@@ -19,7 +19,7 @@ from bayou.kernel import EngineDescription, Table
 from bayou.kernel.commands.row_changes.delete import DeleteMetrics, begin_delete, commit_delete
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.row_search import Candidate
-from bayou.kernel.commands.row_changes.task import RowWork
+from bayou.kernel.commands.row_changes.task import RowChangeTask
 
 ENGINE_INFO = "example connector/1.0"
 
@@ -43,8 +43,8 @@ def delete(path: str, where: str, workers: int = 2) -> DeleteMetrics:
     operation = begin_delete(engine, snapshot, where, engine_info=ENGINE_INFO)
     with operation.candidates(engine) as candidates:
         files = [candidate.to_bytes() for candidate in candidates]
-    description, work = engine.description().to_bytes(), operation.work.to_bytes()
-    tasks = [Task(engine=description, work=work, files=files[i::workers]) for i in range(workers)]
+    description, task = engine.description().to_bytes(), operation.task.to_bytes()
+    tasks = [Task(engine=description, work=task, files=files[i::workers]) for i in range(workers)]
     done: list[RowChanges] = []
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         try:
@@ -59,7 +59,7 @@ def delete(path: str, where: str, workers: int = 2) -> DeleteMetrics:
 def run(task: Task) -> bytes:
     """Run a task in a worker; no other worker reads or changes its files."""
     engine = from_description(EngineDescription.from_bytes(task.engine))
-    work = RowWork.from_bytes(task.work)
+    work = RowChangeTask.from_bytes(task.work)
     return work.run(engine, map(Candidate.from_bytes, task.files)).to_bytes()
 
 

@@ -23,7 +23,7 @@ __all__ = [
     "write",
 ]
 
-__getattr__ = lazy_import.loader(
+__getattr__ = lazy_import.lazy_getattr(
     __name__,
     dict.fromkeys(("table", "variants_from_json", "variants_to_json", "write"), "bayou.api"),
 )

@@ -461,4 +461,4 @@ class PrerequisiteError(BayouError):
 
     def __init__(self, message: str, *, what: str) -> None:
         super().__init__(message, what=what)
-        self.what = what
+        self.prerequisite = what

@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable, Mapping
 
 
-def loader(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
     """The `__getattr__` of a package (PEP 562) whose names are defined in other modules.
 
     Args:

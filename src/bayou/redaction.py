@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["HIDDEN", "is_panic", "names_secret", "without_secrets"]
+__all__ = ["HIDDEN", "is_panic", "is_secret_name", "without_secrets"]
 
 HIDDEN = "***"
 """Replacement of a secret."""
@@ -71,18 +71,18 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 _HAS_SEPARATOR = re.compile(r"://|=|:|->|-----BEGIN")
 
 
-def without_secrets(text: str, known: Iterable[str] = ()) -> str:
+def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     """The text without passwords in URLs, values whose name marks them as secret, and known values.
 
     Args:
         text: the text.
-        known: secret values, such as those of storage options.
+        secrets: secret values, such as those of storage options.
 
     Example:
         >>> without_secrets("can't reach http://bob:hunter2@host:9000/")
         "can't reach http://***@host:9000/"
     """
-    for value in sorted(known, key=len, reverse=True):
+    for value in sorted(secrets, key=len, reverse=True):
         if len(value) >= _MIN_SECRET_LENGTH:
             text = text.replace(value, HIDDEN)
     if _HAS_SEPARATOR.search(text):
@@ -91,7 +91,7 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
     return text
 
 
-def names_secret(key: str) -> bool:
+def is_secret_name(key: str) -> bool:
     """Whether the name of a setting, such as a Spark conf, marks its value as a secret."""
     return _SETTING.search(key) is not None
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.api.parallel_iteration import groups, joined
+from bayou.api.parallel_iteration import grouped_files, joined_batches
 
 SMALL, LARGE = 1000, 10_000_000
 
@@ -16,19 +16,19 @@ def size_of(file):
 @given(st.lists(st.sampled_from([SMALL, LARGE]), max_size=300), st.integers(1, 8))
 def test_groups_keep_all_files_and_their_order(sizes, workers):
     files = list(enumerate(sizes))
-    found = list(groups(files, workers, size_of))
+    found = list(grouped_files(files, workers, size_of))
     assert [file for group in found for file in group] == files
     assert all(found)
 
 
 @given(st.lists(st.sampled_from([SMALL, LARGE]), max_size=300))
 def test_a_large_file_is_read_alone(sizes):
-    for group in groups(enumerate(sizes), 2, size_of):
+    for group in grouped_files(enumerate(sizes), 2, size_of):
         assert len(group) == 1 or all(size_of(file) == SMALL for file in group)
 
 
 def test_every_worker_gets_a_group_before_groups_grow():
-    lengths = [len(group) for group in groups(enumerate([SMALL] * 20_000), 4, size_of)]
+    lengths = [len(group) for group in grouped_files(enumerate([SMALL] * 20_000), 4, size_of)]
     assert lengths[:5] == [1, 1, 1, 1, 2]
     assert max(lengths) == 64
 
@@ -41,7 +41,7 @@ def test_files_are_asked_for_only_when_a_group_is_wanted():
             asked.append(file)
             yield file
 
-    with groups(log(), 2, size_of) as found:
+    with grouped_files(log(), 2, size_of) as found:
         next(found)
         assert len(asked) == 1
 
@@ -54,10 +54,10 @@ def test_joined_batches_have_the_same_rows_in_their_order(lengths):
         piece = rows.slice(start, length).combine_chunks()
         batches.extend(piece.to_batches() or [pa.record_batch({"n": pa.array([], pa.int64())})])
         start += length
-    found = list(joined(batches))
+    found = list(joined_batches(batches))
     assert pa.Table.from_batches(found, rows.schema).combine_chunks() == rows.combine_chunks()
 
 
 def test_small_batches_become_one():
     small = pa.record_batch({"n": pa.array(range(100))})
-    assert [batch.num_rows for batch in joined([small] * 1000)] == [65_500, 34_500]
+    assert [batch.num_rows for batch in joined_batches([small] * 1000)] == [65_500, 34_500]

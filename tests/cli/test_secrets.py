@@ -7,7 +7,7 @@ import http.client
 import pytest
 import typer
 
-from bayou.cli.exit_codes import explained
+from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 from bayou.ingest.config import load_configuration
 from bayou.ingest.events import TopicStarted
@@ -137,7 +137,7 @@ def test_a_line_break_in_a_secret_is_an_error_that_names_its_key(invoke, file, m
 
 def test_a_panic_of_a_library_is_one_sentence(capsys):
     panic = type("PanicException", (BaseException,), {})
-    with pytest.raises(typer.Exit), explained(output_for(as_json=False)):
+    with pytest.raises(typer.Exit), exit_on_error(output_for(as_json=False)):
         raise panic("no http://u:kafka-hunter2-secret@h/")
     shown = "".join(capsys.readouterr())
     assert "Unexpected PanicException: no http://***@h/" in shown

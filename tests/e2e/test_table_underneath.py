@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 import bayou
-from bayou.ingest.inspection import plan_run, topic_standings
+from bayou.ingest.inspection import plan_run, topic_status_reports
 from bayou.spark.kafka import ProducedRecord
 
 pytestmark = pytest.mark.spark
@@ -171,7 +171,7 @@ def test_latest_counts_for_partitions_that_had_no_record_in_the_first_batches(pi
     pipeline.broker.produce("events", new)
     pipeline.run()
     (plan,) = plan_run(pipeline.configuration(), pipeline.configuration().topics)
-    (standing,) = topic_standings(pipeline.configuration(), pipeline.configuration().topics)
+    (standing,) = topic_status_reports(pipeline.configuration(), pipeline.configuration().topics)
     assert (pipeline.run().started[0].waiting, plan.records, standing.waiting) == (0, 0, 0)
     assert ids(pipeline) == [40, 41, 42]
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.legacy_calendar import legacy_time_zone, marked, rebased
+from bayou.engines.legacy_calendar import legacy_time_zone, mark_legacy_fields, rebase_datetimes
 from bayou.kernel import col
 from bayou.kernel.engine import FileSplit
 
@@ -67,7 +67,7 @@ MOMENTS = {
 
 def test_days_have_the_dates_that_they_had():
     days = pa.array([*(old for old, _ in DAYS), None], pa.int32()).cast(pa.date32())
-    found = rebased(days, "UTC")
+    found = rebase_datetimes(days, "UTC")
     assert found.type == pa.date32()
     assert found.cast(pa.int32()).to_pylist() == [*(new for _, new in DAYS), None]
 
@@ -76,16 +76,18 @@ def test_days_have_the_dates_that_they_had():
 def test_moments_have_the_clocks_that_they_had_in_their_time_zone(time_zone, moments):
     old, new = zip(*moments, strict=True)
     for kind in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
-        found = rebased(pa.array([*old, None], pa.int64()).cast(kind), time_zone)
+        found = rebase_datetimes(pa.array([*old, None], pa.int64()).cast(kind), time_zone)
         assert found.type == kind
         assert found.cast(pa.int64()).to_pylist() == [*new, None]
 
 
 def test_a_time_zone_that_nobody_knows_is_an_error_where_it_matters():
     now = pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us", "UTC"))
-    assert rebased(now, "Mars/Olympus") is now
+    assert rebase_datetimes(now, "Mars/Olympus") is now
     with pytest.raises(pa.ArrowInvalid, match="Mars/Olympus"):
-        rebased(pa.array([dt.datetime(1500, 1, 1)], pa.timestamp("us", "UTC")), "Mars/Olympus")
+        rebase_datetimes(
+            pa.array([dt.datetime(1500, 1, 1)], pa.timestamp("us", "UTC")), "Mars/Olympus"
+        )
 
 
 VERSION = "org.apache.spark.version"
@@ -121,7 +123,7 @@ def test_the_footer_tells_which_columns_are_in_the_old_calendar(footer, int96, d
     schema = pa.schema(fields, metadata=footer)
     pq.write_table(schema.empty_table(), sink, use_deprecated_int96_timestamps=True)
     file = pq.ParquetFile(pa.BufferReader(sink.getvalue()))
-    found = marked(file.schema_arrow, file.schema)
+    found = mark_legacy_fields(file.schema_arrow, file.schema)
     assert legacy_time_zone(found.field("n")) is None
     assert legacy_time_zone(found.field("i")) == int96
     assert legacy_time_zone(found.field("s").type.field(0)) == date

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import KafkaError
-from bayou.ingest.broker import EndsOfTopics, describe_topic
+from bayou.ingest.broker import TopicEndOffsets, describe_topic
 from bayou.spark.kafka.offsets import TopicPartition
 
 
@@ -30,7 +30,7 @@ class Cluster:
 
 
 def ends(**refused):
-    found = EndsOfTopics({"bootstrap.servers": "127.0.0.1:1"})
+    found = TopicEndOffsets({"bootstrap.servers": "127.0.0.1:1"})
     found._cluster = Cluster(**refused)
     return found
 

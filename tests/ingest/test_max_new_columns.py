@@ -8,7 +8,7 @@ import pytest
 
 import bayou
 from bayou.ingest import TopicTable, load_configuration
-from bayou.ingest.dead_letters.dead_letter_replay import replay_letters
+from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 
 
 @pytest.fixture
@@ -112,9 +112,9 @@ def test_a_replay_of_dead_letters_adds_no_more_columns_than_a_batch(small_pipeli
     small_pipeline.take_in()
     small_pipeline.produce({f"k{n}": n for n in range(300)}, {"id": "x", "other": [1]}, b"no")
     assert small_pipeline.take_in().dead_letters == 3
-    replay_letters(small_pipeline.configuration, small_pipeline.topic)
+    replay_dead_letters(small_pipeline.configuration, small_pipeline.topic)
     assert small_pipeline.table.to_arrow().num_columns < 100
     small_pipeline.more = "          max-new-columns: 300\n"
     small_pipeline.write_file()
-    replay_letters(small_pipeline.configuration, small_pipeline.topic)
+    replay_dead_letters(small_pipeline.configuration, small_pipeline.topic)
     assert small_pipeline.table.to_arrow().num_columns > 300

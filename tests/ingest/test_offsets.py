@@ -12,13 +12,13 @@ from bayou.ingest.offsets import (
     OffsetSpan,
     app_id,
     check_not_recreated,
-    fixed_start,
     lost_offsets,
     next_offsets,
     ranges_between,
+    recorded_start,
+    resume_positions,
     start_app_id,
     starting_offsets,
-    where_it_goes_on,
 )
 
 TOPIC = KafkaTopic(
@@ -71,13 +71,13 @@ def test_a_table_that_covers_nothing_begins_at_the_first_records():
 def test_a_run_goes_on_behind_what_the_table_has_what_was_migrated_or_where_the_first_began(
     covered, migrated, fixed, expected
 ):
-    assert where_it_goes_on(TOPIC, covered, existing=migrated, fixed=fixed) == expected
+    assert resume_positions(TOPIC, covered, existing=migrated, recorded_start=fixed) == expected
 
 
 def test_where_a_first_run_began_is_no_offset_that_is_covered():
     transactions = {start_app_id(TOPIC, 0): 10, start_app_id(TOPIC, 1): 20}
     assert next_offsets(TOPIC, transactions) == {}
-    assert fixed_start(TOPIC, transactions) == {0: 10, 1: 20}
+    assert recorded_start(TOPIC, transactions) == {0: 10, 1: 20}
 
 
 def test_a_partition_that_came_later_is_read_from_its_first_record():

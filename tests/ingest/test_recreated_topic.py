@@ -23,7 +23,7 @@ class StillThere:
     def __init__(self, *_, **__):
         pass
 
-    def check_still_there(self):
+    def check_not_recreated(self):
         pass
 
 
@@ -36,8 +36,8 @@ def pipeline(tmp_path, monkeypatch):
         return replace(describe(name, properties), cluster_id="cluster", topic_id=run.topic_id)
 
     monkeypatch.setattr(in_process_pipeline, "describe_topic", of_one_cluster)
-    monkeypatch.setattr("bayou.ingest.batch.micro_batch.pause_before", lambda _: 0)
-    monkeypatch.setattr(in_process_pipeline, "TopicWatch", StillThere)
+    monkeypatch.setattr("bayou.ingest.batch.micro_batch.retry_delay", lambda _: 0)
+    monkeypatch.setattr(in_process_pipeline, "RecreatedTopicCheck", StillThere)
     (tmp_path / "schema.json").write_text(
         json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}})
     )

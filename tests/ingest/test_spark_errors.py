@@ -18,7 +18,7 @@ from bayou.errors import (
     RecordsLostError,
     StorageError,
 )
-from bayou.ingest.topic_errors import SparkEndedError, as_error
+from bayou.ingest.topic_errors import SparkEndedError, to_bayou_error
 from bayou.spark.kafka.data_loss import DataLoss
 
 WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times:
@@ -31,7 +31,7 @@ bayou.errors.KafkaError: No answer from the Kafka brokers h:9092 within 120 s.
 
 
 def test_an_error_of_ours_in_a_task_comes_out_whole():
-    error = as_error(PySparkException(WORKER), "events")
+    error = to_bayou_error(PySparkException(WORKER), "events")
     assert isinstance(error, KafkaError)
     assert error.message == "No answer from the Kafka brokers h:9092 within 120 s."
     assert error.topic == "events"
@@ -39,7 +39,7 @@ def test_an_error_of_ours_in_a_task_comes_out_whole():
 
 @pytest.mark.parametrize("kind", [RecordsLostError, StorageError])
 def test_what_decides_on_another_attempt_stays_what_it_was(kind):
-    error = as_error(PySparkException(WORKER.replace("KafkaError", kind.__name__)), "events")
+    error = to_bayou_error(PySparkException(WORKER.replace("KafkaError", kind.__name__)), "events")
     assert type(error) is kind
     assert error.message == "No answer from the Kafka brokers h:9092 within 120 s."
 
@@ -48,19 +48,21 @@ def test_records_that_are_gone_are_told_with_the_key_of_the_configuration():
     with pytest.raises(RecordsLostError) as lost:
         DataLoss(fail=True).report("offsets 3 to 5 of partition 0", "events")
     text = f"Traceback\nbayou.errors.RecordsLostError: {lost.value.message}\n\tat org.apache"
-    error = as_error(PySparkException(text), "orders")
+    error = to_bayou_error(PySparkException(text), "orders")
     assert isinstance(error, RecordsLostError)
     assert "connector.topics.orders.on-data-loss: continue" in error.message
     assert "failOnDataLoss" not in error.message
 
 
 def test_an_error_without_a_text_has_its_name():
-    assert as_error(Py4JError(""), "events").message == "topic 'events': Spark failed: Py4JError"
+    assert (
+        to_bayou_error(Py4JError(""), "events").message == "topic 'events': Spark failed: Py4JError"
+    )
 
 
 def test_any_other_error_is_told_by_its_last_line():
     text = WORKER.replace("bayou.errors.KafkaError: No answer", "ZeroDivisionError: division")
-    error = as_error(PySparkException(text), "events")
+    error = to_bayou_error(PySparkException(text), "events")
     assert isinstance(error, PipelineError)
     assert "ZeroDivisionError: division" in error.message
     assert "Traceback" not in error.message
@@ -81,12 +83,14 @@ def test_whatever_a_call_ends_with_a_jvm_that_has_ended_is_the_reason(monkeypatc
         jvm.kill()
         jvm.wait()
         monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=jvm))
-        told = as_error(error, "events")
+        told = to_bayou_error(error, "events")
     assert isinstance(told, SparkEndedError)
     assert "Spark's JVM has ended (signal 9" in told.message
 
 
 def test_a_full_disk_of_spark_is_told_from_other_failures():
-    error = as_error(PySparkException("java.io.IOException: No space left on device"), "events")
+    error = to_bayou_error(
+        PySparkException("java.io.IOException: No space left on device"), "events"
+    )
     assert isinstance(error, PrerequisiteError)
     assert "spark.local.dir" in error.message

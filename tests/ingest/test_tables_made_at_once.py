@@ -71,7 +71,7 @@ def test_two_pipelines_that_make_a_table_at_once_double_nothing(
         return EngineWithRival(made(path, options), log, rival, looks=looks)
 
     monkeypatch.setattr(in_process_pipeline, "for_path", engine)
-    monkeypatch.setattr("bayou.ingest.batch.micro_batch.pause_before", lambda _: 0)
+    monkeypatch.setattr("bayou.ingest.batch.micro_batch.retry_delay", lambda _: 0)
     with suppress(PipelineError):  # "run one copy only"
         pipeline.take_in()
     monkeypatch.setattr(in_process_pipeline, "describe_topic", describe)
@@ -119,7 +119,7 @@ def test_deleted_keys_of_a_table_that_another_pipeline_has_made_are_kept(new_pip
     pipeline, ran = new_pipeline(upserts=True), []
     pipeline.produce({"id": 1}, {"id": 2})
     gone = ProducedRecord(None, key=b"1", partition=0, timestamp=LATER)
-    monkeypatch.setattr("bayou.ingest.batch.micro_batch.pause_before", lambda _: 0)
+    monkeypatch.setattr("bayou.ingest.batch.micro_batch.retry_delay", lambda _: 0)
     with suppress(PipelineError):  # "run one copy only"
         take_in(pipeline.file, session=LateSession())
     old = ProducedRecord(b'{"id": 1}', partition=1, timestamp=LATER - 1)

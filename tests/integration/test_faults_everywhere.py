@@ -34,7 +34,7 @@ from bayou.kernel.commands.optimize.rewrite_plan import run_plan
 from bayou.kernel.commands.restore import restore
 from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.commands.row_changes.update import update
-from bayou.kernel.commands.vacuum.referenced_files import kept_files
+from bayou.kernel.commands.vacuum.referenced_files import referenced_files
 from bayou.kernel.commands.vacuum.vacuum import vacuum
 from bayou.kernel.maintenance.log_cleanup import clean_up_log
 from bayou.kernel.maintenance.log_compaction import compact_log
@@ -187,8 +187,10 @@ def unnamed(path: Path) -> list[str]:
     """Files that are neither data files nor deletion vectors of the latest version."""
     there = sorted(data_files(path))
     engine = ArrowEngine()
-    named = kept_files(engine, Table(str(path)).latest_snapshot(engine), deleted_before=IN_DAYS)
-    return [name for name, kept in zip(there, named.hold(there), strict=True) if not kept]
+    named = referenced_files(
+        engine, Table(str(path)).latest_snapshot(engine), deleted_before=IN_DAYS
+    )
+    return [name for name, kept in zip(there, named.contains(there), strict=True) if not kept]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -60,7 +60,7 @@ def disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 for module in (delete_update, merge):
-    def shares(spark, given, run, *, made=module.run_shares, **more):
+    def shares(spark, given, run, *, made=module.run_tasks, **more):
         def struck(number, share):
             strike("at work")
             with disk():
@@ -68,7 +68,7 @@ for module in (delete_update, merge):
             strike("done")
             return outcome
         return made(spark, given, struck, **more)
-    module.run_shares = shares
+    module.run_tasks = shares
 
 def map_in_arrow(frame, function, schema, *more, made=DataFrame.mapInArrow):
     def struck(batches):

@@ -172,8 +172,8 @@ def test_a_driver_killed_at_its_commit_leaves_the_table_as_it_was_or_with_all_of
 ):
     path = tmp_path / "t"
     program = f"""
-    from bayou.spark.write.started_write import BegunWrite
-    commit = BegunWrite.commit
+    from bayou.spark.write.started_write import StartedWrite
+    commit = StartedWrite.commit
 
     def killed(self, *given):
         if {moment == "after"}:
@@ -185,7 +185,7 @@ def test_a_driver_killed_at_its_commit_leaves_the_table_as_it_was_or_with_all_of
     frame = rows(spark, 100, lambda: None)
     spark.range(1000, 1001).write.format("delta").mode("ignore").save(path)
     if first("kill"):
-        BegunWrite.commit = killed
+        StartedWrite.commit = killed
     frame.write.format("delta").mode("append").options(**options).save(path)
     """
     assert run(tmp_path, program).returncode == -signal.SIGKILL

@@ -19,7 +19,7 @@ from bayou.kernel import (
     Table,
     TransactionReport,
 )
-from bayou.kernel.metrics import LoggingReporter, Report, Stopwatch, send
+from bayou.kernel.metrics import LoggingReporter, Report, Stopwatch, send_report
 
 
 class Reports:
@@ -180,13 +180,15 @@ def test_without_a_reporter_no_clock_is_read(table: str, monkeypatch) -> None:
     engine = ArrowEngine(files=MemoryFiles())
     handle = TableHandle(engine, Table.for_path(engine, table))
     assert handle.to_arrow(filter="day = 1").num_rows == 100
-    with pytest.raises(AssertionError, match="clock"), Stopwatch().running():
+    with pytest.raises(AssertionError, match="clock"), Stopwatch().measure():
         pass
 
 
 def test_reports_can_go_to_the_log(caplog) -> None:
     caplog.set_level("INFO", logger="bayou.kernel.metrics")
-    send(LoggingReporter(), SnapshotReport(table="/t", requested_version=None, duration_ms=1.5))
+    send_report(
+        LoggingReporter(), SnapshotReport(table="/t", requested_version=None, duration_ms=1.5)
+    )
     assert "SnapshotReport(table='/t'" in caplog.text
 
 

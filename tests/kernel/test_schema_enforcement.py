@@ -10,14 +10,14 @@ import pytest
 
 from bayou.errors import ConstraintViolationError, SchemaError
 from bayou.kernel.arrow.types import from_arrow_schema, to_arrow_schema
-from bayou.kernel.schema_enforcement import conform
+from bayou.kernel.schema_enforcement import conform_to_schema
 from bayou.protocol.schema import StructType
 
 
 def conformed(schema: pa.Schema, data: pa.Table) -> pa.RecordBatch:
     table_schema = from_arrow_schema(schema)
     (batch,) = data.combine_chunks().to_batches()
-    found = conform("/lake/t", table_schema, batch)
+    found = conform_to_schema("/lake/t", table_schema, batch)
     found.validate(full=True)
     assert found.schema.equals(to_arrow_schema(table_schema))
     return found
@@ -35,7 +35,7 @@ def test_an_exact_name_goes_before_one_in_another_case():
     (batch,) = data.to_batches()
     schema = from_arrow_schema(pa.schema([("s", pa.struct([("a", pa.int64())]))]))
     with pytest.raises(SchemaError, match=r"has column 's.A' twice"):
-        conform("t", schema, batch)
+        conform_to_schema("t", schema, batch)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_column_that_the_table_lacks_is_refused():
 def test_no_columns_at_all_are_rows_of_nulls():
     batch = pa.record_batch({"x": [1, 2, 3]}).select([])
     schema = from_arrow_schema(pa.schema([("a", pa.int64())]))
-    assert conform("t", schema, batch).column("a").to_pylist() == [None] * 3
+    assert conform_to_schema("t", schema, batch).column("a").to_pylist() == [None] * 3
 
 
 def test_a_null_that_may_not_be_is_refused_with_the_column():
@@ -208,4 +208,4 @@ def test_slices_of_batches_keep_their_rows():
 def test_a_table_without_columns_takes_no_rows():
     (batch,) = pa.table({"x": [1]}).to_batches()
     with pytest.raises(SchemaError):
-        conform("t", StructType(), batch)
+        conform_to_schema("t", StructType(), batch)

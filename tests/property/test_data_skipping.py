@@ -35,7 +35,7 @@ from bayou.kernel.expressions.model import (
 )
 from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
-from bayou.kernel.scan.data_skipping.skipping import SkippingPlan, typed_partition_array
+from bayou.kernel.scan.data_skipping.skipping import SkippingPlan, parse_partition_values
 from bayou.protocol import partition_values
 from bayou.protocol.schema import (
     BOOLEAN,
@@ -245,8 +245,8 @@ def check(table, predicate):
     resolved = resolve(predicate, SCHEMA)
     plan = SkippingPlan.build(resolved, SCHEMA, PARTITIONS)
     partitions, stats = log_of(plan, table)
-    kept = plan.keep(partitions, stats, num_rows=len(table)).to_pylist()
-    kept_by_partitions = plan.keep(partitions, num_rows=len(table)).to_pylist()
+    kept = plan.select(partitions, stats, num_rows=len(table)).to_pylist()
+    kept_by_partitions = plan.select(partitions, num_rows=len(table)).to_pylist()
 
     for (_, rows, text), keep, keep_by_partitions in zip(
         table, kept, kept_by_partitions, strict=True
@@ -266,7 +266,7 @@ def check(table, predicate):
 def log_of(plan, table):
     """What the log says that the plan asks for: partition values and statistics."""
     partitions = {
-        name: typed_partition_array(
+        name: parse_partition_values(
             pa.array(
                 [
                     partition_values.serialize(partition[name], SCHEMA.get(name).data_type)
@@ -489,7 +489,7 @@ def test_functions_drop_no_file_with_a_matching_row(table, condition, other, bot
     plan = SkippingPlan.build(resolved, SCHEMA, PARTITIONS)
     partitions, stats = log_of(plan, table)
     try:
-        kept = plan.keep(partitions, stats, num_rows=len(table)).to_pylist()
+        kept = plan.select(partitions, stats, num_rows=len(table)).to_pylist()
     except EvaluationError:
         reject()
     for (_, rows, text), keep in zip(table, kept, strict=True):

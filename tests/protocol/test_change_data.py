@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.protocol.actions import CHANGE_COLUMNS, is_feed_enabled, reserved_columns
+from bayou.protocol.actions import CHANGE_COLUMNS, is_change_data_feed_enabled, reserved_columns
 from bayou.protocol.schema import LONG, StructField, StructType
 
 
@@ -18,11 +18,11 @@ def test_the_feeds_columns_are_those_that_the_protocol_names():
     ("text", "enabled"), [("true", True), ("TRUE ", True), ("false", False), ("", False)]
 )
 def test_a_table_property_turns_the_feed_on(text, enabled):
-    assert is_feed_enabled({"delta.enableChangeDataFeed": text}) is enabled
+    assert is_change_data_feed_enabled({"delta.enableChangeDataFeed": text}) is enabled
 
 
 def test_without_the_property_the_feed_is_off():
-    assert not is_feed_enabled({})
+    assert not is_change_data_feed_enabled({})
 
 
 def test_only_top_level_columns_of_these_names_are_reserved_in_any_case():

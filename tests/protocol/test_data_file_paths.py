@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.protocol.file_names import canonical_path, data_file_path_to_uri, spellings
+from bayou.protocol.file_names import canonical_path, data_file_path_to_uri, equivalent_paths
 
 AWKWARD = "aZ0_-.~!*'(),;:$&+=@ %#?[]{}|\\^`\"<>é日😀\u00a0\u2028"
 DECODED = st.text(
@@ -36,7 +36,7 @@ def test_spellings_of_one_file_have_one_canonical_path(same):
 
 @pytest.mark.parametrize("path", ["file:/x/y%20z", "file:///x/y%20z"])
 def test_a_local_file_is_spelled_with_one_slash_and_with_three(path):
-    assert set(spellings(path)) == {
+    assert set(equivalent_paths(path)) == {
         f"{slashes}/x/y{space}z" for slashes in ("file:", "file://") for space in (" ", "%20")
     }
 
@@ -61,7 +61,7 @@ def test_different_files_have_different_canonical_paths(paths):
 
 def test_a_path_in_which_nothing_is_escaped_has_one_spelling():
     path = "day=2024-01-05/part-00000-7b62330d-5152-4981-884a-b395d9692998.c000.snappy.parquet"
-    assert spellings(path) == (path,)
+    assert equivalent_paths(path) == (path,)
     assert canonical_path(path) is path
 
 
@@ -78,22 +78,22 @@ def test_a_path_in_which_nothing_is_escaped_has_one_spelling():
 )
 def test_what_each_writer_makes_of_a_path_is_a_spelling(writer, text):
     for path in ("p=ä%20%7B*%7D/a", "p=%C3%A4%20%7B%2A%7D/a", "p=ä {*}/a"):
-        assert text in spellings(path)
+        assert text in equivalent_paths(path)
 
 
 def test_octets_that_are_no_text_stay_escaped():
-    assert spellings("p=%FF/a") == ("p=%FF/a", "p=%ff/a")
+    assert equivalent_paths("p=%FF/a") == ("p=%FF/a", "p=%ff/a")
 
 
 @given(DECODED)
 def test_every_spelling_names_the_same_file_and_knows_all_others(path):
     uri = data_file_path_to_uri(path)
-    known = spellings(uri)
+    known = equivalent_paths(uri)
     assert uri in known
     assert quote(path, safe="/=").replace("%7E", "~") in known
     for text in known:
         assert canonical_path(text) == canonical_path(uri)
-        assert set(spellings(text)) == set(known)
+        assert set(equivalent_paths(text)) == set(known)
         text.encode()
 
 

@@ -12,15 +12,15 @@ from pyroaring import BitMap, BitMap64
 from bayou.protocol.actions import DeletionVectorDescriptor
 from bayou.protocol.deletion_vectors import (
     DeletionVectorError,
-    bitmap_of,
     check_bitmap,
+    decode_bitmap,
+    encode_bitmap,
     file_path,
     frame,
     inline_data,
     stored_vector,
     unframe,
     vector_in_file,
-    with_magic,
     z85_decode,
     z85_encode,
 )
@@ -64,7 +64,7 @@ def test_an_absolute_path_is_taken_as_it_is():
 def test_the_inline_example_deletes_six_rows():
     text = "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
     body = inline_data(descriptor("i", text, None, 40, 6))
-    bitmap = bitmap_of(body)
+    bitmap = decode_bitmap(body)
     check_bitmap(bitmap)
     assert list(BitMap64.deserialize(bitmap)) == [3, 4, 7, 11, 18, 29]
 
@@ -93,8 +93,8 @@ def test_any_text_is_z85_or_a_typed_error(text):
 def test_what_a_library_writes_is_found_in_order(rows):
     bitmap = BitMap64(rows).serialize()
     check_bitmap(bitmap)
-    body = with_magic(bitmap)
-    assert bitmap_of(unframe(frame(body), descriptor(size=len(body)))) == bitmap
+    body = encode_bitmap(bitmap)
+    assert decode_bitmap(unframe(frame(body), descriptor(size=len(body)))) == bitmap
 
 
 @given(st.integers(0, 1 << 20), st.integers(1, 200_000), st.integers(1, 7), st.booleans())
@@ -143,7 +143,7 @@ def test_a_key_that_java_would_read_as_negative_is_refused():
         check_bitmap(data)
 
 
-BODY = with_magic(BitMap64([1, 5]).serialize())
+BODY = encode_bitmap(BitMap64([1, 5]).serialize())
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -153,14 +153,14 @@ def test_the_older_format_is_read_too(order):
     for low in ([1, 5], [7]):
         data = BitMap(low).serialize()
         body += struct.pack(f"{order}I", len(data)) + data
-    bitmap = bitmap_of(body)
+    bitmap = decode_bitmap(body)
     check_bitmap(bitmap)
     assert list(BitMap64.deserialize(bitmap)) == rows
     for cut in range(4, len(body)):
         with pytest.raises(DeletionVectorError, match="truncated"):
-            bitmap_of(body[:cut])
+            decode_bitmap(body[:cut])
     with pytest.raises(DeletionVectorError, match="1 bytes too many"):
-        bitmap_of(body + b"\0")
+        decode_bitmap(body + b"\0")
 
 
 def test_a_frame_cut_off_is_refused():
@@ -182,9 +182,9 @@ def test_a_wrong_checksum_is_refused():
 
 def test_another_magic_number_is_refused():
     with pytest.raises(DeletionVectorError, match="magic number is 1681511378"):
-        bitmap_of((1681511378).to_bytes(4, "little") + BODY[4:])
+        decode_bitmap((1681511378).to_bytes(4, "little") + BODY[4:])
     with pytest.raises(DeletionVectorError, match="magic number"):
-        bitmap_of(b"")
+        decode_bitmap(b"")
 
 
 @pytest.mark.parametrize(

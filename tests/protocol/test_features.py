@@ -10,7 +10,7 @@ from bayou.protocol.features import (
     reader_features,
     unsupported_for_read,
     unsupported_for_write,
-    upgraded,
+    with_features,
     with_versions,
     writer_features,
 )
@@ -180,16 +180,16 @@ def test_a_property_that_needs_an_unsupported_feature_is_found_before_the_table_
     ],
 )
 def test_a_protocol_that_a_legacy_version_stands_for_stays_one(before, names, after):
-    assert upgraded(before, names) == after
+    assert with_features(before, names) == after
 
 
 def test_a_feature_that_no_legacy_version_stands_for_is_listed_with_what_it_requires():
-    found = upgraded(legacy(1, 2), ["rowTracking"])
+    found = with_features(legacy(1, 2), ["rowTracking"])
     assert (found.min_reader_version, found.min_writer_version) == (1, 7)
     assert found.reader_features is None
     assert found.writer_features == ["appendOnly", "invariants", "domainMetadata", "rowTracking"]
-    assert upgraded(found, ["rowTracking"]) == found
-    wider = upgraded(found, ["deletionVectors"])
+    assert with_features(found, ["rowTracking"]) == found
+    wider = with_features(found, ["deletionVectors"])
     assert (wider.min_reader_version, wider.reader_features) == (3, ["deletionVectors"])
     assert wider.writer_features == [*found.writer_features, "deletionVectors"]
 

@@ -12,7 +12,7 @@ from bayou.protocol.schema import (
     data_type_from_json,
 )
 from bayou.protocol.type_changes import (
-    changed_from_float,
+    columns_widened_from_float,
     is_readable_change,
     is_widening,
     unsupported_type_changes,
@@ -116,4 +116,4 @@ def test_columns_that_were_float_are_found_in_structs_too():
             StructField(name="l", data_type=ArrayType(element_type=inside)),
         )
     )
-    assert changed_from_float(schema) == {("a",), ("s", "b")}
+    assert columns_widened_from_float(schema) == {("a",), ("s", "b")}

@@ -16,7 +16,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_string import field_from_text, length_limits, type_from_text
+from bayou.protocol.type_string import length_limits, parse_field, parse_type
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ from bayou.protocol.type_string import field_from_text, length_limits, type_from
     ],
 )
 def test_a_type_is_read(text, expected):
-    assert type_from_text(text) == expected
+    assert parse_type(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_a_type_is_read(text, expected):
 )
 def test_what_is_not_a_type_is_refused_with_its_text(text):
     with pytest.raises(SchemaJsonError, match="isn't a type"):
-        type_from_text(text)
+        parse_type(text)
 
 
 def test_length_limits_stand_in_the_metadata_of_the_column():
-    field = field_from_text("c", "map<char(2),struct<x: array<varchar(3)>, y: int>>")
+    field = parse_field("c", "map<char(2),struct<x: array<varchar(3)>, y: int>>")
     assert str(field.data_type) == "map<string,struct<x:array<string>,y:integer>>"
     assert field.metadata == {
         "__CHAR_VARCHAR_TYPE_STRING": "map<char(2),struct<x:array<varchar(3)>,y:int>>"
@@ -68,5 +68,5 @@ def test_length_limits_stand_in_the_metadata_of_the_column():
 
 
 def test_a_column_without_limits_has_no_metadata():
-    assert field_from_text("c", "string").metadata == {}
-    assert length_limits(field_from_text("c", "string")) == ()
+    assert parse_field("c", "string").metadata == {}
+    assert length_limits(parse_field("c", "string")) == ()

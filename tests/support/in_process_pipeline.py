@@ -9,7 +9,7 @@ from typing import Any
 from bayou.engines import for_path
 from bayou.ingest.batch.micro_batch import MicroBatchWriter
 from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.broker import TopicWatch, describe_topic
+from bayou.ingest.broker import RecreatedTopicCheck, describe_topic
 from bayou.ingest.config import Configuration, Topic, load_configuration
 from bayou.ingest.dead_letters.table import DeadLetterTable
 from bayou.ingest.events import BatchReport, RecordsLost
@@ -95,7 +95,7 @@ def _batch(
     writer = MicroBatchWriter(
         topic=topic,
         engine=engine,
-        watch=TopicWatch(kafka, properties, key=topic.key),
+        watch=RecreatedTopicCheck(kafka, properties, key=topic.key),
         target=target,
         dead_letters=dead_letters,
         json_schema=schema,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bayou.kernel import ByteRange
 from bayou.kernel.checkpoint.write import checkpoint
-from bayou.protocol.file_names import canonical_path, spellings
+from bayou.protocol.file_names import canonical_path, equivalent_paths
 from bayou.protocol.last_checkpoint import LastCheckpoint, encode
 from support.log_writer import (
     LogWriter,
@@ -136,7 +136,7 @@ def histories(draw: st.DrawFn) -> History:
 def _changes(draw: st.DrawFn, now: Reference, path: str, vectors: list[Any]) -> list[WireAction]:
     """What a commit does to one file, spelled as it comes: each key at most once."""
     live = [key for key in now.files if key[0] == canonical_path(path)]
-    path = draw(st.sampled_from(spellings(path)))
+    path = draw(st.sampled_from(equivalent_paths(path)))
     vector = draw(st.sampled_from(vectors))
     size = draw(st.integers(1, 9))
     if not live:

@@ -18,10 +18,10 @@ from support.table_history import INFO, WRITERS, OpenTransaction, TableHistory
 from support.table_model import Condition, Effect, Rows
 from support.table_rows import VALUES, batch_of, conditions
 
-__all__ = ["RowRules"]
+__all__ = ["RowConstraints"]
 
 
-class RowRules(TableHistory):
+class RowConstraints(TableHistory):
     """Appends, overwrites, deletes, updates, merges."""
 
     @rule(writer=WRITERS)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from support.alteration_rules import AlterationRules
-from support.row_rules import RowRules
+from support.row_rules import RowConstraints
 from support.upkeep_rules import UpkeepRules
 
 __all__ = ["TableMachine"]
 
 
-class TableMachine(RowRules, AlterationRules, UpkeepRules):
+class TableMachine(RowConstraints, AlterationRules, UpkeepRules):
     """A Hypothesis state machine: `run_state_machine_as_test(TableMachine, settings=...)`.
 
     After each step the latest version is read by `ArrowEngine`, `MemoryEngine` and, where there is

@@ -19,7 +19,7 @@ from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
 from bayou.kernel.commands.optimize.purge import plan_purge
 from bayou.kernel.commands.optimize.rewrite_plan import run_plan
 from bayou.kernel.commands.restore import restore
-from bayou.kernel.commands.vacuum.referenced_files import kept_files
+from bayou.kernel.commands.vacuum.referenced_files import referenced_files
 from bayou.kernel.commands.vacuum.vacuum import vacuum
 from bayou.kernel.maintenance.log_cleanup import clean_up_log
 from bayou.kernel.maintenance.log_compaction import compact_log
@@ -186,6 +186,6 @@ class UpkeepRules(TableHistory):
         root = Path(self._path)
         paths = (p.relative_to(root) for p in root.rglob("*") if p.is_file())
         there = sorted(str(p) for p in paths if p.parts[0] != "_delta_log")
-        named = kept_files(self._engine, self._latest(), deleted_before=_LATER)
-        kept: list[Any] = named.hold(there).to_pylist()
+        named = referenced_files(self._engine, self._latest(), deleted_before=_LATER)
+        kept: list[Any] = named.contains(there).to_pylist()
         assert all(kept), f"unreferenced: {[n for n, k in zip(there, kept, strict=True) if not k]}"

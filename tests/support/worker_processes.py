@@ -18,16 +18,16 @@ from bayou.kernel.commands.merge import (
     MergeDefinition,
     MergeMetrics,
     MergeOperation,
-    MergeOutcome,
+    MergeResult,
     MergeSource,
-    MergeWork,
+    MergeTask,
 )
 from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
 from bayou.kernel.commands.row_changes.delete import DeleteMetrics, begin_delete, commit_delete
 from bayou.kernel.commands.row_changes.operation import RowOperation
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.row_search import Candidate
-from bayou.kernel.commands.row_changes.task import RowWork
+from bayou.kernel.commands.row_changes.task import RowChangeTask
 from bayou.kernel.commands.row_changes.update import UpdateMetrics, begin_update, commit_update
 from bayou.kernel.engine import Engine
 from bayou.kernel.engine.engine import EngineDescription
@@ -84,7 +84,7 @@ class WorkerProcesses:
         with operation.files(engine) as found:
             files = [file.to_bytes() for file in found]
         done = self._all(_merge, engine, [(work, rows, share) for share in self._shares(files)])
-        outcome = MergeOutcome.combined(map(MergeOutcome.from_bytes, done))
+        outcome = MergeResult.combined(map(MergeResult.from_bytes, done))
         unmatched = operation.unmatched(outcome)
         if unmatched:
             recorded = operation.records_changes(outcome)
@@ -92,8 +92,8 @@ class WorkerProcesses:
                 (work, rows, BitMap64(share).serialize(), recorded, index, self._count)
                 for index, share in enumerate(self._shares(list(unmatched)))
             ]
-            inserted = map(MergeOutcome.from_bytes, self._all(_insert, engine, parts))
-            outcome = MergeOutcome.combined([outcome, *inserted])
+            inserted = map(MergeResult.from_bytes, self._all(_insert, engine, parts))
+            outcome = MergeResult.combined([outcome, *inserted])
         return operation.commit(engine, outcome)
 
     def run_items(self, engine: Engine, items: Sequence[Rewrite]) -> list[list[AddFile]]:
@@ -102,7 +102,7 @@ class WorkerProcesses:
         return [[a for a in decode_actions(data) if isinstance(a, AddFile)] for data in done]
 
     def _changes(self, engine: Engine, operation: RowOperation) -> RowChanges:
-        work = operation.work.to_bytes()
+        work = operation.task.to_bytes()
         with operation.candidates(engine) as found:
             files = [candidate.to_bytes() for candidate in found]
         done = self._all(_row_work, engine, [(work, share) for share in self._shares(files)])
@@ -124,11 +124,11 @@ def _engine(description: bytes) -> Engine:
 
 def _row_work(description: bytes, work: bytes, files: Sequence[bytes]) -> bytes:
     candidates = map(Candidate.from_bytes, files)
-    return RowWork.from_bytes(work).run(_engine(description), candidates).to_bytes()
+    return RowChangeTask.from_bytes(work).run(_engine(description), candidates).to_bytes()
 
 
 def _merge(description: bytes, work: bytes, source: bytes, files: Sequence[bytes]) -> bytes:
-    share = MergeWork.from_bytes(work)
+    share = MergeTask.from_bytes(work)
     prepared = share.prepare(MergeSource.from_bytes(source))
     found = map(ScanFile.from_bytes, files)
     return share.run(_engine(description), prepared, found).to_bytes()
@@ -143,7 +143,7 @@ def _insert(
     index: int,
     count: int,
 ) -> bytes:
-    share = MergeWork.from_bytes(work).for_writer(index, count)
+    share = MergeTask.from_bytes(work).for_writer(index, count)
     prepared = share.prepare(MergeSource.from_bytes(source))
     done = share.insert(
         _engine(description), prepared, BitMap64.deserialize(rows), record_changes=recorded

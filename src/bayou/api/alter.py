@@ -11,8 +11,8 @@ from bayou.api.argument_checks import (
     BoundTable,
     checked_names,
     checked_number,
-    checked_text,
-    checked_texts,
+    checked_string,
+    checked_strings,
 )
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot
@@ -47,10 +47,10 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_string import field_from_text
+from bayou.protocol.type_string import parse_field
 from bayou.version import ENGINE_INFO
 
-__all__ = ["Alter", "Alterations", "ColumnName", "ColumnType"]
+__all__ = ["Alter", "AlterTable", "ColumnName", "ColumnType"]
 
 ColumnName: TypeAlias = str | Sequence[str]
 """A column name, or the path of a nested field: `"address.city"` or `("address", "city")`. Array
@@ -61,7 +61,7 @@ ColumnType: TypeAlias = str | pa.DataType | DataType
 type of `bayou.protocol.schema`."""
 
 
-class Alterations(BoundTable):
+class AlterTable(BoundTable):
     """Methods that change a table's metadata and protocol."""
 
     __slots__ = ()
@@ -123,8 +123,8 @@ class Alter(BoundTable):
         column = NewColumn(
             path=_path(name),
             field=_field(name, type),
-            comment=None if comment is None else checked_text(comment, "comment"),
-            default=None if default is None else checked_text(default, "default"),
+            comment=None if comment is None else checked_string(comment, "comment"),
+            default=None if default is None else checked_string(default, "default"),
             position=_position(first, after),
         )
         return add_columns(self._engine, self._latest(), [column], engine_info=ENGINE_INFO).version
@@ -159,7 +159,7 @@ class Alter(BoundTable):
             UnsupportedFeatureError: the table has no column mapping; the message says how to
                 enable it.
         """
-        if not checked_text(to, "to"):
+        if not checked_string(to, "to"):
             raise ArgumentError(f"to: {to!r} isn't a column name. Give a name.", argument="to")
         return rename_column(
             self._engine, self._latest(), _path(name), to, engine_info=ENGINE_INFO
@@ -211,7 +211,7 @@ class Alter(BoundTable):
             self._engine,
             self._latest(),
             _path(name),
-            checked_text(default, "default"),
+            checked_string(default, "default"),
             engine_info=ENGINE_INFO,
         ).version
 
@@ -227,7 +227,7 @@ class Alter(BoundTable):
         The table's comment is the table property `comment`.
         """
         if comment is not None:
-            checked_text(comment, "comment")
+            checked_string(comment, "comment")
         return change_comment(
             self._engine, self._latest(), _path(name), comment, engine_info=ENGINE_INFO
         ).version
@@ -269,8 +269,8 @@ class Alter(BoundTable):
         return add_constraint(
             self._engine,
             self._latest(),
-            checked_text(name, "name"),
-            checked_text(condition, "condition"),
+            checked_string(name, "name"),
+            checked_string(condition, "condition"),
             engine_info=ENGINE_INFO,
         ).version
 
@@ -280,7 +280,7 @@ class Alter(BoundTable):
         Raises:
             TablePropertyError: the constraint doesn't exist and `if_exists` is false.
         """
-        checked_text(name, "name")
+        checked_string(name, "name")
         return drop_constraint(
             self._engine, self._latest(), name, if_exists=if_exists, engine_info=ENGINE_INFO
         ).version
@@ -296,7 +296,7 @@ class Alter(BoundTable):
                 needs more than a property.
             UnsupportedFeatureError: a property enables a feature that isn't supported.
         """
-        checked = checked_texts(properties, "properties")
+        checked = checked_strings(properties, "properties")
         if not checked:
             raise ArgumentError("properties: it is empty. Name a property.", argument="properties")
         return set_properties(
@@ -312,7 +312,7 @@ class Alter(BoundTable):
         if not keys:
             raise ArgumentError("keys: it is empty. Name a property.", argument="keys")
         for key in keys:
-            checked_text(key, "keys")
+            checked_string(key, "keys")
         return unset_properties(
             self._engine, self._latest(), keys, if_exists=if_exists, engine_info=ENGINE_INFO
         ).version
@@ -335,7 +335,7 @@ class Alter(BoundTable):
         Raises:
             UnsupportedFeatureError: the feature is unknown, or Bayou can't write it.
         """
-        checked_text(name, "name")
+        checked_string(name, "name")
         return add_feature(self._engine, self._latest(), name, engine_info=ENGINE_INFO).version
 
     def drop_feature(self, name: str, *, truncate_history: bool = False) -> int:
@@ -353,7 +353,7 @@ class Alter(BoundTable):
             FeatureInUseError: another feature or the table's metadata needs it, or older versions
                 can't be deleted yet.
         """
-        checked_text(name, "name")
+        checked_string(name, "name")
         return drop_feature(
             self._engine,
             self._latest(),
@@ -399,7 +399,7 @@ def _field(name: ColumnName, type: ColumnType) -> StructField:
     match type:
         case str():
             try:
-                return field_from_text(last, type)
+                return parse_field(last, type)
             except SchemaJsonError as error:
                 raise ArgumentError(f"type: {error}.", argument="type") from error
         case pa.DataType():

@@ -16,8 +16,8 @@ __all__ = [
     "checked_names",
     "checked_number",
     "checked_path",
-    "checked_text",
-    "checked_texts",
+    "checked_string",
+    "checked_strings",
     "checked_values",
 ]
 
@@ -63,7 +63,7 @@ def checked_names(names: Sequence[str] | None, argument: str) -> tuple[str, ...]
     return columns
 
 
-def checked_text(value: str, argument: str) -> str:
+def checked_string(value: str, argument: str) -> str:
     """A string argument.
 
     Raises:
@@ -100,7 +100,7 @@ def checked_number(
     return value
 
 
-def checked_texts(values: Mapping[str, str] | None, argument: str) -> Mapping[str, str]:
+def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[str, str]:
     """A mapping of strings; empty for None.
 
     Raises:

@@ -20,8 +20,8 @@ from bayou.kernel import (
     Predicate,
     TableChanges,
     closeable,
+    prefetch_vectors,
     read_change_file,
-    with_vectors,
 )
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.expressions.model import referenced_columns
@@ -142,7 +142,7 @@ class _PlannedRead:
         files = self.scan.change_files(self.engine)
         table = self.state.scan_state.table
         with (
-            with_vectors(self.engine, table, files, lambda f: f.deletion_vectors) as prepared,
+            prefetch_vectors(self.engine, table, files, lambda f: f.deletion_vectors) as prepared,
             interleaved(
                 map(self._read, prepared), workers=workers, ahead=_BATCHES_AHEAD, in_order=True
             ) as numbered,

@@ -13,7 +13,7 @@ from bayou.api.argument_checks import (
     checked_names,
     checked_number,
     checked_path,
-    checked_texts,
+    checked_strings,
 )
 from bayou.api.parallel_iteration import available_cores
 from bayou.api.read import Timestamp, milliseconds
@@ -34,14 +34,14 @@ from bayou.kernel.commands.restore import RestoreMetrics, restore
 from bayou.kernel.commands.vacuum.vacuum import VacuumMetrics, vacuum
 from bayou.version import ENGINE_INFO
 
-__all__ = ["Layout", "Maintenance"]
+__all__ = ["Maintenance", "TableRewrites"]
 
 
 _MEMORY_BYTES = 512 << 20
 """Memory for rows being sorted."""
 
 
-class Layout(BoundTable):
+class TableRewrites(BoundTable):
     """Methods that rewrite files, and that restore, clone and convert tables."""
 
     __slots__ = ()
@@ -245,7 +245,7 @@ class Layout(BoundTable):
             SchemaError, TablePropertyError, UnsupportedFeatureError: the clone can't be created.
         """
         location = checked_path(target)
-        table_properties = checked_texts(properties, "properties")
+        table_properties = checked_strings(properties, "properties")
         if version is not None and timestamp is not None:
             raise ArgumentError(
                 "version: version and timestamp are both set. Give one of them.",
@@ -299,7 +299,7 @@ class Layout(BoundTable):
             self.path,
             ENGINE_INFO,
             partition_schema=partitions,
-            properties=checked_texts(properties, "properties"),
+            properties=checked_strings(properties, "properties"),
             collect_statistics=collect_statistics,
         )
 

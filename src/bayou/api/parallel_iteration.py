@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bayou.kernel import CloseableIterator, closeable
 
-__all__ = ["available_cores", "groups", "interleaved", "joined"]
+__all__ = ["available_cores", "grouped_files", "interleaved", "joined_batches"]
 
 
 _T = TypeVar("_T")
@@ -213,7 +213,7 @@ _MAX_JOINED_ROWS = 65_536
 
 
 @closeable
-def groups(
+def grouped_files(
     files: Iterable[_File], workers: int, size: Callable[[_File], int]
 ) -> Iterator[list[_File]]:
     """Group consecutive small files; the order is kept.
@@ -228,7 +228,7 @@ def groups(
         yield from _grouped(source, workers, size)
 
 
-def joined(batches: Iterable[pa.RecordBatch]) -> CloseableIterator[pa.RecordBatch]:
+def joined_batches(batches: Iterable[pa.RecordBatch]) -> CloseableIterator[pa.RecordBatch]:
     """Concatenate consecutive small batches. Closing the result closes `batches`."""
     return CloseableIterator(_joined(batches), batches)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.api.argument_checks import checked_condition, checked_names, checked_number
-from bayou.api.parallel_iteration import available_cores, groups, interleaved, joined
+from bayou.api.parallel_iteration import available_cores, grouped_files, interleaved, joined_batches
 from bayou.errors import ArgumentError, CorruptTableError, SchemaError, SerializationError
 from bayou.kernel import (
     CloseableIterator,
@@ -23,13 +23,13 @@ from bayou.kernel import (
     ScanState,
     Snapshot,
     closeable,
+    prefetch_vectors,
     read_scan_file,
-    with_vectors,
 )
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.expressions.model import referenced_columns
 
-__all__ = ["Reading", "Timestamp", "files_table", "milliseconds", "stated_row_count"]
+__all__ = ["PlannedRead", "Timestamp", "files_table", "milliseconds", "row_count_from_statistics"]
 
 
 pc: Any = pyarrow.compute
@@ -53,7 +53,7 @@ _COUNTS = pa.schema(_COUNT_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PlannedRead:
     """A planned read of one version.
 
     Attributes:
@@ -75,7 +75,7 @@ class Reading:
         columns: Sequence[str] | None,
         filter: Predicate | str | None,
         limit: int | None,
-    ) -> Reading:
+    ) -> PlannedRead:
         """Plan a read; see `TableHandle.to_arrow` for arguments and errors."""
         checked_number(limit, "limit", "a number of rows")
         requested = checked_names(columns, "columns")
@@ -124,8 +124,8 @@ class Reading:
         prepared = (
             files.map(lambda file: [(file, {})])
             if left is not None
-            else groups(
-                with_vectors(
+            else grouped_files(
+                prefetch_vectors(
                     self._engine, self._state.table, files, lambda file: [file.deletion_vector]
                 ),
                 workers,
@@ -156,7 +156,7 @@ class Reading:
         """Return a function that reads the matching rows of a group of files."""
         if len(prepared) == 1:
             return lambda: self._matching_rows(*prepared[0])
-        return lambda: joined(
+        return lambda: joined_batches(
             CloseableIterator(prepared).flat_map(lambda pair: self._matching_rows(*pair))
         )
 
@@ -204,7 +204,7 @@ def files_table(engine: Engine, snapshot: Snapshot, filter: Predicate | str | No
     return pa.Table.from_batches(batches, schema=_FILES_SCHEMA)
 
 
-def stated_row_count(engine: Engine, snapshot: Snapshot) -> int | None:
+def row_count_from_statistics(engine: Engine, snapshot: Snapshot) -> int | None:
     """Row count from file statistics and deletion vectors; None if a file's are insufficient."""
     scan = snapshot.scan_builder().with_statistics().build()
     rows = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayou.api.argument_checks import BoundTable, checked_condition, checked_text, checked_values
+from bayou.api.argument_checks import BoundTable, checked_condition, checked_string, checked_values
 from bayou.api.arrow_stream import ArrowStream
 from bayou.api.merge import MergeBuilder
 from bayou.errors import ArgumentError
@@ -121,12 +121,12 @@ class RowOperations(BoundTable):
             MergeDefinition(
                 on=on,
                 clauses=(),
-                source_alias=checked_text(source_alias, "source_alias"),
-                target_alias=checked_text(target_alias, "target_alias"),
+                source_alias=checked_string(source_alias, "source_alias"),
+                target_alias=checked_string(target_alias, "target_alias"),
             ),
             _checked_user_metadata(user_metadata),
         )
 
 
 def _checked_user_metadata(user_metadata: str | None) -> str | None:
-    return None if user_metadata is None else checked_text(user_metadata, "user_metadata")
+    return None if user_metadata is None else checked_string(user_metadata, "user_metadata")

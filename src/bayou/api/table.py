@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bayou.api.alter import Alterations
-from bayou.api.argument_checks import checked_number, checked_path, checked_texts
+from bayou.api.alter import AlterTable
+from bayou.api.argument_checks import checked_number, checked_path, checked_strings
 from bayou.api.changes import ChangesHandle
 from bayou.api.dataset import to_dataset
-from bayou.api.optimize import Layout, Maintenance
-from bayou.api.read import Reading, Timestamp, files_table, milliseconds, stated_row_count
+from bayou.api.optimize import Maintenance, TableRewrites
+from bayou.api.read import (
+    PlannedRead,
+    Timestamp,
+    files_table,
+    milliseconds,
+    row_count_from_statistics,
+)
 from bayou.api.row_operations import RowOperations
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
@@ -53,7 +59,7 @@ def table(
             valid, or an engine is given too.
     """
     location = checked_path(path)
-    options = checked_texts(storage_options, "storage_options")
+    options = checked_strings(storage_options, "storage_options")
     if engine is None:
         engine = for_path(location, options)
     elif options:
@@ -65,7 +71,7 @@ def table(
     return TableHandle(engine, Table.for_path(engine, location, catalog))
 
 
-class TableHandle(RowOperations, Maintenance, Layout, Alterations):
+class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
     """A table and the engine that accesses it; thread-safe. Every call reads the log again."""
 
     __slots__ = ()
@@ -262,7 +268,7 @@ class SnapshotHandle:
 
     def row_count(self) -> int:
         """Number of rows. No data file is opened if all files have statistics."""
-        stated = stated_row_count(self._engine, self._snapshot)
+        stated = row_count_from_statistics(self._engine, self._snapshot)
         if stated is not None:
             return stated
         return sum(batch.num_rows for batch in self.to_batches(columns=[]))
@@ -287,8 +293,8 @@ class SnapshotHandle:
 
     def _reading(
         self, columns: Sequence[str] | None, filter: Predicate | str | None, limit: int | None
-    ) -> Reading:
-        return Reading.plan(self._engine, self._snapshot, columns, filter, limit)
+    ) -> PlannedRead:
+        return PlannedRead.plan(self._engine, self._snapshot, columns, filter, limit)
 
     def to_arrow_dataset(self, filter: Predicate | str | None = None) -> pads.Dataset:
         """This version as a `pyarrow.dataset`, for DuckDB, Polars and other engines.

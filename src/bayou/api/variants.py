@@ -38,15 +38,15 @@ class VariantType(pa.ExtensionType):
         return cls()
 
 
-def variants_from_json(texts: Any) -> Any:
+def variants_from_json(json_strings: Any) -> Any:
     """Convert JSON strings to variants, to be written to a column of type variant.
 
     A number becomes an integer or a decimal if it fits one, else a double. Objects and arrays may
     be nested and differ from row to row.
 
     Args:
-        texts: an Arrow array or any iterable of JSON strings. None becomes null, `"null"` a variant
-            null.
+        json_strings: an Arrow array or any iterable of JSON strings. None becomes null, `"null"` a
+            variant null.
 
     Returns:
         A `pyarrow.ExtensionArray` of `VariantType`.
@@ -55,7 +55,7 @@ def variants_from_json(texts: Any) -> Any:
         ArgumentError: a string isn't JSON, or an object has a duplicate key.
     """
     rows: list[dict[str, bytes] | None] = []
-    for number, json in enumerate(_values(texts)):
+    for number, json in enumerate(_values(json_strings)):
         if json is None:
             rows.append(None)
             continue

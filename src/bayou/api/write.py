@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from bayou.api.argument_checks import checked_names, checked_path, checked_texts
+from bayou.api.argument_checks import checked_names, checked_path, checked_strings
 from bayou.api.arrow_stream import ArrowStream, record_batches
 from bayou.engines import for_path
 from bayou.errors import (
@@ -82,8 +82,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         )
     location = checked_path(path)
     columns = checked_names(partition_by, "partition_by")
-    table_properties = checked_texts(properties, "properties")
-    engine = for_path(location, checked_texts(storage_options, "storage_options"))
+    table_properties = checked_strings(properties, "properties")
+    engine = for_path(location, checked_strings(storage_options, "storage_options"))
     stream = record_batches(data, "data")
     table = Table.for_path(engine, location, catalog)
     snapshot = _snapshot(engine, table)

@@ -28,12 +28,12 @@ __all__ = [
     "Shell",
     "TablePath",
     "completion",
-    "named_topics",
-    "of_topic",
-    "opened_table",
+    "format_utc",
+    "open_table",
     "prepare_completion",
-    "told_unseen",
-    "utc_text",
+    "select_topics",
+    "unseen_masks_warning",
+    "with_topic",
 ]
 
 
@@ -98,7 +98,7 @@ FromConfig: TypeAlias = Annotated[
 ]
 
 
-def opened_table(
+def open_table(
     table: str, config: Path | None = None, settings: Sequence[str] | None = None
 ) -> TableHandle:
     """A handle for a table, without reading it.
@@ -127,7 +127,7 @@ def opened_table(
     return bayou.table(table if topic is None else topic.table_path, options)
 
 
-def named_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
+def select_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
     """Topics by their names, or by the names or paths of their tables; all topics without names.
 
     Raises:
@@ -138,12 +138,12 @@ def named_topics(configuration: Configuration, names: Sequence[str] | None) -> t
     return tuple(configuration.topic(name) for name in names)
 
 
-def of_topic(topic: str, message: str) -> str:
+def with_topic(topic: str, message: str) -> str:
     """A message with its topic in front, unless the message already names it."""
     return message if message.startswith(f"topic {topic!r}") else f"topic {topic!r}: {message}"
 
 
-def utc_text(milliseconds: int | None) -> str:
+def format_utc(milliseconds: int | None) -> str:
     """A timestamp in ms since the epoch, formatted in UTC with seconds; empty for None."""
     if milliseconds is None:
         return ""
@@ -183,7 +183,7 @@ def prepare_completion() -> None:
     completion_init()
 
 
-def told_unseen(paths: Sequence[str]) -> str:
+def unseen_masks_warning(paths: Sequence[str]) -> str:
     """A warning about masks without a field: a misspelled mask leaves its field unmasked."""
     return (
         f"masks: no record has the field {', '.join(repr(path) for path in paths)}. Check the "

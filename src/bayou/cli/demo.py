@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayou.cli.arguments import AsJson
-from bayou.cli.exit_codes import explained
+from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.history import history_rows
 from bayou.cli.output import output_for
 from bayou.cli.output.interface import Output
@@ -32,7 +32,7 @@ def demo(
 ) -> None:
     """Ingest 336,776 flights from a topic into a table, and query the table."""
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.ingest.demo import QUESTION, run_demo
 
         result = run_demo(folder, progress=output.run, step=output.step)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, Settings, named_topics, of_topic
-from bayou.cli.exit_codes import FAILED, WRONG_USAGE, explained
+from bayou.cli.arguments import AsJson, Config, Settings, select_topics, with_topic
+from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
 from bayou.cli.output import output_for
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def list_(
 ) -> None:
     """Count the dead letters of each topic by reason."""
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.errors import StorageError, TableError
         from bayou.ingest.config import load_configuration
         from bayou.ingest.inspection import TopicTables, group_letters
@@ -67,7 +67,7 @@ def list_(
         if rows or not failures:
             output.rows("", rows, event="dead_letters", empty="no dead letters")
         for key, failure in failures.items():
-            output.error(of_topic(key, failure.message), kind=type(failure).__name__)
+            output.error(with_topic(key, failure.message), kind=type(failure).__name__)
         if failures:
             raise typer.Exit(FAILED)
 
@@ -85,7 +85,7 @@ def show(
 ) -> None:
     """Show dead letters in full: reason, offset, headers, key and value."""
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.ingest.inspection import TopicTables, list_letters
 
         configuration, topic_config = _topic(config, topic, settings)
@@ -127,11 +127,11 @@ def replay(
     the command again if it is interrupted.
     """
     output = output_for(as_json=as_json)
-    with explained(output):
-        from bayou.ingest.dead_letters.dead_letter_replay import replay_letters
+    with exit_on_error(output):
+        from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 
         configuration, topic_config = _topic(config, topic, settings)
-        result = replay_letters(configuration, topic_config, where=where, dry_run=dry_run)
+        result = replay_dead_letters(configuration, topic_config, where=where, dry_run=dry_run)
         output.facts(
             "Would be replayed" if dry_run else "Replayed",
             {
@@ -164,14 +164,14 @@ def drop(
 ) -> None:
     """Delete dead letters. Earlier versions of their table keep them until VACUUM."""
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         if (where is None) is not every:
             output.error("dlq drop: use either --where or --all", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)
-        from bayou.ingest.dead_letters.dead_letter_replay import drop_letters
+        from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters
 
         configuration, topic_config = _topic(config, topic, settings)
-        dropped = drop_letters(configuration, topic_config, where=where)
+        dropped = delete_dead_letters(configuration, topic_config, where=where)
         output.facts("Dropped", {"topic": topic_config.key, "letters": dropped}, event="dropped")
 
 
@@ -179,7 +179,7 @@ def _topic(config: Any, topic: str, settings: Any) -> tuple[Configuration, Topic
     from bayou.ingest.config import load_configuration
 
     configuration = load_configuration(config, settings=settings or ())
-    (topic_config,) = named_topics(configuration, [topic])
+    (topic_config,) = select_topics(configuration, [topic])
     return configuration, topic_config
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import typer
 
-from bayou.cli.output.interface import Output, UnreadError
+from bayou.cli.output.interface import Output, ReaderClosedError
 from bayou.errors import (
     ArgumentError,
     BayouError,
@@ -28,7 +28,7 @@ from bayou.errors import (
 )
 from bayou.redaction import is_panic, without_secrets
 
-__all__ = ["FAILED", "INTERRUPTED", "WRONG_USAGE", "explained"]
+__all__ = ["FAILED", "INTERRUPTED", "WRONG_USAGE", "exit_on_error"]
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -36,7 +36,7 @@ INTERRUPTED = 130
 
 
 @contextlib.contextmanager
-def explained(output: Output) -> Iterator[None]:
+def exit_on_error(output: Output) -> Iterator[None]:
     """Print exceptions as one-line errors, and exit with their exit code.
 
     If the environment variable `BAYOU_DEBUG` is set, exceptions are raised with their traceback.
@@ -48,7 +48,7 @@ def explained(output: Output) -> Iterator[None]:
     except KeyboardInterrupt as error:
         output.notice("stopped. Run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from error
-    except UnreadError as error:  # a reader such as `head` closed the pipe
+    except ReaderClosedError as error:  # a reader such as `head` closed the pipe
         _discard_stdout()
         raise typer.Exit(FAILED) from error
     except BaseException as error:

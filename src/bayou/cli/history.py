@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, opened_table, utc_text
-from bayou.cli.exit_codes import explained
+from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, format_utc, open_table
+from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 
 __all__ = ["history", "history_rows"]
@@ -27,8 +27,8 @@ def history(
 ) -> None:
     """Print the commits of a table, newest first."""
     output = output_for(as_json=as_json)
-    with explained(output):
-        commits = opened_table(table, config, settings).history(limit=limit)
+    with exit_on_error(output):
+        commits = open_table(table, config, settings).history(limit=limit)
         output.rows("", commits if as_json else history_rows(commits), event="commit")
 
 
@@ -37,7 +37,7 @@ def history_rows(commits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "version": str(commit["version"]),
-            "time (UTC)": utc_text(commit.get("timestamp")),
+            "time (UTC)": format_utc(commit.get("timestamp")),
             "operation": commit.get("operation"),
             "rows": _metric(commit, "numOutputRows"),
             "files": _metric(commit, "numFiles", "numAddedFiles"),

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bayou.cli.arguments import AsJson
-from bayou.cli.exit_codes import explained
+from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 from bayou.errors import ArgumentError
 
@@ -64,7 +64,7 @@ def init(
     The configuration has comments. The JSON Schema is inferred from the topic's newest records.
     """
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.ingest.inspection.config_scaffold import write_configuration
 
         security = {

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bayou.cli.arguments import AsJson, Settings
-from bayou.cli.exit_codes import FAILED, explained
+from bayou.cli.exit_codes import FAILED, exit_on_error
 from bayou.cli.output import output_for
 from bayou.ingest.events import MigrationReport
 
@@ -44,14 +44,16 @@ def migrate(
     and repeated at any time: each record is loaded exactly once.
     """
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.ingest.config import load_configuration
         from bayou.ingest.topic_table.topic_table import TopicTable
 
         configuration = load_configuration(config, settings=settings or ())
         configuration.check_supported()
         topic_table = TopicTable(configuration, table)
-        report = topic_table.migrate(json_path, told=lambda so_far: output.step(_progress(so_far)))
+        report = topic_table.migrate(
+            json_path, on_commit=lambda so_far: output.step(_progress(so_far))
+        )
         if not report.files and not report.known:
             output.notice(f"{report.source}: no JSON files (.json, .jsonl, .ndjson, also with .gz)")
         output.facts(

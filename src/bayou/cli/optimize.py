@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, opened_table
-from bayou.cli.exit_codes import explained
+from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, open_table
+from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 
 __all__ = ["optimize"]
@@ -35,8 +35,8 @@ def optimize(
 ) -> None:
     """Compact small files into larger ones. Other writers may be active."""
     output = output_for(as_json=as_json)
-    with explained(output):
-        handle = opened_table(table, config, settings)
+    with exit_on_error(output):
+        handle = open_table(table, config, settings)
         if zorder is None:
             metrics = handle.optimize(where, target_size)
         else:

@@ -11,11 +11,11 @@ from bayou.cli.arguments import (
     Config,
     OnlyTopics,
     Settings,
-    named_topics,
-    of_topic,
-    told_unseen,
+    select_topics,
+    unseen_masks_warning,
+    with_topic,
 )
-from bayou.cli.exit_codes import FAILED, explained
+from bayou.cli.exit_codes import FAILED, exit_on_error
 from bayou.cli.output import Output, output_for
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def plan(
     columns and dead letters are estimated from the first 1,000 records of each partition.
     """
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.ingest.config import load_configuration
         from bayou.ingest.inspection import plan_run
 
@@ -46,10 +46,12 @@ def plan(
         for notice in configuration.notices:
             output.notice(notice.text)
         configuration.check_runnable()
-        plans = plan_run(configuration, named_topics(configuration, topic))
+        plans = plan_run(configuration, select_topics(configuration, topic))
         for topic_plan in plans:
             if topic_plan.unseen_masks:
-                output.notice(of_topic(topic_plan.topic, told_unseen(topic_plan.unseen_masks)))
+                output.notice(
+                    with_topic(topic_plan.topic, unseen_masks_warning(topic_plan.unseen_masks))
+                )
             if as_json:
                 output.facts("", _json_row(topic_plan), event="plan")
             else:
@@ -60,7 +62,7 @@ def plan(
 
 def _show(output: Output, topic_plan: TopicPlan) -> None:
     if topic_plan.error is not None:
-        output.error(of_topic(topic_plan.topic, topic_plan.error), kind="TopicError")
+        output.error(with_topic(topic_plan.topic, topic_plan.error), kind="TopicError")
         return
     dead_letters = sum(topic_plan.refused.values())
     facts: dict[str, Any] = {

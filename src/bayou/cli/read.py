@@ -15,12 +15,12 @@ from bayou.cli.arguments import (
     FromConfig,
     Settings,
     TablePath,
-    opened_table,
+    open_table,
 )
-from bayou.cli.exit_codes import explained
+from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 
-__all__ = ["cell", "read"]
+__all__ = ["format_cell", "read"]
 
 _MAX_CELL_LENGTH = 60
 
@@ -45,10 +45,10 @@ def read(
 ) -> None:
     """Print rows of the latest or an earlier version of a table."""
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.api.arrow_stream import python_rows
 
-        snapshot = opened_table(table, config, settings).snapshot(version, timestamp)
+        snapshot = open_table(table, config, settings).snapshot(version, timestamp)
         names = None if columns is None else [c.strip() for c in columns.split(",")]
         reader = snapshot.to_batches(names, filter, limit or None)
         if as_json:
@@ -58,7 +58,7 @@ def read(
         rows = [row for batch in reader for row in python_rows(batch)]
         output.rows(
             "",
-            [{name: cell(value) for name, value in row.items()} for row in rows],
+            [{name: format_cell(value) for name, value in row.items()} for row in rows],
             event="row",
             empty="no row matches the filter" if filter else "the table has no rows",
         )
@@ -68,7 +68,7 @@ def read(
             )
 
 
-def cell(value: Any) -> Any:
+def format_cell(value: Any) -> Any:
     """A value of a row, shortened to fit into a table cell."""
     match value:
         case bool() | None | float():

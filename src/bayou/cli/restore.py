@@ -13,9 +13,9 @@ from bayou.cli.arguments import (
     FromConfig,
     Settings,
     TablePath,
-    opened_table,
+    open_table,
 )
-from bayou.cli.exit_codes import WRONG_USAGE, explained
+from bayou.cli.exit_codes import WRONG_USAGE, exit_on_error
 from bayou.cli.output import output_for
 
 __all__ = ["restore"]
@@ -34,11 +34,11 @@ def restore(
     The versions in between stay in the table's history and can be restored too.
     """
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         if (version is None) == (timestamp is None):
             output.error("restore: use either --version or --timestamp", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)
-        handle = opened_table(table, config, settings)
+        handle = open_table(table, config, settings)
         before = handle.snapshot()
         metrics = handle.restore(version, timestamp)
         output.facts(

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, Settings, of_topic, told_unseen
-from bayou.cli.exit_codes import FAILED, explained
+from bayou.cli.arguments import AsJson, Config, Settings, unseen_masks_warning, with_topic
+from bayou.cli.exit_codes import FAILED, exit_on_error
 from bayou.cli.output import Output, output_for
-from bayou.cli.output.interface import Unheard, UnreadError
+from bayou.cli.output.interface import ReaderClosedError, ResilientReporter
 from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,
@@ -36,7 +36,7 @@ def run(
 ) -> None:
     """Run all topics until stopped; with --once until all existing records are ingested."""
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.ingest.config import load_configuration
 
         configuration = load_configuration(config, settings=settings or ())
@@ -61,7 +61,7 @@ def run(
                 reporters: tuple[Reporter, ...] = (_ErrorReporter(output),)
                 if progress is not monitor.store:
                     reporters = (progress, *reporters)
-                listeners = (Unheard(reporter, stop_unread) for reporter in reporters)
+                listeners = (ResilientReporter(reporter, stop_unread) for reporter in reporters)
                 summaries = run_pipeline(
                     configuration,
                     once=once,
@@ -69,7 +69,7 @@ def run(
                     stop=stop,
                 )
         if unread.is_set():
-            raise UnreadError
+            raise ReaderClosedError
         if any(summary.error is not None for summary in summaries):
             raise typer.Exit(FAILED)
 
@@ -88,7 +88,7 @@ class _ErrorReporter:
     def topic_started(self, event: TopicStarted) -> None:
         self._printed.pop(event.topic, None)
         if event.unseen_masks:
-            self._output.notice(of_topic(event.topic, told_unseen(event.unseen_masks)))
+            self._output.notice(with_topic(event.topic, unseen_masks_warning(event.unseen_masks)))
 
     def batch_committed(self, event: BatchReport) -> None:
         """Not an error."""

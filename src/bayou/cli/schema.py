@@ -13,10 +13,10 @@ from bayou.cli.arguments import (
     FromConfig,
     Settings,
     TablePath,
-    named_topics,
-    opened_table,
+    open_table,
+    select_topics,
 )
-from bayou.cli.exit_codes import FAILED, WRONG_USAGE, explained
+from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
 from bayou.cli.output import output_for
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ def show(
 ) -> None:
     """Show the columns of the latest or an earlier version of a table."""
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.ingest.inspection import schema_rows
 
-        snapshot = opened_table(table, config, settings).snapshot(version, timestamp)
+        snapshot = open_table(table, config, settings).snapshot(version, timestamp)
         partition_columns = set(snapshot.partition_columns)
         output.rows(
             "",
@@ -83,10 +83,10 @@ def diff(
     The exit code is 1 if they differ.
     """
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.ingest.inspection import compare_schemas
 
-        handle = opened_table(table, config, settings)
+        handle = open_table(table, config, settings)
         if schema_file:
             if config is None:
                 output.error("--schema-file: no configuration. Add --config", kind="UsageError")
@@ -101,7 +101,7 @@ def diff(
             from bayou.ingest.inspection import schema_file_changes
 
             configuration = load_configuration(config, settings=settings or ())
-            (topic,) = named_topics(configuration, [table])
+            (topic,) = select_topics(configuration, [table])
             changes = schema_file_changes(configuration, topic, handle.snapshot())
         else:
             first = handle.snapshot(before) if before is not None else _first(handle)

@@ -11,15 +11,15 @@ from bayou.cli.arguments import (
     Config,
     OnlyTopics,
     Settings,
-    named_topics,
-    of_topic,
-    utc_text,
+    format_utc,
+    select_topics,
+    with_topic,
 )
-from bayou.cli.exit_codes import FAILED, explained
+from bayou.cli.exit_codes import FAILED, exit_on_error
 from bayou.cli.output import output_for
 
 if TYPE_CHECKING:
-    from bayou.ingest.inspection import TopicStanding
+    from bayou.ingest.inspection import TopicStatusReport
 
 __all__ = ["status"]
 
@@ -36,27 +36,27 @@ def status(
     can't be read, or a topic misses its freshness objective.
     """
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.ingest.config import load_configuration
-        from bayou.ingest.inspection import topic_standings
+        from bayou.ingest.inspection import topic_status_reports
 
         configuration = load_configuration(config, settings=settings or ())
         configuration.check_runnable()
-        statuses = topic_standings(configuration, named_topics(configuration, topic))
+        statuses = topic_status_reports(configuration, select_topics(configuration, topic))
         shown = [_json_row(s) if as_json else _table_row(s) for s in statuses]
         output.rows("", shown, event="topic_status")
         for topic_status in statuses:
             if topic_status.error is not None:
-                output.error(of_topic(topic_status.topic, topic_status.error), kind="TopicError")
+                output.error(with_topic(topic_status.topic, topic_status.error), kind="TopicError")
             for task, run in topic_status.maintenance.items():
                 if run.reason is not None:
-                    failed = f"{task} failed at {utc_text(run.at)}: {run.reason}"
-                    output.notice(of_topic(topic_status.topic, failed))
+                    failed = f"{task} failed at {format_utc(run.at)}: {run.reason}"
+                    output.notice(with_topic(topic_status.topic, failed))
         if any(s.error is not None or s.late for s in statuses):
             raise typer.Exit(FAILED)
 
 
-def _table_row(topic_status: TopicStanding) -> dict[str, Any]:
+def _table_row(topic_status: TopicStatusReport) -> dict[str, Any]:
     return {
         "topic": topic_status.topic,
         "pipeline": "runs here" if topic_status.running else "",
@@ -65,14 +65,14 @@ def _table_row(topic_status: TopicStanding) -> dict[str, Any]:
         "files": _count(topic_status.files),
         "waiting": _count(topic_status.waiting),
         "freshness": _freshness(topic_status),
-        "last commit (UTC)": utc_text(topic_status.last_commit),
+        "last commit (UTC)": format_utc(topic_status.last_commit),
         "dead letters": _count(topic_status.dead_letters),
         "optimized": _last_run(topic_status, "optimize", "compaction"),
         "vacuumed": _last_run(topic_status, "vacuum"),
     }
 
 
-def _json_row(topic_status: TopicStanding) -> dict[str, Any]:
+def _json_row(topic_status: TopicStatusReport) -> dict[str, Any]:
     import msgspec
 
     row: dict[str, Any] = msgspec.to_builtins(topic_status)
@@ -83,7 +83,7 @@ def _count(number: int | None) -> int | str:
     return "?" if number is None else number
 
 
-def _freshness(topic_status: TopicStanding) -> str:
+def _freshness(topic_status: TopicStatusReport) -> str:
     if topic_status.freshness_seconds is None:
         return "?"
     freshness = f"{topic_status.freshness_seconds:,.0f} s"
@@ -92,9 +92,9 @@ def _freshness(topic_status: TopicStanding) -> str:
     return f"{freshness} LATE" if topic_status.late else freshness
 
 
-def _last_run(topic_status: TopicStanding, *tasks: str) -> str:
+def _last_run(topic_status: TopicStatusReport, *tasks: str) -> str:
     runs = [run for task, run in topic_status.maintenance.items() if task in tasks]
     if not runs:
         return ""
     last = max(runs, key=lambda run: run.at)
-    return utc_text(last.at) + (" FAILED" if last.result == "failed" else "")
+    return format_utc(last.at) + (" FAILED" if last.result == "failed" else "")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bayou.cli.arguments import AsJson, Config, Settings
-from bayou.cli.exit_codes import explained
+from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 
 __all__ = ["topics"]
@@ -23,7 +23,7 @@ def topics(
 ) -> None:
     """List the topics of a configuration with their partitions and offsets at the brokers."""
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.ingest.config import load_configuration
         from bayou.ingest.inspection import list_topics
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, opened_table
-from bayou.cli.exit_codes import explained
+from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, open_table
+from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 
 __all__ = ["vacuum"]
@@ -41,8 +41,8 @@ def vacuum(
     Versions beyond the retention can't be read afterwards.
     """
     output = output_for(as_json=as_json)
-    with explained(output):
-        handle = opened_table(table, config, settings)
+    with exit_on_error(output):
+        handle = open_table(table, config, settings)
         result = handle.vacuum(retention_hours, dry_run=dry_run, lite=lite)
         if dry_run:
             files = result.inventory.select(["path", "size"])

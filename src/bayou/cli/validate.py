@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, Settings, of_topic, told_unseen
-from bayou.cli.exit_codes import WRONG_USAGE, explained
+from bayou.cli.arguments import AsJson, Settings, unseen_masks_warning, with_topic
+from bayou.cli.exit_codes import WRONG_USAGE, exit_on_error
 from bayou.cli.output import output_for
 
 __all__ = ["validate"]
@@ -29,7 +29,7 @@ def validate(
 ) -> None:
     """Check a configuration without running it."""
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         from bayou.ingest.config import PipelineConfig, load_configuration
 
         if print_schema:
@@ -60,7 +60,7 @@ def validate(
             output.notice(f"retention of the tables' files: not checked: {error.message}")
         try:
             for key, paths in masks_without_field(configuration).items():
-                output.notice(of_topic(key, told_unseen(paths)))
+                output.notice(with_topic(key, unseen_masks_warning(paths)))
         except BayouError as error:
             output.notice(f"fields of the masks: not checked: {error.message}")
         output.rows(

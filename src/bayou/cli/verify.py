@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayou.cli.arguments import AsJson, FromConfig, Settings, named_topics, opened_table
-from bayou.cli.exit_codes import FAILED, WRONG_USAGE, explained
+from bayou.cli.arguments import AsJson, FromConfig, Settings, open_table, select_topics
+from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
 from bayou.cli.history import history_rows
 from bayou.cli.output import Output, output_for
-from bayou.cli.read import cell
+from bayou.cli.read import format_cell
 from bayou.errors import TableNotFoundError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def verify(
     exit code is 1 if a path isn't a Delta table, or a proof fails.
     """
     output = output_for(as_json=as_json)
-    with explained(output):
+    with exit_on_error(output):
         if not tables and config is None:
             output.error(
                 "verify: no table. Pass a table, or a configuration with --config",
@@ -65,7 +65,7 @@ def _verify_path(
 ) -> bool:
     from bayou.ingest.inspection import table_report
 
-    report = table_report(path, opened_table(path, settings=settings))
+    report = table_report(path, open_table(path, settings=settings))
     _show_report(output, report, as_json=as_json)
     return report.error is None
 
@@ -86,7 +86,7 @@ def _verify_topics(
     configuration = load_configuration(config, settings=settings or ())
     results: list[bool] = []
     brokers_answer = True
-    for topic in named_topics(configuration, names):
+    for topic in select_topics(configuration, names):
         tables = TopicTables.of(configuration, topic)
         report = table_report(topic.table_path, tables.target)
         _show_report(output, report, as_json=as_json)
@@ -139,7 +139,7 @@ def _show_report(output: Output, report: TableReport, *, as_json: bool) -> None:
     output.facts(f"{report.path} is a Delta table", facts, event="table")
     columns = [{"column": name, "type": kind} for name, kind in report.schema.items()]
     output.rows("Columns", columns, event="column")
-    sample = [{name: cell(value) for name, value in row.items()} for row in report.sample]
+    sample = [{name: format_cell(value) for name, value in row.items()} for row in report.sample]
     output.rows("Sample", sample, event="row", empty="the table has no rows")
     output.rows("History", history_rows(report.history), event="commit")
 

@@ -16,14 +16,14 @@ from bayou.engines.thrift_compact import (
     INT32,
     INT64,
     LIST,
-    MOST_NESTED,
+    MAX_NESTING,
     STRUCT,
     ThriftStruct,
     decode_struct,
-    to_number,
+    decode_zigzag,
 )
 
-__all__ = ["FooterError", "check_footer", "counts_nan", "footer_range"]
+__all__ = ["FooterError", "check_footer", "footer_range", "orders_nan_last"]
 
 
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
@@ -88,22 +88,22 @@ def _leaves(
     """The leaf columns below the next element of a schema in depth-first order."""
     element = next(elements)
     if not is_root:
-        kind = to_number(element.get((3, INT32), 0))
+        kind = decode_zigzag(element.get((3, INT32), 0))
         if kind not in (0, 1, 2):  # required, optional, repeated
             raise FooterError("a column of its schema has an unknown repetition type")
         repetition += kind == 2
         definition += kind != 0
-    if definition > MOST_NESTED:
+    if definition > MAX_NESTING:
         raise FooterError("its schema is nested too deeply")
-    children = to_number(element.get((5, INT32), 0))
+    children = decode_zigzag(element.get((5, INT32), 0))
     if children > 0 or is_root:
         for _ in range(children):
             yield from _leaves(elements, repetition, definition)
         return
-    physical_type = to_number(element[1, INT32])
+    physical_type = decode_zigzag(element[1, INT32])
     width = _WIDTHS.get(physical_type)
     if physical_type == _FIXED:
-        width = to_number(element[2, INT32])
+        width = decode_zigzag(element[2, INT32])
     yield _Leaf(physical_type, width, repetition, definition)
 
 
@@ -115,7 +115,7 @@ def _check_row_group(group: ThriftStruct, leaves: Sequence[_Leaf]) -> None:
         if (8, STRUCT) in column:
             raise FooterError("a column is encrypted")
         metadata = column[3, STRUCT]
-        if to_number(metadata[1, INT32]) != leaf.physical_type:
+        if decode_zigzag(metadata[1, INT32]) != leaf.physical_type:
             raise FooterError("a column has another physical type than in the schema")
         statistics = metadata.get((12, STRUCT), {})
         for number in _BOUNDS:
@@ -144,7 +144,7 @@ def _structs(fields: ThriftStruct, number: int) -> list[ThriftStruct]:
     return structs
 
 
-def counts_nan(created_by: str | None) -> bool:
+def orders_nan_last(created_by: str | None) -> bool:
     """Whether the writer orders NaN above all numbers: a maximum that is a number excludes NaN.
 
     This holds for parquet-mr, with which Spark writes. Arrow and unknown writers may leave NaN out

@@ -20,7 +20,13 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-__all__ = ["int96_leaves", "legacy_time_zone", "marked", "rebased", "with_instants"]
+__all__ = [
+    "int96_leaves",
+    "legacy_time_zone",
+    "mark_legacy_fields",
+    "rebase_datetimes",
+    "with_int96_timestamps",
+]
 
 
 pc: Any = pyarrow.compute
@@ -50,8 +56,8 @@ _STANDARD_TIME = -25_567 * _DAY
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?(?::?(\d\d))?|Z|UTC|GMT|UT")
 
 
-def marked(schema: pa.Schema, parquet: pq.ParquetSchema) -> pa.Schema:
-    """A file's schema with metadata on each date or timestamp field that `rebased` must convert.
+def mark_legacy_fields(schema: pa.Schema, parquet: pq.ParquetSchema) -> pa.Schema:
+    """A file's schema; metadata marks the date and timestamp fields for `rebase_datetimes`.
 
     Args:
         schema: the Arrow schema, with the footer's key-value metadata.
@@ -71,12 +77,12 @@ def marked(schema: pa.Schema, parquet: pq.ParquetSchema) -> pa.Schema:
 
 
 def legacy_time_zone(field: pa.Field[Any]) -> str | None:
-    """The time zone for `rebased`; None for a field that needs no rebasing."""
+    """The time zone for `rebase_datetimes`; None for a field that needs no rebasing."""
     zone = (field.metadata or {}).get(_MARK)
     return None if zone is None else zone.decode(errors="replace")
 
 
-def rebased(array: Any, time_zone: str) -> Any:
+def rebase_datetimes(array: Any, time_zone: str) -> Any:
     """Rebase dates or timestamps to the proleptic Gregorian calendar.
 
     The date and time of day stay the same.
@@ -202,7 +208,7 @@ def int96_leaves(footer: pq.FileMetaData) -> frozenset[int]:
     )
 
 
-def with_instants(schema: pa.Schema, leaves: frozenset[int]) -> pa.Schema:
+def with_int96_timestamps(schema: pa.Schema, leaves: frozenset[int]) -> pa.Schema:
     """A file's Arrow schema in which these leaf columns are timestamps with time zone UTC."""
     if not leaves:
         return schema

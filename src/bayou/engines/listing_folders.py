@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["SkippedPrefixes", "is_between"]
+__all__ = ["SkippedPrefixes", "is_in_range"]
 
 
-def is_between(path: str, after: str | None, until: str | None) -> bool:
+def is_in_range(path: str, after: str | None, until: str | None) -> bool:
     """Whether `after < path <= until`; None is no limit."""
     # Python compares strings by code points, which is the order of their UTF-8 bytes.
     return (after is None or path > after) and (until is None or path <= until)
@@ -25,7 +25,7 @@ class SkippedPrefixes:
         self._known = {root: False}
         self._skips = skips
 
-    def holds(self, path: str) -> bool:
+    def contains(self, path: str) -> bool:
         """Whether an object is in a skipped folder."""
         return self._is_skipped(path.rpartition("/")[0])
 

@@ -13,20 +13,20 @@ __all__ = [
     "INT32",
     "INT64",
     "LIST",
-    "MOST_NESTED",
+    "MAX_NESTING",
     "STRUCT",
     "ThriftStruct",
     "decode_struct",
+    "decode_zigzag",
     "encode_struct",
-    "from_number",
-    "to_number",
+    "encode_zigzag",
 ]
 
 ThriftStruct: TypeAlias = dict[tuple[int, int], Any]
 """Values of a struct by field number and type, in the order of the bytes.
 
-Integers are zigzag-encoded (see `to_number`). A list is a pair of element type and values, a map a
-pair of key and value types and pairs, a double its 8 bytes.
+Integers are zigzag-encoded (see `decode_zigzag`). A list is a pair of element type and values, a
+map a pair of key and value types and pairs, a double its 8 bytes.
 """
 
 _TRUE, _FALSE, _BYTE, _DOUBLE, _SET, _MAP, _INT16 = 1, 2, 3, 7, 10, 11, 4
@@ -36,7 +36,7 @@ BINARY: Final = 8
 LIST: Final = 9
 STRUCT: Final = 12
 
-MOST_NESTED: Final = 64
+MAX_NESTING: Final = 64
 _LONG_LIST = 15
 
 
@@ -57,18 +57,18 @@ def encode_struct(fields: ThriftStruct) -> bytes:
     return bytes(out)
 
 
-def to_number(zigzag: int) -> int:
+def decode_zigzag(zigzag: int) -> int:
     """Decode a zigzag-encoded integer."""
     return zigzag >> 1 if zigzag & 1 == 0 else -(zigzag >> 1) - 1
 
 
-def from_number(number: int) -> int:
-    """Encode an integer in zigzag form, the inverse of `to_number`."""
+def encode_zigzag(number: int) -> int:
+    """Encode an integer in zigzag form, the inverse of `decode_zigzag`."""
     return number << 1 if number >= 0 else (-number << 1) - 1
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:
-    if depth > MOST_NESTED:
+    if depth > MAX_NESTING:
         raise ValueError("its footer is nested too deeply")
     fields: ThriftStruct = {}
     number = 0
@@ -78,7 +78,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:
             number += head >> 4
         else:
             zigzag, at = _varint(data, at)
-            number = to_number(zigzag)
+            number = decode_zigzag(zigzag)
         kind = head & 15
         if kind in (_TRUE, _FALSE):
             fields[number, kind] = kind == _TRUE
@@ -162,7 +162,7 @@ def _put_struct(out: bytearray, fields: ThriftStruct) -> None:
             out.append((number - before) << 4 | kind)
         else:
             out.append(kind)
-            _put_varint(out, from_number(number))
+            _put_varint(out, encode_zigzag(number))
         before = number
         if kind not in (_TRUE, _FALSE):
             _put_value(out, kind, value)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from bayou.protocol import variant
 from bayou.protocol.variant import VariantError
 
-__all__ = ["is_shredded", "put_together", "put_together_row"]
+__all__ = ["is_shredded", "reassemble", "reassemble_row"]
 
 _Type: TypeAlias = Any
 """A `pa.DataType`; `pa.types.is_struct` and similar functions don't narrow its type."""
@@ -34,18 +34,18 @@ def is_shredded(data_type: _Type) -> bool:
     )
 
 
-def put_together(array: Any, variant_type: _Type) -> pa.Array[Any]:
+def reassemble(array: Any, variant_type: _Type) -> pa.Array[Any]:
     """Reassemble shredded variants into `variant_type`, a struct of `metadata` and `value`.
 
     Raises:
         VariantError: a shredded variant that violates the specification.
     """
-    rows = [put_together_row(row, array.type) for row in array.to_pylist()]
+    rows = [reassemble_row(row, array.type) for row in array.to_pylist()]
     result: pa.Array[Any] = pa.array(rows, variant_type)
     return result
 
 
-def put_together_row(row: Mapping[str, Any] | None, shredded: _Type) -> dict[str, bytes] | None:
+def reassemble_row(row: Mapping[str, Any] | None, shredded: _Type) -> dict[str, bytes] | None:
     """Reassemble one shredded variant, as Python values.
 
     Args:

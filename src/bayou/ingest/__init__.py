@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicTable", "load_configuration", "run_pipeline"]
 
-__getattr__ = lazy_import.loader(
+__getattr__ = lazy_import.lazy_getattr(
     __name__,
     {
         "TopicTable": "bayou.ingest.topic_table.topic_table",

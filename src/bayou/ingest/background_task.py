@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-__all__ = ["Errand", "all_at_once"]
+__all__ = ["BackgroundTask", "run_parallel"]
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-class Errand:
+class BackgroundTask:
     """A task that runs in a daemon thread, started on construction.
 
     Args:
@@ -27,7 +27,7 @@ class Errand:
         self._thread.start()
 
     @property
-    def under_way(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the task is still running."""
         return self._thread.is_alive()
 
@@ -49,14 +49,14 @@ class Errand:
             self._fault = fault
 
 
-def all_at_once(ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
+def run_parallel(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
     """Call a function for every item in parallel threads, so that timeouts don't add up."""
     answers: dict[int, Answer] = {}
 
     def store(number: int) -> None:
-        answers[number] = ask(items[number])
+        answers[number] = function(items[number])
 
-    tasks = [Errand(partial(store, number)) for number in range(len(items))]
+    tasks = [BackgroundTask(partial(store, number)) for number in range(len(items))]
     for task in tasks:
         task.finish()
     return [answers[number] for number in range(len(items))]

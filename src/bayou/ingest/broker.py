@@ -13,7 +13,7 @@ from bayou.spark.kafka.cluster import KafkaCluster
 from bayou.spark.kafka.offsets import TopicPartition
 from bayou.spark.kafka.options import TopicSelection
 
-__all__ = ["EndsOfTopics", "TopicWatch", "describe_topic", "topic_ends", "topic_names"]
+__all__ = ["RecreatedTopicCheck", "TopicEndOffsets", "describe_topic", "end_offsets", "topic_names"]
 
 
 def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
@@ -52,7 +52,7 @@ def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
     return KafkaTopic(name=name, cluster_id=cluster_id, topic_id=topic_id, bounds=bounds)
 
 
-def topic_ends(names: Collection[str], properties: Mapping[str, str]) -> dict[str, dict[int, int]]:
+def end_offsets(names: Collection[str], properties: Mapping[str, str]) -> dict[str, dict[int, int]]:
     """Return the end offsets of topics, by topic and partition.
 
     Topics that don't exist, or that the brokers don't report, are omitted.
@@ -61,7 +61,7 @@ def topic_ends(names: Collection[str], properties: Mapping[str, str]) -> dict[st
         KafkaError: no broker answers, or a property is invalid.
     """
     try:
-        ends = EndsOfTopics(properties)
+        ends = TopicEndOffsets(properties)
     except ArgumentError as error:
         raise KafkaError(f"connector.kafka is invalid: {error.message}", topic=None) from error
     return ends.latest(names)
@@ -80,7 +80,7 @@ def topic_names(properties: Mapping[str, str]) -> set[str]:
     return {p.topic for p in cluster.partitions(TopicSelection(pattern=".*"))}
 
 
-class EndsOfTopics:
+class TopicEndOffsets:
     """Reads the end offsets of topics repeatedly over one connection.
 
     Args:
@@ -94,7 +94,7 @@ class EndsOfTopics:
         self._known_until = 0.0
 
     def latest(self, names: Collection[str]) -> dict[str, dict[int, int]]:
-        """Return the end offsets as `topic_ends` does; partitions are cached for ten seconds.
+        """Return the end offsets as `end_offsets` does; partitions are cached for ten seconds.
 
         Raises:
             KafkaError: no broker answers.
@@ -135,7 +135,7 @@ _PARTITIONS_TTL = 10.0
 """Seconds."""
 
 
-class TopicWatch:
+class RecreatedTopicCheck:
     """Detects a topic that was deleted and recreated during a run. Connects on first use.
 
     Args:
@@ -150,7 +150,7 @@ class TopicWatch:
         self._key = key
         self._cluster: KafkaCluster | None = None
 
-    def check_still_there(self) -> None:
+    def check_not_recreated(self) -> None:
         """Check the topic's id with one request; records read before it are from this topic.
 
         Raises:

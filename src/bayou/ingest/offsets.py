@@ -19,17 +19,17 @@ __all__ = [
     "KafkaTopic",
     "OffsetSpan",
     "app_id",
-    "behind_lost",
     "check_not_recreated",
     "covered_offsets",
-    "fixed_start",
     "lost_offsets",
     "next_offsets",
     "ranges_between",
+    "recorded_start",
     "recreated_error",
+    "resume_positions",
+    "skip_lost_offsets",
     "start_app_id",
     "starting_offsets",
-    "where_it_goes_on",
 ]
 
 
@@ -100,7 +100,7 @@ def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int
     return offsets
 
 
-def fixed_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
+def recorded_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
     """Return the recorded start offsets of a first run with `starting-offsets: latest`."""
     partitions = {start_app_id(topic, p): p for p in topic.bounds}
     return {partitions[app]: version for app, version in transactions.items() if app in partitions}
@@ -160,12 +160,12 @@ def recreated_error(
     )
 
 
-def where_it_goes_on(
+def resume_positions(
     topic: KafkaTopic,
     covered: Mapping[int, int],
     *,
     existing: Mapping[int, int] = MappingProxyType({}),
-    fixed: Mapping[int, int] | None = None,
+    recorded_start: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
     """Return the known next offset of each partition; other partitions start at their first offset.
 
@@ -174,11 +174,11 @@ def where_it_goes_on(
         covered: the table's next offsets.
         existing: the last offsets of existing rows or migrated records, used for partitions that
             `covered` lacks.
-        fixed: with `starting-offsets: latest`, the recorded start of the first run; if nothing is
-            known, partitions start at their end. None to start at the first offset.
+        recorded_start: with `starting-offsets: latest`, the recorded start of the first run; if
+            nothing is known, partitions start at their end. None to start at the first offset.
     """
-    known = {**(fixed or {}), **{p: last + 1 for p, last in existing.items()}, **covered}
-    if fixed is None or known:
+    known = {**(recorded_start or {}), **{p: last + 1 for p, last in existing.items()}, **covered}
+    if recorded_start is None or known:
         return known
     return {p: bounds.end for p, bounds in topic.bounds.items()}
 
@@ -197,7 +197,7 @@ def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, Off
     return {p: span for p, span in spans.items() if not span.empty}
 
 
-def behind_lost(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, int]:
+def skip_lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, int]:
     """Return the table's next offsets after skipping the offsets that retention deleted."""
     return {**covered, **{p: s.end for p, s in lost_offsets(topic, covered).items()}}
 

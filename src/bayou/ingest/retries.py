@@ -18,14 +18,14 @@ from bayou.ingest.events import AttemptFailed
 from bayou.ingest.topic_errors import SparkFailedError
 
 __all__ = [
-    "WORTH_A_RETRY",
+    "TRANSIENT_ERRORS",
     "BatchFailedError",
-    "failed_attempt",
-    "pause_before",
+    "attempt_failed_event",
     "restart_interval",
+    "retry_delay",
 ]
 
-WORTH_A_RETRY = (
+TRANSIENT_ERRORS = (
     StorageError,
     CommitFailedError,
     CommitConflictError,
@@ -43,20 +43,20 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 
 
-def pause_before(retry: int) -> float:
+def retry_delay(retry: int) -> float:
     """Return the seconds before a retry (the first is 1); the pause doubles each time."""
     return float(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (retry - 1)))
 
 
 def restart_interval(topic: Topic, error: BayouError | None) -> float | None:
     """Return the seconds until a failed topic is restarted; None if it isn't restarted."""
-    transient = isinstance(error, (*WORTH_A_RETRY, BatchFailedError))
+    transient = isinstance(error, (*TRANSIENT_ERRORS, BatchFailedError))
     if not transient or isinstance(error, RecordsLostError):
         return None
     return topic.config.processing.restart_interval or None
 
 
-def failed_attempt(
+def attempt_failed_event(
     topic: Topic, what: Literal["batch", "topic"], retry: int, error: BayouError
 ) -> AttemptFailed:
     """Return the event that reports a failure before its retry.
@@ -69,7 +69,7 @@ def failed_attempt(
         what=what,
         retry=retry,
         of=topic.config.processing.max_retries,
-        pause=pause_before(retry),
+        pause=retry_delay(retry),
         conflict=isinstance(error, CommitConflictError),
         error=error,
     )

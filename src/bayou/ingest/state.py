@@ -20,15 +20,15 @@ from pathlib import Path
 from bayou.errors import PipelineError, PrerequisiteError
 
 __all__ = [
-    "make_folder",
-    "runs_here",
+    "create_folder",
+    "is_running_locally",
+    "state_path_error",
     "topic_folder",
     "topic_lock",
-    "unusable",
 ]
 
 
-def make_folder(folder: Path) -> None:
+def create_folder(folder: Path) -> None:
     """Create a folder of the state path.
 
     Raises:
@@ -37,7 +37,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unusable(folder, error) from error
+        raise state_path_error(folder, error) from error
 
 
 @contextlib.contextmanager
@@ -54,11 +54,11 @@ def topic_lock(state_path: Path, topic: str, *, shared: bool = False) -> Iterato
         PrerequisiteError: the folder can't be created.
     """
     folder = topic_folder(state_path, topic)
-    make_folder(folder)
+    create_folder(folder)
     try:
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise unusable(folder, error) from error
+        raise state_path_error(folder, error) from error
     try:
         try:
             fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -74,7 +74,7 @@ def topic_lock(state_path: Path, topic: str, *, shared: bool = False) -> Iterato
         os.close(lock)
 
 
-def runs_here(state_path: Path, topic: str) -> bool:
+def is_running_locally(state_path: Path, topic: str) -> bool:
     """Whether a process on this machine runs the topic and holds its lock."""
     try:
         lock = os.open(topic_folder(state_path, topic) / "lock", os.O_RDONLY)
@@ -89,7 +89,7 @@ def runs_here(state_path: Path, topic: str) -> bool:
     return False
 
 
-def unusable(path: Path, error: OSError) -> PrerequisiteError:
+def state_path_error(path: Path, error: OSError) -> PrerequisiteError:
     """Return the error for an `OSError` on a folder or a file of the state path."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     hint = _HINTS.get(error.errno or 0, "Make it writable")

@@ -30,11 +30,11 @@ __all__ = [
     "SparkFailedError",
     "UnexpectedError",
     "WorkerCrashedError",
-    "as_error",
-    "errors_of_topic",
-    "records_lost",
+    "records_lost_error",
+    "report_topic_errors",
+    "to_bayou_error",
     "topic_error",
-    "translated",
+    "translate_errors",
 ]
 
 
@@ -57,7 +57,7 @@ def topic_error(fault: BaseException, topic: str) -> BayouError:
 
 
 @contextlib.contextmanager
-def errors_of_topic(topic: str, report: Callable[[BayouError], None]) -> Iterator[None]:
+def report_topic_errors(topic: str, report: Callable[[BayouError], None]) -> Iterator[None]:
     """Report every exception as an error of the topic; interrupts and exits are re-raised.
 
     Panics of native extensions derive from `BaseException`, so they are reported too.
@@ -98,15 +98,15 @@ class SparkEndedError(PipelineError):
 
 
 @contextlib.contextmanager
-def translated(topic: str = "") -> Iterator[None]:
+def translate_errors(topic: str = "") -> Iterator[None]:
     """Raise exceptions of Spark as `BayouError`s."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
-        raise as_error(error, topic) from error
+        raise to_bayou_error(error, topic) from error
 
 
-def as_error(error: Exception, topic: str) -> BayouError:
+def to_bayou_error(error: Exception, topic: str) -> BayouError:
     """Return the `BayouError` for an exception of Spark; `topic_error` handles other exceptions.
 
     Args:
@@ -122,7 +122,7 @@ def as_error(error: Exception, topic: str) -> BayouError:
         kind, message = bayou_errors[-1][0], bayou_errors[-1][1].strip()
         match kind:
             case "RecordsLostError":
-                return records_lost(message, topic)
+                return records_lost_error(message, topic)
             case "KafkaError":
                 return KafkaError(message, topic=topic)
             case "StorageError":
@@ -145,7 +145,7 @@ def as_error(error: Exception, topic: str) -> BayouError:
     return kind(f"{prefix}Spark failed: {reason.strip()}", topic=topic)
 
 
-def records_lost(message: str, topic: str) -> RecordsLostError:
+def records_lost_error(message: str, topic: str) -> RecordsLostError:
     """Return the error for lost records, with advice for the pipeline's configuration.
 
     Args:

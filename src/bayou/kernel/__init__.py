@@ -13,7 +13,7 @@ from bayou.kernel.catalog import (
     RatifiedCommits,
 )
 from bayou.kernel.data_writer.data_writer import delete_data_files, write_data
-from bayou.kernel.deletion_vectors.prefetch import LoadedVectors, with_vectors
+from bayou.kernel.deletion_vectors.prefetch import LoadedVectors, prefetch_vectors
 from bayou.kernel.engine import (
     ByteRange,
     DataFileStatus,
@@ -128,9 +128,9 @@ __all__ = [
     "discard_unless_committed",
     "encode_actions",
     "lit",
+    "prefetch_vectors",
     "read_change_file",
     "read_scan_file",
     "stage_commit",
-    "with_vectors",
     "write_data",
 ]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Age"]
+__all__ = ["ElapsedTime"]
 
 
-class Age:
+class ElapsedTime:
     """The time since this object was created.
 
     The longer time of two clocks: the monotonic clock stops while the machine is suspended, and

@@ -22,7 +22,7 @@ __all__ = [
     "Stopwatch",
     "TransactionMetrics",
     "TransactionReport",
-    "send",
+    "send_report",
 ]
 
 _LOG = logging.getLogger(__name__)
@@ -188,7 +188,7 @@ class Stopwatch:
         return self._nanoseconds / 1e6
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def measure(self) -> Iterator[None]:
         """Add the time of a `with` block."""
         start = time.perf_counter_ns()
         try:
@@ -197,7 +197,7 @@ class Stopwatch:
             self._nanoseconds += time.perf_counter_ns() - start
 
 
-def send(reporter: MetricsReporter, report: Report) -> None:
+def send_report(reporter: MetricsReporter, report: Report) -> None:
     """Send a report to a reporter. An exception of the reporter is logged."""
     try:
         reporter.report(report)

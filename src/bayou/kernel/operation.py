@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["WITHOUT_NEW_ROWS", "Operation"]
+__all__ = ["OPERATIONS_WITHOUT_INSERTS", "Operation"]
 
 
 class Operation(StrEnum):
@@ -49,7 +49,7 @@ class Operation(StrEnum):
     MANUAL_UPDATE = "Manual Update"
 
 
-WITHOUT_NEW_ROWS = frozenset(
+OPERATIONS_WITHOUT_INSERTS = frozenset(
     {
         Operation.DELETE,
         Operation.UPDATE,

@@ -12,12 +12,12 @@ from bayou.kernel.arrow.types import from_arrow_type, to_arrow_type
 from bayou.kernel.table_features.variant import conform_variants
 from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructField, StructType
 
-__all__ = ["conform"]
+__all__ = ["conform_to_schema"]
 
 pc: Any = pyarrow.compute
 
 
-def conform(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordBatch:
+def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Convert a batch to the columns of `schema`, in its order and its Arrow types.
 
     Names match exactly, else case-insensitively, also nested names. A missing nullable column is

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayou.kernel.catalog import Catalog
-from bayou.kernel.checkpoint.stats import KnownStatistics
-from bayou.kernel.crc.file_totals import stated_file_totals
+from bayou.kernel.checkpoint.stats import CheckpointStatisticsCache
+from bayou.kernel.crc.file_totals import checksum_file_totals
 from bayou.kernel.crc.read import FileTotals
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.commit_times import commit_timestamp
-from bayou.kernel.log.incremental_replay import refreshed_state
-from bayou.kernel.log.snapshot_metrics import measured
+from bayou.kernel.log.incremental_replay import refresh_state
+from bayou.kernel.log.snapshot_metrics import measure_snapshot
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
@@ -50,10 +50,14 @@ class Snapshot(TableState):
             return load_table_state(engine, table, version, catalog=catalog)
 
         reporter = engine.metrics_reporter
-        return cls._of(load() if reporter is None else measured(reporter, table, version, load))
+        return cls._of(
+            load() if reporter is None else measure_snapshot(reporter, table, version, load)
+        )
 
     @classmethod
-    def _of(cls, state: TableState, known_statistics: KnownStatistics | None = None) -> Snapshot:
+    def _of(
+        cls, state: TableState, known_statistics: CheckpointStatisticsCache | None = None
+    ) -> Snapshot:
         return cls(
             segment=state.log_segment,
             replay=state.replay_state,
@@ -69,7 +73,7 @@ class Snapshot(TableState):
             known_statistics=known_statistics,
         )
 
-    def keeping_statistics(self, known: KnownStatistics) -> Snapshot:
+    def with_statistics_cache(self, known: CheckpointStatisticsCache) -> Snapshot:
         """This version, with scans that cache the checkpoint's statistics in `known`.
 
         `refreshed` keeps the cache as long as the checkpoint stays the same.
@@ -79,13 +83,13 @@ class Snapshot(TableState):
     def refreshed(self, engine: Engine) -> Snapshot:
         """The latest version; this object if it is the latest.
 
-        Lists the log from this version on and reads only the newer commits; see `refreshed_state`.
+        Lists the log from this version on and reads only the newer commits; see `refresh_state`.
 
         Raises:
             TableNotFoundError, CorruptTableError, UnsupportedFeatureError: see
                 `Table.latest_snapshot`.
         """
-        state = refreshed_state(engine, self)
+        state = refresh_state(engine, self)
         if state is self:
             return self
         same = state.log_segment.checkpoint == self.log_segment.checkpoint
@@ -96,7 +100,7 @@ class Snapshot(TableState):
 
         Reads at most one small file.
         """
-        return stated_file_totals(engine, self)
+        return checksum_file_totals(engine, self)
 
     @property
     def timestamp(self) -> int:

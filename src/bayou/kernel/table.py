@@ -6,7 +6,7 @@ from typing import Any
 
 from bayou.errors import TableNotFoundError
 from bayou.kernel.catalog import Catalog, CommittingCatalog
-from bayou.kernel.checkpoint.parts import checkpoint_by_workers
+from bayou.kernel.checkpoint.parts import write_checkpoint_with_workers
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.commit_times import read_history, version_at
 from bayou.kernel.log.segment import load_log_segment
@@ -115,7 +115,7 @@ class Table:
         Ratified commits are published first, because only a published version may have one.
         """
         self.publish_commits(engine)
-        return checkpoint_by_workers(engine, self._path, version, self._catalog)
+        return write_checkpoint_with_workers(engine, self._path, version, self._catalog)
 
     def publish_commits(self, engine: Engine) -> int | None:
         """Copy the commits that the catalog has ratified to the log.

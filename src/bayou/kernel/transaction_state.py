@@ -79,7 +79,7 @@ class TransactionState:
         records_inserts: whether new rows are also written to change data files.
         max_records_per_file: maximum number of rows of a data file.
         compression: Parquet codec that overrides the table's.
-        says_tight_bounds: whether statistics record that their bounds are tight. Tables with the
+        records_tight_bounds: whether statistics record that their bounds are tight. Tables with the
             deletion vector feature do, because deleted rows can make the bounds wide.
         writer: index of this writer and number of writers, see `for_writer`.
         identity_counts: number of identity values that this writer has generated, by column.
@@ -97,7 +97,7 @@ class TransactionState:
     records_inserts: bool = False
     max_records_per_file: int | None = None
     compression: str | None = None
-    says_tight_bounds: bool = False
+    records_tight_bounds: bool = False
     writer: tuple[int, int] = field(default=(0, 1), compare=False)
     identity_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
@@ -124,7 +124,7 @@ class TransactionState:
             and column_rules.check_constraints(self.configuration).items() <= constraints
         )
 
-    def given_out(self, column: str, count: int) -> int:
+    def reserve_identity_values(self, column: str, count: int) -> int:
         """Reserve `count` identity values and return how many were reserved before."""
         before = self.identity_counts.get(column, 0)
         self.identity_counts[column] = before + count
@@ -172,9 +172,9 @@ class TransactionState:
             max_rows_per_file=self.max_records_per_file,
         )
 
-    def statistics_text(self, statistics: FileStatistics) -> str:
+    def statistics_json(self, statistics: FileStatistics) -> str:
         """JSON of `add.stats` for a new file (PROTOCOL.md, Per-file Statistics)."""
-        if self.says_tight_bounds and statistics.tight_bounds is None:
+        if self.records_tight_bounds and statistics.tight_bounds is None:
             statistics = replace(statistics, tight_bounds=True)
         return stats.to_json(statistics)
 
@@ -229,7 +229,7 @@ class TransactionState:
                 self.records_inserts,
                 self.max_records_per_file,
                 self.compression,
-                self.says_tight_bounds,
+                self.records_tight_bounds,
             )
         )
 
@@ -255,7 +255,7 @@ class TransactionState:
                 records_inserts=wire.records_inserts,
                 max_records_per_file=wire.max_records_per_file,
                 compression=wire.compression,
-                says_tight_bounds=wire.says_tight_bounds,
+                records_tight_bounds=wire.says_tight_bounds,
                 writer=(0, 0),
             ),
         )

@@ -45,7 +45,7 @@ __all__ = [
     "decode_actions",
     "encode_action",
     "encode_actions",
-    "is_feed_enabled",
+    "is_change_data_feed_enabled",
     "reserved_columns",
 ]
 
@@ -379,7 +379,7 @@ CHANGE_COLUMNS = StructType(
 """Columns of the change data feed after the table's own. Files contain only the first."""
 
 
-def is_feed_enabled(configuration: Mapping[str, str]) -> bool:
+def is_change_data_feed_enabled(configuration: Mapping[str, str]) -> bool:
     """Whether the table properties enable the change data feed."""
     return configuration.get("delta.enableChangeDataFeed", "").strip().lower() == "true"
 

@@ -21,9 +21,9 @@ __all__ = [
     "INVARIANTS_KEY",
     "IdentityColumn",
     "check_constraints",
+    "column_invariant",
     "has_usable_step",
-    "identity_of",
-    "invariant_of",
+    "identity_column",
     "with_high_water_mark",
 ]
 
@@ -61,7 +61,7 @@ class IdentityColumn:
         return mark + self.step
 
 
-def identity_of(field: StructField) -> IdentityColumn | None:
+def identity_column(field: StructField) -> IdentityColumn | None:
     """The identity declaration of a column, None if the column isn't an identity column."""
     start = field.metadata.get(IDENTITY_START_KEY)
     if not isinstance(start, int):
@@ -103,7 +103,7 @@ class _Invariant(msgspec.Struct, frozen=True):
     expression: _Expression
 
 
-def invariant_of(field: StructField) -> str | None:
+def column_invariant(field: StructField) -> str | None:
     """SQL of a column's invariant, None if the column has none.
 
     Raises:

@@ -18,15 +18,15 @@ __all__ = [
     "FORMAT_VERSION",
     "DeletionVectorError",
     "StoredVector",
-    "bitmap_of",
     "check_bitmap",
+    "decode_bitmap",
+    "encode_bitmap",
     "file_path",
     "frame",
     "inline_data",
     "stored_vector",
     "unframe",
     "vector_in_file",
-    "with_magic",
     "z85_decode",
     "z85_encode",
 ]
@@ -168,7 +168,7 @@ def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
-def bitmap_of(body: bytes) -> bytes:
+def decode_bitmap(body: bytes) -> bytes:
     """The portable 64-bit Roaring bitmap of a vector: its bytes without the magic number.
 
     Raises:
@@ -184,8 +184,8 @@ def bitmap_of(body: bytes) -> bytes:
     raise DeletionVectorError(f"its magic number is {magic}, not {_MAGIC}")
 
 
-def with_magic(bitmap: bytes) -> bytes:
-    """The inverse of `bitmap_of`."""
+def encode_bitmap(bitmap: bytes) -> bytes:
+    """The inverse of `decode_bitmap`."""
     return _MAGIC.to_bytes(4, "little") + bitmap
 
 

@@ -23,19 +23,19 @@ from bayou.protocol.type_changes import TYPE_CHANGES_KEY
 
 __all__ = [
     "FEATURES",
-    "PASSED_BY_WRITES",
+    "REBASE_COMPATIBLE_FEATURES",
     "TableFeature",
     "all_features",
     "features_in_use",
+    "features_requiring",
     "protocol_for",
     "reader_features",
-    "requiring",
     "unsupported_for_read",
     "unsupported_for_write",
-    "upgraded",
-    "with_asked_versions",
+    "with_features",
+    "with_requested_versions",
     "with_versions",
-    "without",
+    "without_feature",
     "writer_features",
 ]
 
@@ -160,7 +160,7 @@ FEATURES: Mapping[str, TableFeature] = {
 }
 """All known features by name."""
 
-PASSED_BY_WRITES = frozenset(
+REBASE_COMPATIBLE_FEATURES = frozenset(
     {
         APPEND_ONLY,
         CHANGE_DATA_FEED,
@@ -275,18 +275,18 @@ def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protoc
     It may list unsupported features: `unsupported_for_write` returns them.
     """
     lowest = Protocol(min_reader_version=1, min_writer_version=2)
-    protocol = upgraded(lowest, features_in_use(schema, configuration))
-    return with_asked_versions(protocol, configuration)
+    protocol = with_features(lowest, features_in_use(schema, configuration))
+    return with_requested_versions(protocol, configuration)
 
 
-def with_asked_versions(protocol: Protocol, configuration: Mapping[str, str]) -> Protocol:
+def with_requested_versions(protocol: Protocol, configuration: Mapping[str, str]) -> Protocol:
     """The protocol raised to the properties `delta.minReaderVersion` and `minWriterVersion`."""
     reader = _version(configuration, "delta.minReaderVersion")
     writer = _version(configuration, "delta.minWriterVersion")
     return with_versions(protocol, reader, writer) if reader or writer else protocol
 
 
-def upgraded(protocol: Protocol, names: Iterable[str]) -> Protocol:
+def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
     """The lowest protocol with the features of another, more features, and their requirements.
 
     It has legacy versions if a version implies exactly these features, else it lists them. A
@@ -320,7 +320,7 @@ def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Proto
     return _listing(dict.fromkeys(all_features(protocol)), reader)
 
 
-def without(protocol: Protocol, name: str) -> Protocol:
+def without_feature(protocol: Protocol, name: str) -> Protocol:
     """The protocol without a feature, in legacy versions if one implies the remaining features."""
     remaining = [feature for feature in all_features(protocol) if feature != name]
     for reader, writer in _LEGACY_VERSIONS:
@@ -330,7 +330,7 @@ def without(protocol: Protocol, name: str) -> Protocol:
     return _listing(remaining, 1)
 
 
-def requiring(name: str) -> tuple[str, ...]:
+def features_requiring(name: str) -> tuple[str, ...]:
     """Names of the features that require a feature."""
     return tuple(feature for feature, required in _REQUIRES.items() if name in required)
 

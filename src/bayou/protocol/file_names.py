@@ -5,8 +5,9 @@ folder names have Hive's escaping; `add.path` is a percent-encoded URI.
 
 Writers percent-encode different characters: delta-spark keeps non-ASCII letters, `deltalake` and
 Delta's Rust kernel escape them. The same file may therefore have different strings in an add and
-in a remove. Files are compared by their decoded paths (`canonical_path`). `spellings` returns the
-strings that writers produce, for comparisons of undecoded columns such as those of a checkpoint.
+in a remove. Files are compared by their decoded paths (`canonical_path`). `equivalent_paths`
+returns the strings that writers produce, for comparisons of undecoded columns such as those of a
+checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = [
     "HIVE_DEFAULT_PARTITION",
     "LAST_CHECKPOINT",
     "LOG_DIRECTORY",
-    "LONGEST_FOLDER_NAME",
+    "MAX_FOLDER_NAME_BYTES",
     "SIDECAR_DIRECTORY",
     "STAGED_COMMIT_DIRECTORY",
     "ChecksumFile",
@@ -42,14 +43,14 @@ __all__ = [
     "compacted_file_name",
     "data_file_path_to_uri",
     "decode_data_file_uri",
+    "equivalent_paths",
     "escape_partition_value",
-    "hadoop_spelling",
+    "hadoop_encoded_path",
     "is_absolute_uri",
     "list_prefix",
     "multipart_checkpoint_file_name",
     "parse_log_file",
     "partition_directory",
-    "spellings",
 ]
 
 
@@ -60,7 +61,7 @@ STAGED_COMMIT_DIRECTORY = "_staged_commits"
 LAST_CHECKPOINT = "_last_checkpoint"
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Folder name of a NULL partition value; readers take partition values from the log."""
-LONGEST_FOLDER_NAME = 255
+MAX_FOLDER_NAME_BYTES = 255
 """Maximum length in bytes of a segment of `partition_directory`, as of most file systems."""
 
 
@@ -296,7 +297,7 @@ def canonical_path(uri: str) -> str:
     return f"./{path}" if is_absolute_uri(path) else path
 
 
-def spellings(uri: str) -> tuple[str, ...]:
+def equivalent_paths(uri: str) -> tuple[str, ...]:
     """All strings that writers may produce for the file of a path, this path first.
 
     The path is percent-encoded as by Hadoop's `Path` (delta-spark, Java Kernel), Bayou, `deltalake`
@@ -317,7 +318,7 @@ def spellings(uri: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([uri, *(c for c in candidates if canonical_path(c) == canonical)]))
 
 
-def hadoop_spelling(uri: str) -> str:
+def hadoop_encoded_path(uri: str) -> str:
     """The canonical path as Hadoop's `Path` encodes it; delta-spark sorts files by it."""
     if _NEVER_ESCAPED.fullmatch(uri):
         return uri

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from bayou.protocol.schema import DataType, DecimalType
 
-__all__ = ["PartitionValue", "is_zoneless", "parse", "serialize"]
+__all__ = ["PartitionValue", "lacks_time_zone", "parse", "serialize"]
 
 PartitionValue: TypeAlias = (
     None | bool | int | float | str | bytes | Decimal | dt.date | dt.datetime
@@ -72,7 +72,7 @@ def parse(string: str | None, data_type: DataType, time_zone: str = "UTC") -> Pa
         raise ValueError(f"partition value {string!r} isn't a value of type {data_type}") from error
 
 
-def is_zoneless(string: str | None, data_type: DataType) -> bool:
+def lacks_time_zone(string: str | None, data_type: DataType) -> bool:
     """Whether a partition value is a timestamp without a time zone.
 
     Each reader interprets it in its own time zone. Rewritten files keep the string unchanged,

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from bayou.protocol.property_strings import (
     PropertyValueError,
     TableProperty,
-    at_least,
+    any_string,
     boolean,
     byte_size,
     column_list,
     column_paths,
+    integer_at_least,
     interval,
     one_of,
-    plain_text,
 )
 
 __all__ = [
@@ -33,7 +33,9 @@ SYMLINK_MANIFESTS = TableProperty(
     key="delta.compatibility.symlinkFormatManifest.enabled", default=False, parse=boolean
 )
 APPEND_ONLY = TableProperty(key="delta.appendOnly", default=False, parse=boolean)
-CHECKPOINT_INTERVAL = TableProperty(key="delta.checkpointInterval", default=10, parse=at_least(1))
+CHECKPOINT_INTERVAL = TableProperty(
+    key="delta.checkpointInterval", default=10, parse=integer_at_least(1)
+)
 CHECKPOINT_POLICY = TableProperty(
     key="delta.checkpointPolicy", default="classic", parse=one_of("classic", "v2")
 )
@@ -44,13 +46,13 @@ CHECKPOINT_STATS_AS_STRUCT = TableProperty(
     key="delta.checkpoint.writeStatsAsStruct", default=False, parse=boolean
 )
 SKIPPING_COLUMN_COUNT = TableProperty(
-    key="delta.dataSkippingNumIndexedCols", default=32, parse=at_least(-1)
+    key="delta.dataSkippingNumIndexedCols", default=32, parse=integer_at_least(-1)
 )
 SKIPPING_COLUMNS: TableProperty[str | None] = TableProperty(
     key="delta.dataSkippingStatsColumns", default=None, parse=column_list
 )
 STRING_PREFIX_LENGTH = TableProperty(
-    key="delta.dataSkippingStringPrefixLength", default=32, parse=at_least(0)
+    key="delta.dataSkippingStringPrefixLength", default=32, parse=integer_at_least(0)
 )
 LOG_RETENTION: TableProperty[int | None] = TableProperty(
     key="delta.logRetentionDuration", default=30 * 86_400_000, parse=interval
@@ -75,7 +77,9 @@ TARGET_FILE_SIZE: TableProperty[int | None] = TableProperty(
 RANDOMIZE_FILE_PREFIXES = TableProperty(
     key="delta.randomizeFilePrefixes", default=False, parse=boolean
 )
-RANDOM_PREFIX_LENGTH = TableProperty(key="delta.randomPrefixLength", default=2, parse=at_least(1))
+RANDOM_PREFIX_LENGTH = TableProperty(
+    key="delta.randomPrefixLength", default=2, parse=integer_at_least(1)
+)
 ISOLATION_LEVEL = TableProperty(
     key="delta.isolationLevel",
     default="Serializable",
@@ -92,7 +96,7 @@ IN_COMMIT_TIMESTAMPS = TableProperty(
 CHECKPOINT_PROTECTION_BEFORE = TableProperty(
     key="delta.requireCheckpointProtectionBeforeVersion",
     default=0,
-    parse=at_least(0),
+    parse=integer_at_least(0),
     settable=False,
 )
 ROW_TRACKING = TableProperty(key="delta.enableRowTracking", default=False, parse=boolean)
@@ -102,13 +106,13 @@ ROW_TRACKING_SUSPENDED = TableProperty(
 ROW_ID_COLUMN: TableProperty[str | None] = TableProperty(
     key="delta.rowTracking.materializedRowIdColumnName",
     default=None,
-    parse=plain_text,
+    parse=any_string,
     settable=False,
 )
 ROW_COMMIT_VERSION_COLUMN: TableProperty[str | None] = TableProperty(
     key="delta.rowTracking.materializedRowCommitVersionColumnName",
     default=None,
-    parse=plain_text,
+    parse=any_string,
     settable=False,
 )
 TYPE_WIDENING = TableProperty(key="delta.enableTypeWidening", default=False, parse=boolean)
@@ -142,7 +146,7 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         TableProperty(
             key="delta.columnMapping.maxColumnId",
             default=None,
-            parse=at_least(0),
+            parse=integer_at_least(0),
             settable=False,
         ),
         TYPE_WIDENING,
@@ -152,13 +156,13 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         TableProperty(
             key="delta.inCommitTimestampEnablementVersion",
             default=None,
-            parse=at_least(0),
+            parse=integer_at_least(0),
             settable=False,
         ),
         TableProperty(
             key="delta.inCommitTimestampEnablementTimestamp",
             default=None,
-            parse=at_least(0),
+            parse=integer_at_least(0),
             settable=False,
         ),
         ROW_ID_COLUMN,
@@ -167,18 +171,18 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         TableProperty(key="delta.enableIcebergCompatV1", default=False, parse=boolean),
         TableProperty(key="delta.enableIcebergCompatV2", default=False, parse=boolean),
         TableProperty(key="delta.enableVariantShredding", default=False, parse=boolean),
-        TableProperty(key="delta.universalFormat.enabledFormats", default=None, parse=plain_text),
-        TableProperty(key="delta.parquet.format.version", default="1.0.0", parse=plain_text),
+        TableProperty(key="delta.universalFormat.enabledFormats", default=None, parse=any_string),
+        TableProperty(key="delta.parquet.format.version", default="1.0.0", parse=any_string),
         TableProperty(key="delta.sampleRetentionDuration", default=None, parse=interval),
         TableProperty(key="delta.checkpointRetentionDuration", default=None, parse=interval),
         SYMLINK_MANIFESTS,
-        TableProperty(key="delta.autoOptimize", default=None, parse=plain_text),
-        TableProperty(key="delta.autoOptimize.autoCompact", default=None, parse=plain_text),
-        TableProperty(key="delta.autoOptimize.optimizeWrite", default=None, parse=plain_text),
-        TableProperty(key="delta.tuneFileSizesForRewrites", default=None, parse=plain_text),
+        TableProperty(key="delta.autoOptimize", default=None, parse=any_string),
+        TableProperty(key="delta.autoOptimize.autoCompact", default=None, parse=any_string),
+        TableProperty(key="delta.autoOptimize.optimizeWrite", default=None, parse=any_string),
+        TableProperty(key="delta.tuneFileSizesForRewrites", default=None, parse=any_string),
         TableProperty(key="delta.enableFullRetentionRollback", default=True, parse=boolean),
-        TableProperty(key="delta.minReaderVersion", default=None, parse=at_least(1)),
-        TableProperty(key="delta.minWriterVersion", default=None, parse=at_least(1)),
+        TableProperty(key="delta.minReaderVersion", default=None, parse=integer_at_least(1)),
+        TableProperty(key="delta.minWriterVersion", default=None, parse=integer_at_least(1)),
         TableProperty(key="delta.ignoreProtocolDefaults", default=False, parse=boolean),
         CHECKPOINT_PROTECTION_BEFORE,
     )

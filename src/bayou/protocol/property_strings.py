@@ -15,15 +15,15 @@ from bayou.errors import TablePropertyError
 __all__ = [
     "PropertyValueError",
     "TableProperty",
-    "at_least",
+    "any_string",
     "boolean",
     "byte_size",
     "column_list",
     "column_paths",
+    "integer_at_least",
     "interval",
     "one_of",
     "parse_interval",
-    "plain_text",
 ]
 
 T_co = TypeVar("T_co", covariant=True)
@@ -119,12 +119,12 @@ def boolean(string: str) -> bool:
             raise ValueError("expected true or false")
 
 
-def plain_text(string: str) -> str:
+def any_string(string: str) -> str:
     """Accept any string."""
     return string
 
 
-def at_least(minimum: int) -> Callable[[str], int]:
+def integer_at_least(minimum: int) -> Callable[[str], int]:
     """A parser of integers that are at least a minimum."""
 
     def parse(string: str) -> int:

@@ -27,12 +27,12 @@ from bayou.protocol.schema import (
 
 __all__ = [
     "TYPE_CHANGES_KEY",
-    "changed_from_float",
+    "columns_widened_from_float",
+    "is_automatic_widening",
     "is_readable_change",
+    "is_widened_from_float",
     "is_widening",
     "unsupported_type_changes",
-    "was_float",
-    "widens_by_itself",
     "with_type_changes",
 ]
 
@@ -71,7 +71,7 @@ def is_readable_change(before: DataType, after: DataType) -> bool:
     return is_widening(before, after)
 
 
-def widens_by_itself(before: DataType, after: DataType) -> bool:
+def is_automatic_widening(before: DataType, after: DataType) -> bool:
     """Whether schema evolution may widen a column to the type of incoming rows.
 
     Schema evolution widens less than ALTER TABLE: it doesn't change an integer to a decimal or a
@@ -151,7 +151,7 @@ def unsupported_type_changes(schema: StructType) -> list[str]:
     return list(_unsupported(schema, ""))
 
 
-def was_float(field: StructField) -> bool:
+def is_widened_from_float(field: StructField) -> bool:
     """Whether a column, not a type nested in it, was widened from float."""
     return field.data_type == DOUBLE and any(
         isinstance(change, dict)
@@ -161,7 +161,7 @@ def was_float(field: StructField) -> bool:
     )
 
 
-def changed_from_float(schema: StructType) -> frozenset[tuple[str, ...]]:
+def columns_widened_from_float(schema: StructType) -> frozenset[tuple[str, ...]]:
     """Paths of the columns and struct fields that were widened from float."""
     return frozenset(_changed_from_float(schema, ()))
 
@@ -169,7 +169,7 @@ def changed_from_float(schema: StructType) -> frozenset[tuple[str, ...]]:
 def _changed_from_float(schema: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for field in schema:
         path = (*prefix, field.name)
-        if was_float(field):
+        if is_widened_from_float(field):
             yield path
         if isinstance(field.data_type, StructType):
             yield from _changed_from_float(field.data_type, path)

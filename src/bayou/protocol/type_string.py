@@ -35,7 +35,7 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["LengthLimit", "field_from_text", "length_limits", "type_from_text"]
+__all__ = ["LengthLimit", "length_limits", "parse_field", "parse_type"]
 
 _NAMES: dict[str, DataType] = {
     "string": STRING,
@@ -68,27 +68,27 @@ class LengthLimit:
     Attributes:
         path: path of the type in its column, with `element`, `key` and `value` for arrays and maps.
         kind: `char` or `varchar`.
-        most: maximum number of characters.
+        max_length: maximum number of characters.
     """
 
     path: tuple[str, ...]
     kind: str
-    most: int
+    max_length: int
 
     def __str__(self) -> str:
-        return f"{self.kind}({self.most})"
+        return f"{self.kind}({self.max_length})"
 
 
-def type_from_text(sql: str) -> DataType:
+def parse_type(sql: str) -> DataType:
     """Parse a type in SQL.
 
     Raises:
         SchemaJsonError: the SQL isn't a type.
     """
-    return field_from_text("", sql).data_type
+    return parse_field("", sql).data_type
 
 
-def field_from_text(name: str, sql: str) -> StructField:
+def parse_field(name: str, sql: str) -> StructField:
     """A nullable column of a type in SQL, with the metadata of `char` and `varchar`.
 
     Raises:
@@ -175,7 +175,7 @@ class _Parser:
                 if len(numbers) != 1 or numbers[0] < 1:
                     raise self._error()
                 kind = "varchar" if name == "varchar" else "char"
-                limit = LengthLimit(path=(), kind=kind, most=numbers[0])
+                limit = LengthLimit(path=(), kind=kind, max_length=numbers[0])
                 return _Parsed(STRING, f"{kind}({numbers[0]})", (limit,))
             case _ if name in _NAMES:
                 primitive = _NAMES[name]

@@ -10,7 +10,13 @@ import msgspec
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
 from bayou.protocol.json_decoding import JsonDecoder
 
-__all__ = ["DeletedRecordCounts", "FileSizeHistogram", "VersionChecksum", "encode", "parse"]
+__all__ = [
+    "DeletedRecordCountsHistogram",
+    "FileSizeHistogram",
+    "VersionChecksum",
+    "encode",
+    "parse",
+]
 
 _MB = 1 << 20
 _SIZE_BINS: tuple[int, ...] = (
@@ -57,7 +63,7 @@ class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         zeros = (0,) * len(_SIZE_BINS)
         return cls(sorted_bin_boundaries=_SIZE_BINS, file_counts=zeros, total_bytes=zeros)
 
-    def changed(self, added: Iterable[int], removed: Iterable[int]) -> FileSizeHistogram | None:
+    def updated(self, added: Iterable[int], removed: Iterable[int]) -> FileSizeHistogram | None:
         """The histogram after files are added and removed; None if a count becomes negative.
 
         Args:
@@ -81,12 +87,14 @@ class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         )
 
 
-class DeletedRecordCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class DeletedRecordCountsHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Number of live files by deleted rows (Deleted Record Counts Histogram Schema)."""
 
     deleted_record_counts: tuple[int, ...] = (0,) * len(_DELETED_BINS)
 
-    def changed(self, added: Iterable[int], removed: Iterable[int]) -> DeletedRecordCounts | None:
+    def updated(
+        self, added: Iterable[int], removed: Iterable[int]
+    ) -> DeletedRecordCountsHistogram | None:
         """The histogram after files are added and removed; None if a count becomes negative.
 
         Args:
@@ -99,7 +107,11 @@ class DeletedRecordCounts(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         for files, sign in ((added, 1), (removed, -1)):
             for deleted in files:
                 counts[bisect_right(_DELETED_BINS, deleted) - 1] += sign
-        return None if min(counts) < 0 else DeletedRecordCounts(deleted_record_counts=tuple(counts))
+        return (
+            None
+            if min(counts) < 0
+            else DeletedRecordCountsHistogram(deleted_record_counts=tuple(counts))
+        )
 
 
 class VersionChecksum(
@@ -137,7 +149,7 @@ class VersionChecksum(
     protocol: Protocol | None = None
     file_size_histogram: FileSizeHistogram | None = None
     histogram_opt: FileSizeHistogram | None = None
-    deleted_record_counts_histogram_opt: DeletedRecordCounts | None = None
+    deleted_record_counts_histogram_opt: DeletedRecordCountsHistogram | None = None
 
 
 def parse(data: bytes) -> VersionChecksum | None:

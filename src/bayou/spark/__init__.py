@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 # Loaded lazily, because most Python workers of Spark need few of them.
-__getattr__ = lazy_import.loader(
+__getattr__ = lazy_import.lazy_getattr(
     __name__,
     {
         "DeltaTable": "bayou.spark.delta_table",

@@ -19,7 +19,7 @@ from bayou.spark.read.metadata_column import metadata_field, wants_metadata
 from bayou.spark.read.options import PinnedVersion, SourceOptions, open_pinned
 from bayou.spark.read.stream import DeltaStreamReader, source_schema
 from bayou.spark.streaming import reads_change_feed
-from bayou.spark.streaming.read_limits import HAS_LIMITS, NoStreams
+from bayou.spark.streaming.read_limits import HAS_LIMITS, UnsupportedStreamReader
 from bayou.spark.types import to_spark
 from bayou.spark.write import WriteOptions
 from bayou.spark.write.data_source_writers import DeltaStreamWriter, DeltaWriter
@@ -67,7 +67,7 @@ class DeltaDataSource(DataSource):
     def streamReader(self, schema: SparkStructType) -> DataSourceStreamReader:  # noqa: N802
         with readable_errors():
             if not HAS_LIMITS:
-                return NoStreams()
+                return UnsupportedStreamReader()
             return DeltaStreamReader(dict(self.options), schema, self._pinned)
 
     def streamWriter(  # noqa: N802  # Spark's name

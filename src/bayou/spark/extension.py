@@ -16,14 +16,14 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from bayou.redaction import names_secret, without_secrets
+from bayou.redaction import is_secret_name, without_secrets
 from bayou.spark import catalog_tables, native_read
 from bayou.spark.hooks import hooks
-from bayou.spark.hooks.hooks import hand_over_settings
+from bayou.spark.hooks.hooks import pass_settings_as_options
 from bayou.spark.jvm.classes import java_class
 from bayou.spark.log_replay.sorted_index import offer_sorted_index
 from bayou.spark.session.prerequisites import check_java
-from bayou.spark.sql_statements import answer_sql
+from bayou.spark.sql_statements import sql_hook
 from bayou.spark.streaming.schema_log import check_schema_locations
 from bayou.spark.streaming.waiting_streams import offer_to_wait
 from bayou.spark.write import handlers
@@ -89,11 +89,11 @@ def enable(spark: Any) -> None:
     hooks.register("table", catalog_tables.read)
     hooks.register("write_to", write_to)
     hooks.install(spark)
-    hooks.register("load", hand_over_settings)
-    hooks.register("stream_load", hand_over_settings)
+    hooks.register("load", pass_settings_as_options)
+    hooks.register("stream_load", pass_settings_as_options)
     hooks.register("stream_load", offer_sorted_index)
     hooks.register("stream_load", offer_to_wait)
-    hooks.register("sql", answer_sql)
+    hooks.register("sql", sql_hook)
     for key in _CONF:
         spark.conf.set(key, "true")
         _set_for_new_sessions(spark, key, "true")
@@ -196,7 +196,7 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
 def _is_secret(key: str, value: str) -> bool:
     if key.startswith(_LAUNCH_PREFIXES):
         return False
-    return names_secret(key) or without_secrets(value) != value
+    return is_secret_name(key) or without_secrets(value) != value
 
 
 def _set_for_new_sessions(spark: Any, key: str, value: str | None) -> None:

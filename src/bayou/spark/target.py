@@ -101,12 +101,12 @@ class TargetTable:
         """The latest snapshot."""
         return latest_snapshot(self.engine, self.location, self.spark)
 
-    def named(self, alias: str) -> TargetTable:
+    def with_alias(self, alias: str) -> TargetTable:
         """Return the same table with an alias."""
         return replace(self, alias=alias)
 
     @property
-    def application(self) -> tuple[str, int] | None:
+    def transaction_identifier(self) -> tuple[str, int] | None:
         """Transaction identifier from the session's conf (`txnAppId`, `txnVersion`), or None.
 
         Raises:
@@ -131,7 +131,7 @@ class TargetTable:
                 argument=_TRANSACTION_VERSION,
             ) from None
 
-    def has_recorded(self, snapshot: Snapshot, application: tuple[str, int] | None) -> bool:
+    def is_committed(self, snapshot: Snapshot, application: tuple[str, int] | None) -> bool:
         """Whether a snapshot already contains this transaction identifier or a later version."""
         if application is None:
             return False
@@ -139,7 +139,7 @@ class TargetTable:
         recorded = snapshot.transaction_version(app_id)
         return recorded is not None and recorded >= version
 
-    def forget_transaction_version(self) -> None:
+    def reset_transaction_version(self) -> None:
         """Unset `txnVersion` if the session's conf enables its automatic reset."""
         reset = str(self.spark.conf.get(_TRANSACTION_RESET, "false")).strip().lower() == "true"
         if reset:

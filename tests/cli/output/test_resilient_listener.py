@@ -10,9 +10,9 @@ import sys
 import pytest
 import typer
 
-from bayou.cli.exit_codes import explained
+from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output.console import ConsoleOutput
-from bayou.cli.output.interface import Unheard, UnreadError
+from bayou.cli.output.interface import ReaderClosedError, ResilientReporter
 from bayou.cli.output.json import JsonOutput
 from bayou.cli.output.log_lines import LogReporter
 from bayou.ingest.events import BatchReport
@@ -25,13 +25,13 @@ def told(error):
     def write(line):
         raise error
 
-    listener = Unheard(LogReporter(write), lambda: ended.append(1))
+    listener = ResilientReporter(LogReporter(write), lambda: ended.append(1))
     listener.batch_committed(BatchReport(topic="a"))
     return len(ended)
 
 
 def test_a_reader_that_went_away_ends_the_run_and_fails_no_batch():
-    assert told(UnreadError()) == 1
+    assert told(ReaderClosedError()) == 1
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ def test_a_pipe_that_nobody_reads_is_an_error_and_not_the_end_of_a_thread(monkey
             raise BrokenPipeError
 
     monkeypatch.setattr(sys, "stdout", Unread())
-    with pytest.raises(UnreadError):
+    with pytest.raises(ReaderClosedError):
         ConsoleOutput().text("", "a line")
-    with pytest.raises(UnreadError):
+    with pytest.raises(ReaderClosedError):
         JsonOutput().text("", "a line")
 
 
 def test_the_end_of_another_pipe_is_said(capsys):
-    with pytest.raises(typer.Exit) as ended, explained(ConsoleOutput()):
+    with pytest.raises(typer.Exit) as ended, exit_on_error(ConsoleOutput()):
         raise BrokenPipeError(32, "Broken pipe")  # such as that of a process
     assert ended.value.exit_code == 1
     assert "Broken pipe" in capsys.readouterr().err

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bayou.engines.arrow.exclusive_create import (
-    WAYS,
-    is_still,
-    name_exclusively,
+    PUBLISH_FUNCTIONS,
+    is_unchanged,
+    publish_exclusively,
     rename_exclusively,
 )
 from bayou.errors import StorageError
@@ -31,7 +31,7 @@ WITHOUT_LINKS = (unsupported, rename_exclusively)
 def put(folder: str, writer: str, key: int) -> bool:
     temporary = f"{folder}/.{writer}.{key}.tmp"
     Path(temporary).write_text(writer)
-    return name_exclusively(temporary, f"{folder}/{key}", ways=WITHOUT_LINKS)
+    return publish_exclusively(temporary, f"{folder}/{key}", functions=WITHOUT_LINKS)
 
 
 def put_all(folder: str, writer: str) -> list[bool]:
@@ -54,13 +54,13 @@ def create_all(folder: str, writer: str) -> list[bool]:
     return won
 
 
-@pytest.mark.parametrize("ways", [WAYS, WITHOUT_LINKS], ids=["links", "no links"])
+@pytest.mark.parametrize("ways", [PUBLISH_FUNCTIONS, WITHOUT_LINKS], ids=["links", "no links"])
 def test_the_first_of_two_files_gets_the_name(tmp_path: Path, ways) -> None:
     target = tmp_path / "target"
     for name in ("first", "second"):
         (tmp_path / name).write_text(name)
-    assert name_exclusively(f"{tmp_path}/first", str(target), ways=ways) is True
-    assert name_exclusively(f"{tmp_path}/second", str(target), ways=ways) is False
+    assert publish_exclusively(f"{tmp_path}/first", str(target), functions=ways) is True
+    assert publish_exclusively(f"{tmp_path}/second", str(target), functions=ways) is False
     assert target.read_text() == "first"
 
 
@@ -82,26 +82,26 @@ def test_a_foreign_writer_loses_no_commit_to_us_on_a_disk_without_hard_links(
 def test_a_disk_on_which_commits_could_replace_each_other_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
     with pytest.raises(StorageError, match=r"neither hard links nor .*another disk"):
-        name_exclusively(f"{tmp_path}/a", f"{tmp_path}/b", ways=(unsupported, unsupported))
+        publish_exclusively(f"{tmp_path}/a", f"{tmp_path}/b", functions=(unsupported, unsupported))
     assert os.listdir(tmp_path) == ["a"]
 
 
 def test_another_error_is_no_reason_to_try_another_way(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
     with pytest.raises(FileNotFoundError):
-        name_exclusively(f"{tmp_path}/a", f"{tmp_path}/missing/b")
+        publish_exclusively(f"{tmp_path}/a", f"{tmp_path}/missing/b")
 
 
 def test_a_file_that_a_writer_renamed_over_ours_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "commit"
     path.write_bytes(b"ours")
     named = path.stat()
-    assert is_still(str(path), named, b"ours")
+    assert is_unchanged(str(path), named, b"ours")
     (tmp_path / "theirs").write_bytes(b"theirs")
     os.rename(tmp_path / "theirs", path)
-    assert not is_still(str(path), named, b"ours")
+    assert not is_unchanged(str(path), named, b"ours")
     (tmp_path / "copy").write_bytes(b"ours")  # another inode, as some file systems have it
     os.rename(tmp_path / "copy", path)
-    assert is_still(str(path), named, b"ours")
+    assert is_unchanged(str(path), named, b"ours")
     path.unlink()
-    assert is_still(str(path), named, b"ours")
+    assert is_unchanged(str(path), named, b"ours")

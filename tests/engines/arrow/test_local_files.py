@@ -287,7 +287,7 @@ def test_folders_that_are_made_on_demand_are_synced_and_stay(
 
 
 def test_no_code_makes_folders_of_a_table_without_syncing_them() -> None:
-    """Folders of tables are made by `MadeFolders` only."""
+    """Folders of tables are made by `CreatedFolders` only."""
     source = Path(bayou.__file__).parent
     makes = re.compile(r"\bos\.(?:mkdir|makedirs)\(")
     found = {

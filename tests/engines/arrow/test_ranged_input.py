@@ -178,7 +178,7 @@ def test_whatever_was_expected_any_read_gives_the_files_bytes(
     files.put("memory://ranged/x", data)
     with RangedInput(io.BytesIO(data), files, "memory://ranged/x", size) as source:
         chunks = [Chunk(o, min(n, size - o)) for o, n in expected if o < size]
-        source.expect([chunks[:4], chunks[4:]])
+        source.prefetch([chunks[:4], chunks[4:]])
         for offset, length in [*reads, *chunks, *chunks]:
             source.seek(offset)
             assert source.read(length) == data[offset : offset + length]

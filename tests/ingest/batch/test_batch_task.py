@@ -16,7 +16,7 @@ from bayou.ingest.batch.rows import RowLayout
 from bayou.ingest.dead_letters.records import DEAD_LETTER_SCHEMA
 from bayou.ingest.decode import DecodePlan, record_columns
 from bayou.kernel import Operation, Table
-from bayou.spark.kafka import KafkaShares
+from bayou.spark.kafka import KafkaTasks
 from bayou.spark.write.tasks import decode_adds
 
 SCHEMA = json.dumps({"properties": {"id": {"type": "integer"}}})
@@ -36,7 +36,7 @@ def task(tmp_path):
 
     return BatchTask(
         topic="events",
-        records=KafkaShares.of({"subscribe": "t", "kafka.bootstrap.servers": "h:1"}, [], tasks=1),
+        records=KafkaTasks.of({"subscribe": "t", "kafka.bootstrap.servers": "h:1"}, [], tasks=1),
         engine=engine.description(),
         table_path=str(tmp_path / "rows"),
         dead_letter_path=str(tmp_path / "letters"),
@@ -48,7 +48,7 @@ def task(tmp_path):
             ingestion_timestamp=1_700_000_000_000_000,
         ),
         covered={},
-        decided={},
+        known_dead_letters={},
     )
 
 

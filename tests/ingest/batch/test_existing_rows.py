@@ -10,7 +10,7 @@ import pytest
 
 import bayou
 from bayou.errors import PipelineError
-from bayou.ingest.inspection import plan_run, topic_standings
+from bayou.ingest.inspection import plan_run, topic_status_reports
 from bayou.ingest.topic_table.topic_table import TopicTable
 
 FROM_ROWS = "      on-missing-offsets: from-rows\n"
@@ -27,7 +27,7 @@ def plan(pipeline):
 
 
 def status(pipeline):
-    (found,) = topic_standings(pipeline.configuration, pipeline.configuration.topics)
+    (found,) = topic_status_reports(pipeline.configuration, pipeline.configuration.topics)
     return found
 
 

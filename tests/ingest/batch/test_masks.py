@@ -10,7 +10,7 @@ import pytest
 import bayou
 from bayou.errors import ConfigurationError, PipelineError
 from bayou.ingest import TopicTable, load_configuration
-from bayou.ingest.dead_letters.dead_letter_replay import replay_letters
+from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 from bayou.ingest.inspection import masks_without_field
 from bayou.ingest.topic_table.writer import DirectWriter, record_batch
 
@@ -190,7 +190,7 @@ def test_a_dead_letter_whose_field_would_stay_in_clear_becomes_no_row(tmp_path):
         DirectWriter(strict, strict.topics[0]).write([record], {"kafka/cluster/t/-/0": offset})
     found = table(tmp_path, "{mail.name: hash}")
     with pytest.raises(PipelineError, match=r"'mail.name' is inside a string"):
-        replay_letters(load_configuration(file, environment={}), found.topic)
+        replay_dead_letters(load_configuration(file, environment={}), found.topic)
     assert found.read(columns=["id"])["id"].to_pylist() == [1]
 
 

@@ -40,11 +40,11 @@ class FailingTarget:
         self.error = error
         self.tries = 0
 
-    def follow(self):
+    def refresh(self):
         self.tries += 1
         raise self.error
 
-    open = follow
+    open = refresh
 
 
 def writer(tmp_path, target, on_retry=None):

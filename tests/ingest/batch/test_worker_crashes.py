@@ -87,13 +87,13 @@ def test_a_worker_that_ends_for_another_reason_sets_no_record_aside(pipeline, mo
     def crashes(value):
         return bool(left and left.pop())
 
-    monkeypatch.setattr("bayou.ingest.batch.micro_batch.pause_before", lambda _: 0)
+    monkeypatch.setattr("bayou.ingest.batch.micro_batch.retry_delay", lambda _: 0)
     (report,) = take_in(pipeline.file, session=CrashingContext(crashes))
     assert (report.rows, report.dead_letters, report.retries) == (40, 0, 1)
 
 
 def test_workers_that_end_whatever_they_read_fail_the_batch(pipeline, monkeypatch):
-    monkeypatch.setattr("bayou.ingest.batch.micro_batch.pause_before", lambda _: 0)
+    monkeypatch.setattr("bayou.ingest.batch.micro_batch.retry_delay", lambda _: 0)
     context = CrashingContext(lambda value: True)
     with pytest.raises(BatchFailedError, match="worker exited unexpectedly"):
         take_in(pipeline.file, session=context)

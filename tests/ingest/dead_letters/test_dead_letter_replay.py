@@ -6,7 +6,7 @@ import pytest
 
 from bayou.errors import PipelineError
 from bayou.ingest.dead_letters import dead_letter_replay
-from bayou.ingest.dead_letters.dead_letter_replay import drop_letters, replay_letters
+from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
 from bayou.ingest.inspection import prove_offsets
 
 STRICT = {"type": "object", "properties": {"id": {"type": "integer"}}}
@@ -31,7 +31,7 @@ def fix_schema(pipeline):
 
 
 def replay(pipeline, **options):
-    return replay_letters(pipeline.configuration, pipeline.topic, **options)
+    return replay_dead_letters(pipeline.configuration, pipeline.topic, **options)
 
 
 def rows(pipeline):
@@ -119,7 +119,7 @@ def test_letters_of_records_that_the_table_does_not_cover_are_left_to_the_pipeli
     outcome = replay(pipeline)
     assert (outcome.replayed, outcome.left) == (2, 1)
     assert (1, 5) in letters(pipeline)
-    drop_letters(pipeline.configuration, pipeline.topic)
+    delete_dead_letters(pipeline.configuration, pipeline.topic)
     assert letters(pipeline) == [(1, 5)]
 
 
@@ -132,7 +132,7 @@ def test_the_pipeline_goes_on_after_a_replay(pipeline):
 
 
 def test_letters_are_dropped_by_a_condition(pipeline):
-    assert drop_letters(pipeline.configuration, pipeline.topic, where="offset = 2") == 1
+    assert delete_dead_letters(pipeline.configuration, pipeline.topic, where="offset = 2") == 1
     assert letters(pipeline) == [(0, 1), (1, 0)]
 
 

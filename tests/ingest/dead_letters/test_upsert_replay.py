@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.ingest.dead_letters.dead_letter_replay import replay_letters
+from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 from bayou.ingest.inspection import prove_offsets
 from bayou.spark.kafka.embedded_broker import ProducedRecord
 
@@ -31,7 +31,7 @@ def pipeline(small_pipeline):
 
 
 def replay(pipeline, **options):
-    return replay_letters(pipeline.configuration, pipeline.topic, **options)
+    return replay_dead_letters(pipeline.configuration, pipeline.topic, **options)
 
 
 def rows(pipeline):

@@ -4,7 +4,7 @@ import pytest
 
 from bayou.errors import PipelineError
 from bayou.ingest.events import MaintenanceReport
-from bayou.ingest.maintenance import LastRun, LastRuns, task_of
+from bayou.ingest.maintenance import LastRun, LastRuns, completed_task
 
 DONE, FAILED = ("vacuum", "done"), ("vacuum", "failed")
 
@@ -55,4 +55,4 @@ def test_a_state_path_that_is_no_folder_or_holds_something_else_fails_nothing(tm
     ],
 )
 def test_a_commit_tells_the_task_that_it_ends(commit, expected):
-    assert task_of(commit) == expected
+    assert completed_task(commit) == expected

@@ -14,7 +14,7 @@ from bayou.api import TableHandle
 from bayou.errors import StorageError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.events import BatchReport
-from bayou.ingest.maintenance import LastRuns, TopicUpkeep
+from bayou.ingest.maintenance import LastRuns, TopicMaintenance
 from bayou.ingest.maintenance import scheduler as upkeep_module
 from bayou.ingest.maintenance.cold_partitions import partitions_with_small_files
 
@@ -38,7 +38,7 @@ def made(tmp_path):
         )
         (topic,) = load_configuration(tmp_path / "p.yaml", environment={}).topics
         listener = Listener()
-        upkeep = TopicUpkeep(
+        upkeep = TopicMaintenance(
             topic,
             {},
             listener,
@@ -59,10 +59,10 @@ def write(path, files=3):
 def test_a_table_is_packed_after_so_many_records(made):
     upkeep, listener, path = made("{enable-optimize: true, optimize-interval: 10}")
     write(path)
-    upkeep.took(BatchReport(topic="t", rows=9), more_waits=False)
+    upkeep.count_batch(BatchReport(topic="t", rows=9), is_behind=False)
     upkeep.complete()
     assert listener.done == []
-    upkeep.took(BatchReport(topic="t", rows=1), more_waits=False)
+    upkeep.count_batch(BatchReport(topic="t", rows=1), is_behind=False)
     upkeep.complete()
     assert [(d.task, d.result) for d in listener.done] == [("optimize", "done")]
     upkeep.complete()
@@ -72,9 +72,9 @@ def test_a_table_is_packed_after_so_many_records(made):
 def test_while_records_wait_nothing_is_done_until_it_is_overdue(made):
     upkeep, listener, path = made("{enable-compaction: true, compaction-interval: 10}")
     write(path)
-    upkeep.took(BatchReport(topic="t", rows=199), more_waits=True)
+    upkeep.count_batch(BatchReport(topic="t", rows=199), is_behind=True)
     assert upkeep._due(by_clock=False) == []
-    upkeep.took(BatchReport(topic="t", rows=1), more_waits=True)
+    upkeep.count_batch(BatchReport(topic="t", rows=1), is_behind=True)
     assert upkeep._due(by_clock=False) == ["compaction"]
     upkeep.complete()
     assert [d.task for d in listener.done] == ["compaction"]
@@ -83,14 +83,14 @@ def test_while_records_wait_nothing_is_done_until_it_is_overdue(made):
 def test_the_clock_looks_after_what_was_written(made):
     upkeep, listener, path = made("{enable-optimize: true, enable-vacuum: true}", every=0.0)
     write(path)
-    upkeep.took(BatchReport(topic="t", rows=3), more_waits=False)
+    upkeep.count_batch(BatchReport(topic="t", rows=3), is_behind=False)
     upkeep.complete()
     assert [d.task for d in listener.done] == ["optimize"]  # a new table needs no vacuum yet
 
 
 def test_a_failure_is_told_and_stops_nothing(made):
     upkeep, listener, _ = made("{enable-optimize: true, optimize-interval: 1}")
-    upkeep.took(BatchReport(topic="t", rows=1), more_waits=False)
+    upkeep.count_batch(BatchReport(topic="t", rows=1), is_behind=False)
     upkeep.complete()
     (failed,) = listener.done
     assert (failed.result, failed.task) == ("failed", "optimize")
@@ -99,7 +99,7 @@ def test_a_failure_is_told_and_stops_nothing(made):
 
 def test_what_failed_is_tried_again_by_the_clock_though_no_record_comes(made):
     upkeep, listener, path = made("{enable-optimize: true}", every=0.0)
-    upkeep.took(BatchReport(topic="t", rows=3), more_waits=False)
+    upkeep.count_batch(BatchReport(topic="t", rows=3), is_behind=False)
     done(upkeep)  # there is no table
     write(path)
     upkeep.complete()
@@ -133,7 +133,7 @@ def test_what_an_earlier_process_failed_at_is_tried_again_and_told_when_it_succe
     upkeep, _, path = made(settings, every=0.0)
     write(path)
     upkeep._last_vacuum = 0.0
-    upkeep.took(BatchReport(topic="t", rows=3), more_waits=False)
+    upkeep.count_batch(BatchReport(topic="t", rows=3), is_behind=False)
 
     def refuse(*_):
         raise StorageError("no", path=path)
@@ -186,7 +186,7 @@ def test_a_vacuum_in_the_future_keeps_none_from_being_done(made, monkeypatch):
 def test_what_was_left_while_it_was_written_is_packed_in_the_end(made):
     upkeep, listener, path = made("{enable-optimize: true, optimize-interval: 1}")
     write(path)
-    upkeep.took(BatchReport(topic="t", rows=3, seconds=60), more_waits=False)
+    upkeep.count_batch(BatchReport(topic="t", rows=3, seconds=60), is_behind=False)
     upkeep.poll()
     upkeep.complete()
     assert [(d.result, d.files_removed) for d in listener.done] == [("done", 3)]
@@ -214,7 +214,7 @@ connector:
     (topic,) = load_configuration(folder / "p.yaml", environment={}).topics
     lock = threading.Lock() if batches is None else batches
     runs = LastRuns(folder, topic.key)
-    return topic, TopicUpkeep(topic, {}, reports, batches=lock, every=every, last_runs=runs)
+    return topic, TopicMaintenance(topic, {}, reports, batches=lock, every=every, last_runs=runs)
 
 
 def written(path, day):
@@ -240,10 +240,10 @@ def test_a_partition_that_was_written_last_time_is_packed_once_it_rests(tmp_path
     topic, kept = keyed(tmp_path, reports, "enable-compaction: true, compaction-interval: 2")
     for _ in range(2):
         written(topic.table_path, 1)
-    kept.took(batch(2, seconds=60), more_waits=False)  # the batch that wrote them is running
+    kept.count_batch(batch(2, seconds=60), is_behind=False)  # the batch that wrote them is running
     done(kept)
     assert len(small(topic.table_path)) == 1
-    kept.took(batch(2, seconds=-60), more_waits=False)
+    kept.count_batch(batch(2, seconds=-60), is_behind=False)
     done(kept)
     assert small(topic.table_path) == set()
     assert [report.result for report in reports.done] == ["done"]
@@ -256,7 +256,7 @@ def test_deleted_keys_are_packed_with_their_table(tmp_path, reports):
     for _ in range(2):
         written(topic.table_path, 1)
         bayou.write(beside, pa.table({"id": [1]}))
-    kept.took(batch(2), more_waits=False)
+    kept.count_batch(batch(2), is_behind=False)
     done(kept)
     assert bayou.table(beside).snapshot().files().num_rows == 1
     assert [report.table_path for report in reports.done] == [topic.table_path]
@@ -328,7 +328,7 @@ def test_deleted_keys_that_could_not_be_packed_are_tried_again_by_the_clock(
             raise StorageError("no", path=beside)
         return whole(handle, *arguments, **options)
 
-    kept.took(batch(2, seconds=-60), more_waits=False)
+    kept.count_batch(batch(2, seconds=-60), is_behind=False)
     with monkeypatch.context() as patched:
         patched.setattr(TableHandle, "optimize", refuse)
         done(kept)

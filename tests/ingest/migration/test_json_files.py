@@ -116,4 +116,4 @@ def test_a_large_array_is_read_in_flat_memory(tmp_path):
     tracemalloc.stop()
     assert count == 30_000
     assert peak < 24 << 20 < file.stat().st_size
-    assert dt.datetime.fromtimestamp(found.moment / 1e6, dt.UTC).year >= 2026
+    assert dt.datetime.fromtimestamp(found.timestamp / 1e6, dt.UTC).year >= 2026

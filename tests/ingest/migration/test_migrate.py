@@ -13,7 +13,7 @@ import pytest
 import bayou
 from bayou.errors import PipelineError
 from bayou.ingest import TopicTable, load_configuration
-from bayou.ingest.inspection import plan_run, prove_offsets, topic_standings
+from bayou.ingest.inspection import plan_run, prove_offsets, topic_status_reports
 from bayou.ingest.migration import migrate as migration
 from bayou.ingest.state import topic_lock
 from bayou.ingest.topic_table.writer import DirectWriter, record_batch
@@ -326,7 +326,7 @@ def migrated_with(events, source, rival):
             rivals.pop()()
 
     migration.migrate_json(
-        events._configuration, events.topic, str(source), batch_records=4, told=told
+        events._configuration, events.topic, str(source), batch_records=4, on_commit=told
     )
 
 
@@ -435,7 +435,7 @@ def test_kafka_goes_on_behind_what_was_migrated_and_the_proof_holds(new_pipeline
     table.migrate(str(pipeline.folder / "batch_1.json"))
     (plan,) = plan_run(pipeline.configuration, pipeline.configuration.topics)
     assert {p: span.start for p, span in plan.spans.items()} == {0: 6, 1: 0}
-    (standing,) = topic_standings(pipeline.configuration, pipeline.configuration.topics)
+    (standing,) = topic_status_reports(pipeline.configuration, pipeline.configuration.topics)
     assert standing.waiting == 5
     assert pipeline.take_in().rows == 5
     assert ids(table) == [*range(10), 20, 30]

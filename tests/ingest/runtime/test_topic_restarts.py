@@ -18,7 +18,7 @@ from bayou.errors import (
 )
 from bayou.ingest.events import TopicSummary
 from bayou.ingest.retries import BatchFailedError, restart_interval
-from bayou.ingest.runtime.topic_restarts import Restarts
+from bayou.ingest.runtime.topic_restarts import TopicRestarts
 from support.waiting import wait_until
 
 
@@ -54,18 +54,18 @@ def test_a_topic_is_prepared_until_it_may_begin_and_its_runs_are_one_in_the_end(
     fails = StorageError("no", path="s3://b")
     runs = [Run(fails), Run(fails), Run(rows=3)]
     left = iter(runs)
-    restarts = Restarts(lambda _: next(left))
-    restarts.stopped(Run(fails, rows=4), others=True)
+    restarts = TopicRestarts(lambda _: next(left))
+    restarts.finish_run(Run(fails, rows=4), may_restart=True)
     (begun,) = wait_until(restarts.ready)
     assert begun is runs[-1]
     assert restarts.ready() == []
-    whole = restarts.whole(begun.finish())
+    whole = restarts.total_summary(begun.finish())
     assert (whole.rows, whole.error) == (7, None)
 
 
 def test_where_no_other_goes_on_none_is_begun_again():
-    restarts = Restarts(lambda _: pytest.fail("another run"))
-    restarts.stopped(Run(StorageError("no", path="p")), others=False)
+    restarts = TopicRestarts(lambda _: pytest.fail("another run"))
+    restarts.finish_run(Run(StorageError("no", path="p")), may_restart=False)
     assert restarts.ready() == []
 
 
@@ -84,8 +84,8 @@ def test_a_run_that_was_prepared_too_late_is_let_go():
             super().abandon()
 
     late = Late()
-    restarts = Restarts(lambda _: late)
-    restarts.stopped(Run(StorageError("no", path="p")), others=True)
+    restarts = TopicRestarts(lambda _: late)
+    restarts.finish_run(Run(StorageError("no", path="p")), may_restart=True)
 
     def is_asked():
         assert restarts.ready() == []

@@ -88,7 +88,7 @@ class Pipeline:
         snapshot = None
         if self.table.exists(self.engine):
             snapshot = self.table.latest_snapshot(self.engine)
-        winners = self.upserts.decide(snapshot, rows)
+        winners = self.upserts.last_of_each_key(snapshot, rows)
         self.upserts.deleted_keys.remember(winners)
         if dies:
             return
@@ -152,7 +152,7 @@ def test_of_the_deleted_keys_only_those_of_the_batch_are_held():
     keys = UpsertKeys(columns=("user", "item"))
     pipeline = Pipeline(f"memory://upserts/{uuid.uuid4()}", keys, partitioned=False)
     rows = [(n, (user, 1, "a", None, 0, "delete")) for n, user in enumerate("abcd")]
-    pipeline.upserts.deleted_keys.remember(pipeline.upserts.decide(None, batch_of(rows)))
+    pipeline.upserts.deleted_keys.remember(pipeline.upserts.last_of_each_key(None, batch_of(rows)))
     asked = pa.concat_tables([one(9, "a"), one(10, "d")])
     assert sorted(pipeline.upserts.deleted_keys.of(asked)["user"].to_pylist()) == ["a", "d"]
     assert pipeline.upserts.deleted_keys.of(asked.slice(0, 0)).num_rows == 0
@@ -175,7 +175,7 @@ def test_a_deleted_key_is_forgotten_after_the_retention_by_both_clocks():
     known, second = pipeline.upserts.deleted_keys, dt.timedelta(seconds=1)
     for offset, user, moment in [(0, "a", 0), (1, "b", 30)]:
         rows = batch_of([(offset, (user, 1, "a", None, moment, "delete"))])
-        known.remember(pipeline.upserts.decide(None, rows))
+        known.remember(pipeline.upserts.last_of_each_key(None, rows))
     far = dt.datetime.now(dt.UTC) + dt.timedelta(days=9000)
     assert known.forget(31 * second, now=far) == 0  # this machine's clock has jumped ahead
     assert known.forget(29 * second) == 0  # the keys have come just now, old as they are
@@ -194,7 +194,7 @@ def test_what_is_forgotten_no_longer_keeps_out_older_records():
     rows = rows.set_column(
         rows.schema.get_field_index("_kafka_timestamp"), "_kafka_timestamp", times
     )
-    known.remember(pipeline.upserts.decide(None, rows))
+    known.remember(pipeline.upserts.last_of_each_key(None, rows))
     assert known.forget(dt.timedelta(days=30)) == 0  # they have come just now
     bayou.table(known.path).update({"_remembered_at": "TIMESTAMP '2020-01-01 00:00:00'"})
     assert known.forget(dt.timedelta(days=30)) == 1
@@ -210,4 +210,4 @@ def test_other_keys_than_those_that_were_deleted_are_refused():
     first.process(one(0, "u", what="delete"), end=0, dies=False)
     second = Pipeline(path, UpsertKeys(columns=("user", "item")), partitioned=False)
     with pytest.raises(PipelineError, match="key-columns were others"):
-        second.upserts.decide(None, one(1, "u"))
+        second.upserts.last_of_each_key(None, one(1, "u"))

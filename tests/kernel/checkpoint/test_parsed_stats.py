@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import LogSlice, Scan, Snapshot
-from bayou.kernel.checkpoint.parsed_stats import full_stats_type, stats_texts
+from bayou.kernel.checkpoint.parsed_stats import full_stats_type, stats_to_json
 from bayou.kernel.checkpoint.write import checkpoint
 from bayou.protocol.schema import StructType
 from support.log_writer import LogWriter, add, metadata, protocol, remove
@@ -235,7 +235,7 @@ STATS = st.none() | st.fixed_dictionaries(
 def test_text_made_of_columns_reads_back_as_the_columns(rows):
     kind: Any = full_stats_type(SCHEMA)
     columns: Any = pa.array(rows, kind)
-    texts = stats_texts(columns)
+    texts = stats_to_json(columns)
     assert texts.null_count == columns.null_count
     schema = pa.schema(list(kind))
     back = ArrowEngine().json.parse_json(texts, schema)

@@ -9,7 +9,7 @@ import pytest
 
 from bayou.engines.memory.json import MemoryJsonHandler
 from bayou.kernel import Snapshot
-from bayou.kernel.checkpoint.stats import KnownStatistics, StatisticsStore
+from bayou.kernel.checkpoint.stats import CheckpointStatisticsCache, StatisticsCache
 from support.log_writer import LogWriter, WireAction, add, metadata, protocol, remove
 
 HEAD = (protocol(), metadata({"day": "date", "id": "long", "name": "string"}, ["day"]))
@@ -65,10 +65,10 @@ def table(request, log: LogWriter) -> LogWriter:
     return log
 
 
-def kept(log: LogWriter, max_bytes: int = 1 << 20) -> tuple[Snapshot, StatisticsStore]:
-    store = StatisticsStore(max_bytes)
-    known = KnownStatistics(store)
-    return Snapshot.load(log.engine, log.table).keeping_statistics(known), store
+def kept(log: LogWriter, max_bytes: int = 1 << 20) -> tuple[Snapshot, StatisticsCache]:
+    store = StatisticsCache(max_bytes)
+    known = CheckpointStatisticsCache(store)
+    return Snapshot.load(log.engine, log.table).with_statistics_cache(known), store
 
 
 def found(log: LogWriter, snapshot: Snapshot, text: str) -> list[str]:
@@ -148,9 +148,9 @@ def test_what_was_used_longest_ago_goes_first(log):
     one = store.memory_bytes
     found(log, snapshot, "name = 'n1'")
     both = store.memory_bytes
-    store.limit(both)
+    store.set_max_bytes(both)
     found(log, snapshot, "id = 5")
-    store.limit(both - 1)
+    store.set_max_bytes(both - 1)
     assert store.memory_bytes == one
 
 
@@ -159,12 +159,12 @@ def test_tables_forget_their_own_only(log):
     log.commit(part(0))
     log.checkpoint(1, [*HEAD, part(0)])
     snapshot, store = kept(log)
-    other = snapshot.keeping_statistics(KnownStatistics(store))
+    other = snapshot.with_statistics_cache(CheckpointStatisticsCache(store))
     found(log, snapshot, "id = 5")
     one = store.memory_bytes
     found(log, other, "id = 5")
     assert store.memory_bytes == 2 * one
-    snapshot.known_statistics.forget()
+    snapshot.known_statistics.clear()
     assert store.memory_bytes == one
     store.clear()
     assert store.memory_bytes == 0

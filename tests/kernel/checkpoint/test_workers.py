@@ -12,9 +12,9 @@ from bayou.kernel.checkpoint.parts import (
     CheckpointPart,
     CheckpointWorkers,
     WrittenPart,
-    checkpoint_by_workers,
     plan_checkpoint,
     write_checkpoint_part,
+    write_checkpoint_with_workers,
 )
 from support.log_writer import LogWriter, add, metadata, protocol
 
@@ -79,7 +79,7 @@ def test_workers_write_what_is_large(log, head):
     before = files(log)
     engine = WorkingEngine(log.engine)
     assert isinstance(engine, CheckpointWorkers)
-    assert checkpoint_by_workers(engine, log.table) == 1
+    assert write_checkpoint_with_workers(engine, log.table) == 1
     assert engine.written > 1
     assert engine.asked[0] > 0
     for version in (0, 1):
@@ -100,7 +100,7 @@ def test_what_is_small_is_written_here(log):
 def test_a_log_without_a_checkpoint_is_written_here(log):
     log.commit(*CLASSIC, add("a"))
     engine = WorkingEngine(log.engine)
-    assert checkpoint_by_workers(engine, log.table) == 0
+    assert write_checkpoint_with_workers(engine, log.table) == 0
     assert engine.asked == []
     assert files(log) == ["a"]
 
@@ -109,7 +109,7 @@ def test_a_log_without_a_checkpoint_is_written_here(log):
 def test_where_workers_cannot_be_had_it_is_written_here(log, head):
     history(log, head)
     before = files(log)
-    assert checkpoint_by_workers(WorkingEngine(log.engine, gone=True), log.table) == 1
+    assert write_checkpoint_with_workers(WorkingEngine(log.engine, gone=True), log.table) == 1
     assert checkpoint_of(log).version == 1
     assert files(log) == before
 
@@ -119,9 +119,9 @@ def test_of_workers_that_fail_nobody_sees_anything(log, head):
     history(log, head)
     before = files(log)
     with pytest.raises(StorageError):
-        checkpoint_by_workers(WorkingEngine(log.engine, fails=True), log.table)
+        write_checkpoint_with_workers(WorkingEngine(log.engine, fails=True), log.table)
     assert checkpoint_of(log).version == 0
-    assert checkpoint_by_workers(WorkingEngine(log.engine), log.table) == 1
+    assert write_checkpoint_with_workers(WorkingEngine(log.engine), log.table) == 1
     assert checkpoint_of(log).version == 1
     assert files(log) == before
 
@@ -131,7 +131,7 @@ def test_parts_that_lie_there_already_are_not_mixed_with_new_ones(log):
     other = plan_checkpoint(log.engine, log.table, max_parts=3)
     write_checkpoint_part(log.engine, other.parts[0])
     engine = WorkingEngine(log.engine)
-    assert checkpoint_by_workers(engine, log.table) == 1
+    assert write_checkpoint_with_workers(engine, log.table) == 1
     assert engine.written == 0
     assert len(checkpoint_of(log).files) == 1
 
@@ -157,7 +157,7 @@ def test_two_that_plan_the_parts_of_one_version_do_not_mix_them(log):
 
 def test_a_claim_of_parts_goes_with_the_checkpoint_that_they_make(log):
     history(log, CLASSIC)
-    assert checkpoint_by_workers(WorkingEngine(log.engine), log.table) == 1
-    assert checkpoint_by_workers(WorkingEngine(log.engine, gone=True), log.table) == 1
+    assert write_checkpoint_with_workers(WorkingEngine(log.engine), log.table) == 1
+    assert write_checkpoint_with_workers(WorkingEngine(log.engine, gone=True), log.table) == 1
     names = [s.path for s in log.engine.files.list_from(f"{log.table}/_delta_log/.")]
     assert not [name for name in names if name.endswith(".tmp")]

@@ -13,7 +13,7 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Engine, Operation, Snapshot, Table
-from bayou.kernel.transaction.table_update import remove_of
+from bayou.kernel.transaction.table_update import to_remove
 from bayou.protocol.actions import DeletionVectorDescriptor
 from support.vectors import write_vectors
 
@@ -63,7 +63,7 @@ def mark_deleted(engine: Engine, path: str) -> Callable[[Callable[[str], Sequenc
                     data_change=True,
                     deletion_vector=msgspec.convert(vector, DeletionVectorDescriptor),
                 )
-                actions += [remove_of(file.add, 1), add]
+                actions += [to_remove(file.add, 1), add]
         transaction = found.build_update_table_transaction("test/1", Operation.DELETE)
         transaction.build(engine).commit(engine, actions)
 

@@ -221,11 +221,11 @@ def test_a_store_that_fails_leaves_no_checksum(log):
 @given(st.lists(st.integers(0, 1 << 40)), st.data())
 def test_a_histogram_gives_back_what_was_put_in(sizes, data):
     gone = data.draw(st.lists(st.sampled_from(sizes), unique_by=id) if sizes else st.just([]))
-    full = FileSizeHistogram.empty().changed(sizes, ())
+    full = FileSizeHistogram.empty().updated(sizes, ())
     assert full is not None
     assert (sum(full.file_counts), sum(full.total_bytes)) == (len(sizes), sum(sizes))
-    assert full.changed(gone, gone) == full
-    assert full.changed((), sizes) == FileSizeHistogram.empty()
+    assert full.updated(gone, gone) == full
+    assert full.updated((), sizes) == FileSizeHistogram.empty()
 
 
 def test_nothing_follows_from_a_checksum_of_a_commit_that_the_log_has_lost(log):

@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou.errors import StorageError
-from bayou.kernel.data_writer.partition_files import PartitionBuffers, WaitingRows
-from bayou.kernel.data_writer.partitioner import Part
+from bayou.kernel.data_writer.partition_files import BufferedRows, PartitionBuffers
+from bayou.kernel.data_writer.partitioner import PartitionSlice
 
 Values = dict[str, list[int]]
 
 
-def part(key: str, *numbers: int) -> Part:
+def part(key: str, *numbers: int) -> PartitionSlice:
     rows = pa.record_batch({"n": pa.array(numbers, pa.int64())})
-    return Part((key,), rows, rows.nbytes)
+    return PartitionSlice((key,), rows, rows.nbytes)
 
 
-def values(waiting: WaitingRows) -> list[int]:
-    return [n for batch in waiting.together() for n in batch.column("n").to_pylist()]
+def values(waiting: BufferedRows) -> list[int]:
+    return [n for batch in waiting.combined_batches() for n in batch.column("n").to_pylist()]
 
 
 @pytest.fixture
@@ -34,18 +34,18 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 def test_nothing_leaves_while_memory_has_room():
     buffers = PartitionBuffers(100, 50)
-    buffers.keep([part("a", 1, 2, 3, 4, 5, 6, 7, 8)])
+    buffers.add([part("a", 1, 2, 3, 4, 5, 6, 7, 8)])
     assert list(buffers.pop_full()) == []
     assert buffers.nbytes == 64
 
 
 def test_partitions_worth_a_file_leave_and_others_wait_on_the_disk(folder):
     buffers = PartitionBuffers(100, 80)
-    buffers.keep([part("a", *range(10)), part("b", 1, 2, 3)])
+    buffers.add([part("a", *range(10)), part("b", 1, 2, 3)])
     ((key, rows),) = buffers.pop_full()
     assert (key, values(rows)) == (("a",), list(range(10)))
     assert buffers.nbytes == 0
-    buffers.keep([part("b", 4), part("c", 5)])
+    buffers.add([part("b", 4), part("c", 5)])
     found = {key: values(rows) for key, rows in buffers.pop_all()}
     assert found == {("b",): [1, 2, 3, 4], ("c",): [5]}
 
@@ -53,7 +53,7 @@ def test_partitions_worth_a_file_leave_and_others_wait_on_the_disk(folder):
 def test_what_waits_on_the_disk_counts_for_a_file_too(folder):
     buffers = PartitionBuffers(100, 150)
     for _ in range(2):
-        buffers.keep([part("a", *range(12)), part("b", 7)])
+        buffers.add([part("a", *range(12)), part("b", 7)])
         full = [(key, values(rows)) for key, rows in buffers.pop_full()]
     assert full == [(("a",), [*range(12), *range(12)])]
     assert [(key, values(rows)) for key, rows in buffers.pop_all()] == [(("b",), [7, 7])]
@@ -61,7 +61,7 @@ def test_what_waits_on_the_disk_counts_for_a_file_too(folder):
 
 def test_temporary_files_have_no_name(folder):
     buffers = PartitionBuffers(10, 1000)
-    buffers.keep([part("a", 1, 2, 3)])
+    buffers.add([part("a", 1, 2, 3)])
     assert list(buffers.pop_full()) == []
     assert list(folder.iterdir()) == []
     ((_, rows),) = buffers.pop_all()
@@ -74,7 +74,7 @@ def test_rows_that_keep_a_batch_in_memory_let_go_of_it(folder):
     for first in range(0, 1_000_000, 100_000):
         batch = pa.record_batch({"n": pa.array(range(first, first + 100_000), pa.int64())})
         halves = [batch.slice(0, 50_000), batch.slice(50_000)]
-        buffers.keep(Part((str(i),), half, half.nbytes) for i, half in enumerate(halves))
+        buffers.add(PartitionSlice((str(i),), half, half.nbytes) for i, half in enumerate(halves))
         del batch, halves
         assert list(buffers.pop_full()) == []
         assert pa.total_allocated_bytes() - before < 3 << 20
@@ -85,7 +85,7 @@ def test_a_disk_that_refuses_is_named(monkeypatch, tmp_path):
     missing = tmp_path / "missing"
     monkeypatch.setattr(tempfile, "tempdir", str(missing))
     buffers = PartitionBuffers(10, 1000)
-    buffers.keep([part("a", 1, 2, 3)])
+    buffers.add([part("a", 1, 2, 3)])
     with pytest.raises(StorageError, match="TMPDIR") as caught:
         list(buffers.pop_full())
     assert caught.value.path == str(missing)
@@ -104,7 +104,7 @@ def test_every_row_comes_once_and_in_its_order(parts, memory, enough):
     found: Values = {}
     for key, numbers in parts:
         expected.setdefault(key, []).extend(numbers)
-        buffers.keep([part(key, *numbers)])
+        buffers.add([part(key, *numbers)])
         for (name,), rows in buffers.pop_full():
             found.setdefault(str(name), []).extend(values(rows))
     for (name,), rows in buffers.pop_all():

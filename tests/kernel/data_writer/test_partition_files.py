@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from bayou.kernel.data_writer import partition_files
-from bayou.kernel.data_writer.partition_files import PartitionFiles, WaitingRows
+from bayou.kernel.data_writer.partition_files import BufferedRows, PartitionWriterPool
 from bayou.protocol.actions import AddFile
 from support.waiting import wait_until
 
-ROWS = WaitingRows(batches=[pa.record_batch({"n": list(range(1000))})], nbytes=8000)
+ROWS = BufferedRows(batches=[pa.record_batch({"n": list(range(1000))})], nbytes=8000)
 
 
 def add(path):
@@ -19,9 +19,9 @@ def add(path):
 
 
 def write_partitions(write, adds, keys):
-    with PartitionFiles(write, adds) as files:
+    with PartitionWriterPool(write, adds) as files:
         for key in keys:
-            files.begin((str(key),), ROWS)
+            files.submit((str(key),), ROWS)
 
 
 def test_actions_come_in_the_order_in_which_partitions_were_begun():
@@ -62,11 +62,11 @@ def test_an_error_of_the_rows_waits_for_the_files_under_way():
 
     def fail():
         with files:
-            files.begin(("0",), ROWS)
+            files.submit(("0",), ROWS)
             assert started.wait(60)
             raise KeyError
 
-    files = PartitionFiles(write, adds)
+    files = PartitionWriterPool(write, adds)
     with pytest.raises(KeyError):
         fail()
     assert [a.path for a in adds] == ["0"]
@@ -90,8 +90,8 @@ def test_no_more_rows_are_under_way_than_allowed(monkeypatch):
         return wait(under_way, return_when=return_when)
 
     monkeypatch.setattr(partition_files, "wait", wait_for_one)
-    with PartitionFiles(write, []) as files:
+    with PartitionWriterPool(write, []) as files:
         for number in range(12):
-            files.begin((str(number),), ROWS)
+            files.submit((str(number),), ROWS)
         may_end.release(12)
     assert max(most) == 3

@@ -8,7 +8,7 @@ import pytest
 from bayou.errors import SchemaError
 from bayou.kernel import TransactionState
 from bayou.kernel.arrow.types import from_arrow_schema
-from bayou.kernel.data_writer.partitioner import PartitionSplitter, pieces_to_sort
+from bayou.kernel.data_writer.partitioner import PartitionSplitter, split_batch
 
 
 def splitter(table: pa.Table, *columns: str) -> PartitionSplitter:
@@ -24,7 +24,7 @@ def splitter(table: pa.Table, *columns: str) -> PartitionSplitter:
 def split(table: pa.Table, *columns: str) -> dict[tuple[str | None, ...], list]:
     found: dict[tuple[str | None, ...], list] = {}
     for batch in table.to_batches(max_chunksize=4):
-        parts = splitter(table, *columns).parts(batch)
+        parts = splitter(table, *columns).split(batch)
         assert len({part.key for part in parts}) == len(parts)
         for part in parts:
             found.setdefault(part.key, []).extend(part.rows.to_pylist())
@@ -64,18 +64,18 @@ def test_many_values_of_many_columns_are_kept_apart():
 def test_parts_say_about_how_many_bytes_they_take():
     rows = pa.table({"n": [1, 2, 3], "p": ["x", "y", "y"]})
     (batch,) = rows.to_batches()
-    sizes = {part.key: part.nbytes for part in splitter(rows, "p").parts(batch)}
+    sizes = {part.key: part.nbytes for part in splitter(rows, "p").split(batch)}
     assert sizes == {("x",): 8, ("y",): 16}
 
 
 def test_batches_without_rows_make_no_partition():
     rows = pa.table({"n": [1], "p": ["x"]})
-    assert splitter(rows, "p").parts(rows.to_batches()[0].slice(0, 0)) == []
+    assert splitter(rows, "p").split(rows.to_batches()[0].slice(0, 0)) == []
 
 
 def test_a_large_batch_is_sorted_in_pieces():
     batch = pa.record_batch({"n": range(300_000)})
-    pieces = list(pieces_to_sort(batch))
+    pieces = list(split_batch(batch))
     assert [piece.num_rows for piece in pieces] == [131_072, 131_072, 37_856]
     assert pa.Table.from_batches(pieces)["n"].to_pylist() == list(range(300_000))
 

@@ -15,7 +15,7 @@ from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory.engine import MemoryFiles
 from bayou.errors import CorruptTableError, DataFileError
-from bayou.kernel import ByteRange, Table, with_vectors
+from bayou.kernel import ByteRange, Table, prefetch_vectors
 from bayou.kernel.deletion_vectors import prefetch
 from bayou.protocol.actions import DeletionVectorDescriptor
 from support.log_writer import LogWriter, add, metadata, protocol, remove
@@ -75,7 +75,7 @@ def write_file(log: LogWriter, name: str, rows: int = 10) -> int:
 def test_vectors_side_by_side_in_one_file_are_one_range(log, files):
     vectors = descriptors(log, *([n] for n in range(50)))
     files.calls.clear()
-    found = list(with_vectors(log.engine, log.table, vectors, lambda v: [v]))
+    found = list(prefetch_vectors(log.engine, log.table, vectors, lambda v: [v]))
     assert [item for item, _ in found] == vectors
     assert [loaded[item] for item, loaded in found] == [BitMap64([n]) for n in range(50)]
     assert [len(call) for call in files.calls] == [1]
@@ -84,7 +84,7 @@ def test_vectors_side_by_side_in_one_file_are_one_range(log, files):
 def test_vectors_of_several_files_come_in_one_call(log, files):
     vectors = [*descriptors(log, [1], [2]), *descriptors(log, [3]), *descriptors(log, [4])]
     files.calls.clear()
-    found = list(with_vectors(log.engine, log.table, reversed(vectors), lambda v: [v]))
+    found = list(prefetch_vectors(log.engine, log.table, reversed(vectors), lambda v: [v]))
     assert [loaded[item] for item, loaded in found] == [BitMap64([n]) for n in (4, 3, 2, 1)]
     assert [len(call) for call in files.calls] == [3]
 
@@ -93,7 +93,7 @@ def test_vectors_far_apart_are_ranges_of_their_own(log, files, monkeypatch):
     monkeypatch.setattr(prefetch, "_MAX_GAP_BYTES", 0)
     vectors = descriptors(log, [1], list(range(0, 1000, 3)), [3])
     files.calls.clear()
-    list(with_vectors(log.engine, log.table, [vectors[0], vectors[2]], lambda v: [v]))
+    list(prefetch_vectors(log.engine, log.table, [vectors[0], vectors[2]], lambda v: [v]))
     assert [len(call) for call in files.calls] == [2]
 
 
@@ -103,7 +103,7 @@ def test_items_are_taken_a_few_at_a_time(log, files, monkeypatch):
     files.calls.clear()
     taken: list[int] = []
     source = (taken.append(i) or v for i, v in enumerate(vectors))
-    with with_vectors(log.engine, log.table, source, lambda v: [v]) as found:
+    with prefetch_vectors(log.engine, log.table, source, lambda v: [v]) as found:
         assert next(found)[1] == {vectors[0]: BitMap64([0])}
         assert (len(taken), len(files.calls)) == (4, 1)
         assert len(list(found)) == 9
@@ -117,7 +117,7 @@ def test_items_without_vectors_and_vectors_in_the_log_need_no_request(log, files
         size_in_bytes=1,
         cardinality=1,
     )
-    found = list(with_vectors(log.engine, log.table, [None, inline], lambda v: [v]))
+    found = list(prefetch_vectors(log.engine, log.table, [None, inline], lambda v: [v]))
     assert found == [(None, {}), (inline, {})]
     assert files.calls == []
 
@@ -127,15 +127,15 @@ def test_a_vector_that_cant_be_read_names_its_file(log):
     (path,) = (f.path for f in log.engine.files.list_from(f"{log.table}/deletion"))
     log.engine.files.put(path, b"\x01\x02")
     with pytest.raises(DataFileError, match="deletion_vector_"):
-        list(with_vectors(log.engine, log.table, [vector], lambda v: [v]))
+        list(prefetch_vectors(log.engine, log.table, [vector], lambda v: [v]))
     log.engine.files.delete_files([path])
     with pytest.raises(DataFileError, match=r"deletion_vector_.* is missing"):
-        list(with_vectors(log.engine, log.table, [vector], lambda v: [v]))
+        list(prefetch_vectors(log.engine, log.table, [vector], lambda v: [v]))
     unknown = DeletionVectorDescriptor(
         storage_type="x", path_or_inline_dv="", size_in_bytes=1, cardinality=1
     )
     with pytest.raises(CorruptTableError, match="unknown storage type"):
-        list(with_vectors(log.engine, log.table, [unknown], lambda v: [v]))
+        list(prefetch_vectors(log.engine, log.table, [unknown], lambda v: [v]))
 
 
 def test_a_table_whose_files_share_a_vector_file_reads_it_once(log, files):

@@ -18,7 +18,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import CorruptTableError, DataFileError
 from bayou.kernel import Snapshot, read_scan_file
-from bayou.kernel.deletion_vectors.read import load, selection
+from bayou.kernel.deletion_vectors.read import load, selection_vector
 from bayou.protocol.actions import DeletionVectorDescriptor
 from bayou.protocol.deletion_vectors import z85_encode
 from support.examples import examples
@@ -160,7 +160,7 @@ def test_splits_by_row_group_give_the_rows_of_the_whole_file(
     st.sets(st.integers(0, 200), min_size=1).map(sorted),
 )
 def test_a_batch_with_gaps_is_selected_by_its_row_indices(deleted, indices):
-    kept = selection(BitMap64(deleted), pa.array(indices, pa.int64()))
+    kept = selection_vector(BitMap64(deleted), pa.array(indices, pa.int64()))
     expected = [i not in deleted for i in indices]
     assert (kept.to_pylist() if kept is not None else [True] * len(indices)) == expected
 

@@ -11,19 +11,19 @@ from pyroaring import BitMap64
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import ScanFile
-from bayou.kernel.deletion_vectors.deleted_rows import bitmap, num_rows, row_group_ranges
+from bayou.kernel.deletion_vectors.deleted_rows import num_rows, row_group_ranges, to_bitmap
 from bayou.protocol.actions import AddFile
 
 
 @given(st.sets(st.integers(0, 1 << 40)), st.integers(0, 3))
 def test_a_set_of_positions_has_them_all(rows, offset):
     positions = pa.array([*([0] * offset), *sorted(rows)], pa.int64()).slice(offset)
-    assert set(bitmap(positions)) == rows
-    assert set(bitmap(positions.cast(pa.uint64()))) == rows
+    assert set(to_bitmap(positions)) == rows
+    assert set(to_bitmap(positions.cast(pa.uint64()))) == rows
 
 
 def test_neighbours_are_a_range():
-    assert list(bitmap(pa.array(range(7, 12)))) == [7, 8, 9, 10, 11]
+    assert list(to_bitmap(pa.array(range(7, 12)))) == [7, 8, 9, 10, 11]
 
 
 @pytest.fixture

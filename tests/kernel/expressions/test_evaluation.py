@@ -9,7 +9,7 @@ import pytest
 
 from bayou.errors import EvaluationError, PredicateError
 from bayou.kernel.arrow.types import from_arrow_schema
-from bayou.kernel.expressions.evaluation import Evaluation, evaluate, resolve
+from bayou.kernel.expressions.evaluation import Evaluator, evaluate, resolve
 from bayou.kernel.expressions.model import Literal, col, lit
 from bayou.kernel.expressions.sql.parser import parse_predicate
 
@@ -250,7 +250,7 @@ def test_a_value_that_does_not_go_is_an_error_that_names_it(text, message):
 
 def test_a_column_is_looked_at_in_the_rows_that_count_only():
     schema = from_arrow_schema(batch(**ZEROS).schema)
-    evaluation = Evaluation(schema, resolve(parse_predicate("10 / x > 3"), schema))
+    evaluation = Evaluator(schema, resolve(parse_predicate("10 / x > 3"), schema))
     found = evaluation.values(batch(**ZEROS), pa.array([True, False, True, True]))
     assert found.to_pylist() == [True, None, None, False]
 

@@ -16,7 +16,7 @@ import pytest
 
 from bayou.errors import PredicateError
 from bayou.kernel.arrow.types import to_arrow_schema
-from bayou.kernel.expressions.evaluation import Evaluation
+from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.expressions.resolution import resolve_expression, type_of
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.protocol.schema import (
@@ -178,7 +178,7 @@ def ours(sql):
     try:
         expression = resolve_expression(parse_expression(sql), SCHEMA)
         data_type = str(type_of(expression, SCHEMA))
-        values = Evaluation(SCHEMA, expression).values(BATCH)
+        values = Evaluator(SCHEMA, expression).values(BATCH)
     except PredicateError as error:
         return {"error": str(error)}
     return {

@@ -6,7 +6,7 @@ import pytest
 
 from bayou.errors import ArgumentError
 from bayou.kernel import Scan, ScanState, Snapshot
-from bayou.kernel.expressions.literals import checked_time_zone
+from bayou.kernel.expressions.literals import normalize_time_zone
 from support.log_writer import LogWriter, add, metadata, protocol
 
 
@@ -24,13 +24,13 @@ from support.log_writer import LogWriter, add, metadata, protocol
     ],
 )
 def test_regions_and_offsets_are_known(name, found):
-    assert checked_time_zone(name) == found
+    assert normalize_time_zone(name) == found
 
 
 @pytest.mark.parametrize("name", ["", "Mars/Base", "+99:00", "../etc/passwd", "Europe"])
 def test_other_names_are_refused(name):
     with pytest.raises(ArgumentError, match="time zone"):
-        checked_time_zone(name)
+        normalize_time_zone(name)
 
 
 def test_a_scan_takes_its_time_zone_to_other_processes(log: LogWriter):

@@ -26,7 +26,9 @@ def table(log: LogWriter) -> LogWriter:
 def actions_of(log: LogWriter, *, statistics: bool = False) -> FileActions:
     snapshot = Snapshot.load(log.engine, log.table)
     builder = snapshot.scan_builder()
-    return FileActions.of(snapshot, (builder.with_statistics() if statistics else builder).build())
+    return FileActions.for_version(
+        snapshot, (builder.with_statistics() if statistics else builder).build()
+    )
 
 
 def rows(log: LogWriter, actions: FileActions, slices: int) -> list[tuple]:

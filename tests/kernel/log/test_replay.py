@@ -256,7 +256,7 @@ def test_the_first_action_of_a_file_counts_in_a_compaction_that_is_not_reconcile
 ):
     """As a real producer wrote them: the actions of all commits, the newest commit first."""
     if long:
-        monkeypatch.setattr(replay, "LONG_TAIL_BYTES", 0)
+        monkeypatch.setattr(replay, "SPILL_THRESHOLD_BYTES", 0)
     log.commit(*HEAD, add("a"))
     log.commit(add("b"), txn("app", 1))
     log.commit(remove("a"), remove("b"), add("c"))

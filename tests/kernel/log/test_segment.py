@@ -283,7 +283,7 @@ def test_files_to_do_without_are_passed_over(log):
     write_commits(log, 4)
     log.checkpoint(1, HEAD)
     (name,) = log.checkpoint(2, HEAD)
-    segment = load_log_segment(log.engine, log.table, without=[log.path(name)])
+    segment = load_log_segment(log.engine, log.table, ignored_checkpoints=[log.path(name)])
     assert segment.checkpoint is not None
     assert segment.checkpoint.version == 1
 

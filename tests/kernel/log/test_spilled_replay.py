@@ -36,7 +36,7 @@ VECTORS = (protocol(3, 7, (["deletionVectors"], ["deletionVectors"])), metadata(
 @pytest.fixture
 def long_tails(monkeypatch, tmp_path):
     """Every tail counts as long; gives the folder of its files."""
-    monkeypatch.setattr(replay, "LONG_TAIL_BYTES", 0)
+    monkeypatch.setattr(replay, "SPILL_THRESHOLD_BYTES", 0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -56,7 +56,7 @@ def test_the_newest_action_of_a_file_counts(long_tails, log):
     found = Snapshot.load(log.engine, log.table)
     assert found.transactions == {"app": 2}
     assert found.replay_state.commit_info.get("operation") == "WRITE"
-    removed = found.replay_state.long_removes
+    removed = found.replay_state.spilled_removes
     assert [r["path"] for part in removed for r in part.to_pylist()] == ["b"]
     assert list(long_tails.iterdir()) == []  # mapped, and gone with the last who looks at it
 
@@ -94,11 +94,11 @@ def test_a_snapshot_of_a_long_tail_is_kept_up_to_date_by_short_ones(long_tails, 
     log.commit(*HEAD, *(add(f"f{n}") for n in range(40)))
     log.commit(remove("f1"), remove("f2"))
     known = Snapshot.load(log.engine, log.table)
-    monkeypatch.setattr(replay, "LONG_TAIL_BYTES", 1 << 40)
+    monkeypatch.setattr(replay, "SPILL_THRESHOLD_BYTES", 1 << 40)
     log.commit(remove("f3"), add("f1"), add("g"))
     known = known.refreshed(log.engine)
     assert live(log, known) == live(log)
-    removed = [r["path"] for part in known.replay_state.long_removes for r in part.to_pylist()]
+    removed = [r["path"] for part in known.replay_state.spilled_removes for r in part.to_pylist()]
     assert removed == ["f2"]
     assert [r.path for r in known.replay_state.removes] == ["f3"]
 
@@ -107,7 +107,7 @@ def test_a_checkpoint_of_a_long_tail_has_its_files_and_tombstones(tmp_path, monk
     log = LogWriter(ArrowEngine(), str(tmp_path / "t"))
     log.commit(*HEAD, *(add(f"f{n}", stats={"numRecords": n}) for n in range(9)))
     log.commit(remove("f1", deletionTimestamp=4_000_000_000_000))
-    monkeypatch.setattr(replay, "LONG_TAIL_BYTES", 0)
+    monkeypatch.setattr(replay, "SPILL_THRESHOLD_BYTES", 0)
     write_checkpoint(log.engine, Snapshot.load(log.engine, log.table))
     for version in (0, 1):
         log.delete(f"{version:020d}.json")
@@ -137,7 +137,7 @@ def test_its_memory_does_not_grow_with_the_actions(log, monkeypatch):
     monkeypatch.setattr("bayou.kernel.log.spilled_replay._MAX_BUFFERED_ACTIONS", 1_000)
     peaks = []
     for limit in (1 << 40, 0):
-        monkeypatch.setattr(replay, "LONG_TAIL_BYTES", limit)
+        monkeypatch.setattr(replay, "SPILL_THRESHOLD_BYTES", limit)
         before = pa.total_allocated_bytes()
         tracemalloc.start()
         found = Snapshot.load(log.engine, log.table)
@@ -156,7 +156,7 @@ def test_its_memory_does_not_grow_with_the_actions(log, monkeypatch):
 )
 @given(history=histories())
 def test_every_version_is_what_the_reference_says(history, monkeypatch):
-    monkeypatch.setattr(replay, "LONG_TAIL_BYTES", 0)
+    monkeypatch.setattr(replay, "SPILL_THRESHOLD_BYTES", 0)
     log = LogWriter(MemoryEngine(), f"memory://{uuid.uuid4().hex}/table")
     earliest = write(history, log)
     for version in range(earliest, len(history.commits)):

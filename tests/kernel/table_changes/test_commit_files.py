@@ -46,7 +46,7 @@ def test_changed_files_are_the_recorded_ones_where_there_are_any(log):
     files = changed_files(only_commit(log))
     assert (files.paths.to_pylist(), files.sizes.to_pylist()) == (["c"], [9])
     assert files.recorded
-    assert files.whole
+    assert files.read_together
 
 
 def test_changed_files_are_else_those_added_and_removed_in_the_order_of_the_log(log):
@@ -54,12 +54,12 @@ def test_changed_files_are_else_those_added_and_removed_in_the_order_of_the_log(
     files = changed_files(only_commit(log))
     assert files.paths.to_pylist() == ["b", "a", "c"]
     assert files.sizes.to_pylist() == [1, 0, 1]
-    assert not files.whole
+    assert not files.read_together
 
 
 def test_files_with_deletion_vectors_belong_together(log):
     log.commit(protocol(), metadata({"id": "long"}), add("a", vector=deletion_vector("v")))
-    assert changed_files(only_commit(log)).whole
+    assert changed_files(only_commit(log)).read_together
 
 
 @pytest.mark.parametrize(("count", "paths"), [("0", []), ("1", ["a"])])

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bayou.api.read import Reading
+from bayou.api.read import PlannedRead
 from bayou.errors import TablePropertyError
 from bayou.kernel import ByteRange, Operation, Table, write_data
 from bayou.kernel.arrow.types import from_arrow_schema
@@ -34,7 +34,7 @@ def append(engine, table, rows=ROWS, mode=None, **builder):
 
 def read(engine, table):
     snapshot = table.latest_snapshot(engine)
-    return Reading.plan(engine, snapshot, None, None, None).to_arrow()
+    return PlannedRead.plan(engine, snapshot, None, None, None).to_arrow()
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])

@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from bayou.api.read import Reading
+from bayou.api.read import PlannedRead
 from bayou.errors import (
     ArgumentError,
     ConstraintViolationError,
@@ -18,7 +18,7 @@ from bayou.errors import (
 from bayou.kernel import Engine, Operation, Table, Transaction, TransactionState, write_data
 from bayou.kernel.arrow.types import from_arrow_schema, to_arrow_type
 from bayou.kernel.scan.scan_file import data_file_path
-from bayou.protocol.column_rules import identity_of
+from bayou.protocol.column_rules import identity_column
 from bayou.protocol.schema import (
     DATE,
     INTEGER,
@@ -70,7 +70,7 @@ def append(engine: Engine, table: Table, rows: pa.Table) -> list[dict]:
 
 
 def contents(engine: Engine, table: Table) -> list[dict]:
-    rows = Reading.plan(engine, table.latest_snapshot(engine), None, None, None).to_arrow()
+    rows = PlannedRead.plan(engine, table.latest_snapshot(engine), None, None, None).to_arrow()
     return rows.to_pylist()
 
 
@@ -233,7 +233,7 @@ def identity(start: int = 1, step: int = 1, *, explicit: bool = False) -> Struct
 
 
 def mark(engine: Engine, table: Table) -> int | None:
-    found = identity_of(table.latest_snapshot(engine).schema.fields[0])
+    found = identity_column(table.latest_snapshot(engine).schema.fields[0])
     assert found is not None
     return found.high_water_mark
 

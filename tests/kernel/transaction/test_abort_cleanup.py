@@ -25,8 +25,8 @@ from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.commands.write import TableWrite, WriteMode, commit_write, plan_write
 from bayou.kernel.transaction.commit import (
     discard_unless_committed,
+    report_lost_commit,
     report_possible_commit,
-    report_refused_commit,
 )
 from support.faults import Fault, FaultInjectingEngine
 
@@ -69,7 +69,7 @@ def deletes(error: BaseException, *, sent: Sequence[str] = (), refused: Sequence
             for txn_id in sent:
                 report_possible_commit(txn_id)
             for txn_id in refused:
-                report_refused_commit(txn_id)
+                report_lost_commit(txn_id)
             raise error
 
     with pytest.raises(type(error)):

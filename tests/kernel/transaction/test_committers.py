@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bayou.api.read import Reading
+from bayou.api.read import PlannedRead
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import (
     ArgumentError,
@@ -60,7 +60,7 @@ def append(engine: Engine, transaction: Transaction) -> int:
 
 def rows(engine: Engine, table: Table) -> int:
     snapshot = table.latest_snapshot(engine)
-    return Reading.plan(engine, snapshot, None, None, None).to_arrow().num_rows
+    return PlannedRead.plan(engine, snapshot, None, None, None).to_arrow().num_rows
 
 
 class Unpublished(FileCatalog):

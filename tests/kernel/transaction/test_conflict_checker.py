@@ -78,15 +78,18 @@ def test_metadata_that_moves_identity_columns_only_stops_those_that_change_metad
 
 def test_a_protocol_with_features_that_ask_nothing_of_what_is_under_way_stops_nobody():
     ours = (ReadSet(), WriteSet(read_protocol=PROTOCOL))
-    check(ours, features.upgraded(PROTOCOL, ["deletionVectors", "domainMetadata"]))
+    check(ours, features.with_features(PROTOCOL, ["deletionVectors", "domainMetadata"]))
     with pytest.raises(ProtocolChangedError, match="rowTracking added"):
-        check(ours, features.upgraded(PROTOCOL, ["rowTracking"]))
+        check(ours, features.with_features(PROTOCOL, ["rowTracking"]))
     with pytest.raises(ProtocolChangedError, match="checkConstraints added"):
-        check(ours, features.upgraded(PROTOCOL, ["checkConstraints"]))
+        check(ours, features.with_features(PROTOCOL, ["checkConstraints"]))
 
 
 def test_a_protocol_that_lost_a_feature_stops_everyone():
-    ours = (ReadSet(), WriteSet(read_protocol=features.upgraded(PROTOCOL, ["deletionVectors"])))
+    ours = (
+        ReadSet(),
+        WriteSet(read_protocol=features.with_features(PROTOCOL, ["deletionVectors"])),
+    )
     with pytest.raises(ProtocolChangedError, match="deletionVectors dropped"):
         check(ours, PROTOCOL)
 

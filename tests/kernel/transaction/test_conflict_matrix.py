@@ -32,7 +32,7 @@ from bayou.kernel.commands.optimize.rewrite_plan import run_plan
 from bayou.kernel.commands.restore import restore
 from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.commands.row_changes.update import update
-from bayou.kernel.table_features.writer_support import only_enables
+from bayou.kernel.table_features.writer_support import only_enables_features
 from bayou.protocol.actions import Metadata
 
 ENGINE = ArrowEngine()
@@ -296,12 +296,14 @@ def test_nothing_but_ids_may_change_in_a_schema():
     numbered = {**plain, "metadata": {"delta.columnMapping.id": 1}}
     before = metadata([plain])
     mapped = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "1"}
-    assert only_enables(before, metadata([numbered], **mapped))
-    assert not only_enables(before, metadata([numbered]))
-    assert not only_enables(before, metadata([{**numbered, "nullable": False}], **mapped))
-    assert not only_enables(before, metadata([numbered, plain], **mapped))
-    assert not only_enables(before, metadata([plain], **{"delta.columnMapping.mode": "id"}))
-    assert not only_enables(metadata([plain], k="v"), before)
+    assert only_enables_features(before, metadata([numbered], **mapped))
+    assert not only_enables_features(before, metadata([numbered]))
+    assert not only_enables_features(before, metadata([{**numbered, "nullable": False}], **mapped))
+    assert not only_enables_features(before, metadata([numbered, plain], **mapped))
+    assert not only_enables_features(
+        before, metadata([plain], **{"delta.columnMapping.mode": "id"})
+    )
+    assert not only_enables_features(metadata([plain], k="v"), before)
 
 
 def test_two_that_give_out_identity_values_are_a_conflict_a_delete_beside_one_is_none(tmp_path):

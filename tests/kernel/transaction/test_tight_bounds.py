@@ -77,11 +77,11 @@ def test_what_a_connectors_own_writer_says_of_its_bounds_stays():
         schema=StructType((StructField(name="id", data_type=LONG),)),
         partition_columns=(),
         configuration={},
-        says_tight_bounds=True,
+        records_tight_bounds=True,
     )
     state = TransactionState.from_bytes(state.to_bytes())
     said = [
-        json.loads(state.statistics_text(FileStatistics(num_records=1, tight_bounds=given)))
+        json.loads(state.statistics_json(FileStatistics(num_records=1, tight_bounds=given)))
         for given in (None, False)
     ]
     assert [s["tightBounds"] for s in said] == [True, False]

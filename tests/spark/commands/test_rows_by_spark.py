@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import bayou
 from bayou.errors import CommitConflictError, MultipleMatchesError, PredicateError, SchemaError
 from bayou.spark.commands.rows_by_spark import FILE, _grouped
-from bayou.spark.commands.source_rows import is_steady
+from bayou.spark.commands.source_rows import is_deterministic
 
 pytestmark = pytest.mark.spark
 
@@ -255,7 +255,7 @@ def test_keys_of_a_large_source_within_whose_bounds_others_change_rows_conflict(
 def test_a_large_source_that_is_not_the_same_twice_is_computed_once(spark, table, large_source):
     made = table({"id": list(range(20)), "v": [-1.0] * 20})
     source = spark.range(10, 30, 1, 3).selectExpr("id", "rand() AS v", "map(id, id) AS m")
-    assert not is_steady(source)
+    assert not is_deterministic(source)
     merging = made.alias("t").merge(source.alias("s"), "t.id = s.id")
     merging = merging.whenMatchedUpdate(set={"v": "s.v"})
     merging.whenNotMatchedInsert(values={"id": "s.id", "v": "s.v"}).execute()

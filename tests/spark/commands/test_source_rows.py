@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayou.spark.commands.source_rows import collected, materialized
+from bayou.spark.commands.source_rows import checkpointed, collected
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,7 @@ def test_lists_of_python_are_small_though_spark_has_no_estimate(spark, limit):
     assert collected(spark, source).num_rows == 100
     limit(28 * 99)
     assert collected(spark, source) is None
-    assert materialized(spark, source) is None
+    assert checkpointed(spark, source) is None
     limit(0)
     assert collected(spark, source) is None
 
@@ -32,12 +32,12 @@ def test_what_spark_knows_to_be_large_is_not_looked_at(spark, limit):
     limit(1000)
     never = spark.range(1_000_000).selectExpr("raise_error('looked at') v")
     assert collected(spark, never) is None
-    assert materialized(spark, never) is None
+    assert checkpointed(spark, never) is None
 
 
 def test_rows_that_are_kept_stay_as_they_are_under_the_same_columns(spark):
     source = spark.createDataFrame([(n,) for n in range(20)], "id long").alias("s")
     source = source.selectExpr("id", "rand() r")
-    kept = materialized(spark, source)
+    kept = checkpointed(spark, source)
     assert kept.select(source["r"]).collect() == kept.select("r").collect()
     assert kept.where(source["id"] < 5).count() == 5

@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from bayou.errors import DataFileError, StorageError
-from bayou.spark.executors.executor_tasks import run_shares, run_shuffled
+from bayou.spark.executors.executor_tasks import run_shuffled_tasks, run_tasks
 
 pytestmark = pytest.mark.spark
 
@@ -22,7 +22,7 @@ class UnreachableError(ArithmeticError):
 
 
 def run(spark, shares, function, discarded=None):
-    return run_shares(
+    return run_tasks(
         spark,
         shares,
         function,
@@ -93,7 +93,7 @@ def test_the_same_holds_behind_a_shuffle(spark, tmp_path):
 
     discarded: list[bytes] = []
     with pytest.raises(StorageError, match="full"):
-        run_shuffled(
+        run_shuffled_tasks(
             spark,
             [1, 0],
             split,

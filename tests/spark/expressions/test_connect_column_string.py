@@ -8,7 +8,7 @@ from pyspark.sql.connect import functions as F  # noqa: N812
 from pyspark.sql.types import LongType
 
 from bayou.kernel.expressions.sql.parser import parse_expression
-from bayou.spark.expressions.column_string import connect_column_text
+from bayou.spark.expressions.column_string import connect_column_sql
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,16 @@ from bayou.spark.expressions.column_string import connect_column_text
     ],
 )
 def test_a_column_has_a_text_that_can_be_parsed(column, text):
-    assert connect_column_text(column) == text
+    assert connect_column_sql(column) == text
     parse_expression(text)
 
 
 def test_a_moment_is_told_with_its_zone():
-    text = connect_column_text(F.lit(dt.datetime(2024, 1, 1, 1, tzinfo=dt.UTC)))
+    text = connect_column_sql(F.lit(dt.datetime(2024, 1, 1, 1, tzinfo=dt.UTC)))
     assert text == "TIMESTAMP '2024-01-01 01:00:00.000000+00:00'"
     parse_expression(text)
 
 
 def test_functions_of_python_and_lambdas_have_no_text():
-    assert connect_column_text(F.udf(lambda n: n, LongType())("id") > 1) is None
-    assert connect_column_text(F.transform("a", lambda x: x + 1)) is None
+    assert connect_column_sql(F.udf(lambda n: n, LongType())("id") > 1) is None
+    assert connect_column_sql(F.transform("a", lambda x: x + 1)) is None

@@ -6,7 +6,7 @@ import pytest
 import bayou
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.protocol.schema import DATE, FLOAT, INTEGER, STRING, StructField, StructType
-from bayou.spark.expressions.session_semantics import means_the_same
+from bayou.spark.expressions.session_semantics import matches_session
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +46,7 @@ def lenient(spark):
     ],
 )
 def test_without_ansi_mode_the_kernel_compares_values_of_one_kind_only(lenient, condition, same):
-    assert means_the_same(lenient, parse_predicate(condition), (SCHEMA,)) is same
+    assert matches_session(lenient, parse_predicate(condition), (SCHEMA,)) is same
 
 
 def test_without_ansi_mode_rows_are_deleted_that_spark_finds(lenient, tmp_path):

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from bayou.spark.kafka.offsets import (
     OffsetRange,
     TopicPartition,
+    divide_ranges,
     limit_offsets,
-    share_ranges,
     split_ranges,
 )
 
@@ -75,7 +75,7 @@ def test_without_wishes_a_partition_is_one_piece():
 @given(st.integers(1, 20), _sizes)
 def test_shares_are_equal_and_cover_every_offset_once_in_order(count, sizes):
     ranges = [OffsetRange(_partition(i), 100, 100 + size) for i, size in enumerate(sizes)]
-    shares = share_ranges(ranges, count)
+    shares = divide_ranges(ranges, count)
     offsets = [
         (r.partition.partition, offset)
         for share in shares

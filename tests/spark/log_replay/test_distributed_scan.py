@@ -25,7 +25,7 @@ from bayou.spark import (
     state_reconstruction,
 )
 from bayou.spark.log_replay.initial_snapshot import check_file_count
-from bayou.spark.log_replay.tasks import dealt, newest
+from bayou.spark.log_replay.tasks import assign_slices, newest
 from support.examples import examples
 from support.log_histories import copy_to_disk, histories, write
 from support.log_writer import LogWriter, add, metadata, protocol, remove
@@ -363,8 +363,8 @@ def test_partition_timestamps_without_zone_are_in_the_sessions_time_zone(spark, 
 
 def test_parts_are_dealt_out_by_bytes():
     parts = [(bytes([i]), size) for i, size in enumerate([5, 90, 10, 80, 30])]
-    assert dealt(parts, 2) == [[b"\x01", b"\x02", b"\x00"], [b"\x03", b"\x04"]]
-    assert dealt([], 2) == [[], []]
+    assert assign_slices(parts, 2) == [[b"\x01", b"\x02", b"\x00"], [b"\x03", b"\x04"]]
+    assert assign_slices([], 2) == [[], []]
 
 
 def test_a_table_written_by_bayou_is_read_by_file(spark, tmp_path):

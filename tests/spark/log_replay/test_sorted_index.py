@@ -16,7 +16,12 @@ from bayou.kernel.table_changes.change_plan import path_order
 from bayou.kernel.table_changes.commit_files import without_statistics
 from bayou.spark.log_replay import sorted_index
 from bayou.spark.log_replay.sorted_index import write_index
-from bayou.spark.streaming.driver_files import ALIVE, IndexRequest, handed_index, requests
+from bayou.spark.streaming.driver_files import (
+    ALIVE,
+    IndexRequest,
+    index_requests,
+    request_sorted_files,
+)
 from bayou.spark.streaming.sorted_files import SortedFiles
 from support.log_writer import LogWriter, add, metadata, protocol
 
@@ -54,9 +59,9 @@ def test_the_index_is_the_one_that_the_source_would_make(spark, tmp_path):
 
 
 def test_nobody_is_waited_for_who_shows_no_life(tmp_path):
-    assert handed_index(None, "id", 3) is None
-    assert handed_index(tmp_path, "id", 3) is None
-    assert requests(tmp_path) == []
+    assert request_sorted_files(None, "id", 3) is None
+    assert request_sorted_files(tmp_path, "id", 3) is None
+    assert index_requests(tmp_path) == []
 
 
 def test_a_request_says_which_version_of_which_table(tmp_path):
@@ -64,7 +69,7 @@ def test_a_request_says_which_version_of_which_table(tmp_path):
     request = IndexRequest.of(tmp_path, "a-b-c", 3)
     request.folder.mkdir()
     (request.folder / "wanted").touch()
-    assert requests(tmp_path) == [request]
+    assert index_requests(tmp_path) == [request]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from bayou.spark.read.tasks import (
     FILE_COST_BYTES,
     MAX_TASK_BYTES,
     MIN_TASK_BYTES,
-    deal,
+    assign_files,
     row_groups_of,
     task_bytes,
 )
@@ -17,7 +17,7 @@ MB = 1024 * 1024
 @given(st.lists(st.integers(0, 900 * MB), max_size=60), st.integers(1, 200 * MB))
 def test_every_share_of_every_file_is_dealt_once(sizes, target):
     target = max(target, FILE_COST_BYTES)
-    dealt = sorted((s.file, s.part, s.parts) for task in deal(sizes, target) for s in task)
+    dealt = sorted((s.file, s.part, s.parts) for task in assign_files(sizes, target) for s in task)
     expected = [
         (i, part, parts)
         for i, size in enumerate(sizes)
@@ -29,21 +29,21 @@ def test_every_share_of_every_file_is_dealt_once(sizes, target):
 
 @given(st.lists(st.integers(0, 900 * MB), min_size=1, max_size=60))
 def test_the_fullest_task_has_at_most_twice_the_average(sizes):
-    loads = [sum(s.size for s in task) for task in deal(sizes, 100 * MB)]
+    loads = [sum(s.size for s in task) for task in assign_files(sizes, 100 * MB)]
     assert max(loads) <= 2 * max(sum(loads) / len(loads), 100 * MB + FILE_COST_BYTES)
 
 
 def test_no_files_make_no_tasks():
-    assert deal([], MB) == []
+    assert assign_files([], MB) == []
 
 
 def test_many_small_files_share_a_task():
-    tasks = deal([10_000] * 1_000, task_bytes(10_000_000, 1_000, min_tasks=2))
+    tasks = assign_files([10_000] * 1_000, task_bytes(10_000_000, 1_000, min_tasks=2))
     assert len(tasks) < 12
 
 
 def test_a_large_file_is_cut():
-    tasks = deal([1000 * MB], task_bytes(1000 * MB, 1, min_tasks=2))
+    tasks = assign_files([1000 * MB], task_bytes(1000 * MB, 1, min_tasks=2))
     assert len(tasks) == 8
     assert all(len(task) == 1 for task in tasks)
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from bayou.spark.sql_statements.parser import NotUnderstood, parse_statement
+from bayou.spark.sql_statements.parser import InvalidStatement, parse_statement
 
 TABLES = ("t", "db.t", "`a b`.t", "spark_catalog.db.t", "delta.`/a b`", "Delta.`s3a://x/y`")
 PATHS = ("'/a b'", '"/a b"', "'/a' ' b'")
@@ -98,7 +98,7 @@ STATEMENTS = [
 def test_a_statement_of_delta_spark_s_is_understood(text):
     found = parse_statement(text)
     assert found is not None
-    assert not isinstance(found, NotUnderstood), found.error
+    assert not isinstance(found, InvalidStatement), found.error
     assert parse_statement(f"\n/* a */ {text.replace(' ', '  ')} -- b\n ;;") is not None
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from bayou.errors import StatementError
-from bayou.spark.sql_statements.parser import with_parameters
+from bayou.spark.sql_statements.parser import bind_parameters
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,11 @@ from bayou.spark.sql_statements.parser import with_parameters
     ],
 )
 def test_literals_take_the_places_of_parameters(text, args, filled):
-    assert with_parameters(text, args, {}) == filled
+    assert bind_parameters(text, args, {}) == filled
 
 
 def test_values_of_braces_are_filled_in_and_frames_are_not():
-    assert with_parameters("a > {n} AND {df}", None, {"n": 3}) == "a > 3 AND {df}"
+    assert bind_parameters("a > {n} AND {df}", None, {"n": 3}) == "a > 3 AND {df}"
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_values_of_braces_are_filled_in_and_frames_are_not():
 )
 def test_a_parameter_that_cannot_be_filled_in_is_said(text, args, message):
     with pytest.raises(StatementError, match=message):
-        with_parameters(text, args, {})
+        bind_parameters(text, args, {})

@@ -4,7 +4,7 @@ import pytest
 
 from bayou.errors import StatementError
 from bayou.spark.sql_statements.create_table import CreateTemporaryView
-from bayou.spark.sql_statements.parser import NotUnderstood, first_word, parse_statement
+from bayou.spark.sql_statements.parser import InvalidStatement, first_keyword, parse_statement
 from bayou.spark.sql_statements.show import DescribeDetail, DescribeHistory
 
 
@@ -93,7 +93,7 @@ def test_an_error_names_the_part_of_the_statement(text, message):
 )
 def test_what_spark_might_understand_is_an_error_for_delta_tables_only(text, message):
     found = parse_statement(text)
-    assert isinstance(found, NotUnderstood)
+    assert isinstance(found, InvalidStatement)
     assert found.table == ("t",)
     with pytest.raises(StatementError, match=message):
         raise found.error
@@ -116,4 +116,4 @@ def test_a_temporary_view_is_told_by_its_query():
     ],
 )
 def test_the_first_word_stands_behind_comments_and_parentheses(text, word):
-    assert first_word(text) == word
+    assert first_keyword(text) == word

@@ -83,8 +83,8 @@ def test_tables_are_found_where_they_stand(text: str, expected: list[tuple[objec
 
 def test_an_alias_of_its_own_is_told() -> None:
     first, second = table_references("SELECT * FROM delta.`/a` AS x JOIN t ON x.id = t.id")
-    assert first.named
-    assert not second.named
+    assert first.has_alias
+    assert not second.has_alias
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.spark.streaming.read_limits import Admission
+from bayou.spark.streaming.read_limits import RemainingLimits
 
 
 def admit(admission, *sizes):
@@ -22,7 +22,7 @@ def test_files_come_in_while_there_is_room_before_them(sizes, files, size, piece
             break
         held += one
         expected += 1
-    admission, taken = Admission(files, size), 0
+    admission, taken = RemainingLimits(files, size), 0
     for start in range(0, len(sizes), piece):
         part = sizes[start : start + piece]
         admitted = admit(admission, *part)
@@ -33,19 +33,19 @@ def test_files_come_in_while_there_is_room_before_them(sizes, files, size, piece
 
 
 def test_one_file_always_comes_in_and_the_last_may_overshoot():
-    assert admit(Admission(1, 1), 10**12) == 1
-    assert admit(Admission(None, 1300), 700, 700, 700) == 2
+    assert admit(RemainingLimits(1, 1), 10**12) == 1
+    assert admit(RemainingLimits(None, 1300), 700, 700, 700) == 2
 
 
 def test_files_that_belong_together_come_in_together_or_not_at_all():
-    admission = Admission(3, None)
+    admission = RemainingLimits(3, None)
     assert admit(admission, 1) == 1
     assert not admission.admit_together(3, 3)
     assert not admission.has_room
 
 
 def test_the_first_that_belong_together_come_in_however_many_they_are():
-    assert Admission(1, 1).admit_together(5, 500)
-    begun = Admission(1, 1)
+    assert RemainingLimits(1, 1).admit_together(5, 500)
+    begun = RemainingLimits(1, 1)
     begun.begin()
     assert not begun.admit_together(5, 500)

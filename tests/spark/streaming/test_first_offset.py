@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from bayou.spark.streaming.driver_files import ALIVE, FAILED
-from bayou.spark.streaming.starting_version import STARTED, begins_at, waiting_streams
+from bayou.spark.streaming.starting_version import STARTED, set_start_offset, waiting_streams
 
 
 def answered(shared, answer):
@@ -20,15 +20,15 @@ def answered(shared, answer):
     told: list = []
     thread = threading.Thread(target=driver)
     thread.start()
-    waits = begins_at(shared, '{"index":-1}')
+    waits = set_start_offset(shared, '{"index":-1}')
     thread.join()
     assert [w.offset for w in told] == ['{"index":-1}']
     return waits
 
 
 def test_nobody_is_waited_for_who_shows_no_life(tmp_path):
-    assert not begins_at(None, "{}")
-    assert not begins_at(tmp_path, "{}")
+    assert not set_start_offset(None, "{}")
+    assert not set_start_offset(tmp_path, "{}")
     assert waiting_streams(tmp_path) == []
 
 

@@ -51,9 +51,9 @@ def test_before_the_first_file_is_minus_one_and_a_change_of_metadata_has_a_forma
 
 def test_behind_the_end_of_a_version_is_before_the_next_one():
     start = SourceOffset(table_id="t", version=3, index=7, initial=True)
-    assert start.behind(3, 9) == SourceOffset(table_id="t", version=3, index=9, initial=True)
-    assert start.behind(3, END_INDEX) == SourceOffset(table_id="t", version=4)
-    assert start.behind(4, 0) == SourceOffset(table_id="t", version=4, index=0)
+    assert start.advanced_to(3, 9) == SourceOffset(table_id="t", version=3, index=9, initial=True)
+    assert start.advanced_to(3, END_INDEX) == SourceOffset(table_id="t", version=4)
+    assert start.advanced_to(4, 0) == SourceOffset(table_id="t", version=4, index=0)
 
 
 def test_the_offset_of_another_table_is_refused_with_both_ids():

@@ -113,9 +113,9 @@ def test_a_stream_stops_before_a_rename_and_goes_on_behind_it_with_consent(follo
     followed.commit(meta(ID, W))
     followed.commit(add("b"))
     change = stream.latest_offset(first)
-    assert change.place == (1, METADATA_CHANGE_INDEX)
+    assert change.position == (1, METADATA_CHANGE_INDEX)
     after = stream.latest_offset(change)
-    assert after.place == (1, POST_METADATA_CHANGE_INDEX)
+    assert after.position == (1, POST_METADATA_CHANGE_INDEX)
     with refused("DELTA_STREAMING_METADATA_EVOLUTION") as caught:
         stream.commit(change)
     assert caught.value.version == 1
@@ -125,7 +125,7 @@ def test_a_stream_stops_before_a_rename_and_goes_on_behind_it_with_consent(follo
     assert "allowSourceColumnRename" in caught.value.message
     for consent in ("always", "1"):
         stream = followed.open(allowSourceColumnRename=consent)
-        assert stream.latest_offset(after).place == (3, -100)
+        assert stream.latest_offset(after).position == (3, -100)
     with refused("DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION"):
         followed.open(allowSourceColumnRename="2")
 
@@ -162,7 +162,7 @@ def test_a_property_that_is_not_deltas_own_is_no_change(followed):
     stream = followed.open()
     first = stream.latest_offset(stream.initial_offset())
     followed.commit(meta(ID, V, mine="1"))
-    assert stream.latest_offset(first).place == (2, -100)
+    assert stream.latest_offset(first).position == (2, -100)
 
 
 def test_changes_without_files_in_between_are_taken_over_at_once(followed):

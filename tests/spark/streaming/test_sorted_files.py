@@ -58,10 +58,10 @@ def test_what_does_not_fit_in_memory_is_the_same_from_the_disk():
 def test_a_cleaned_up_disk_is_noticed():
     many = adds(*[(f"f{n}", 1, n) for n in range(20_000)])
     files = build(many, memory=1_000)
-    assert files.is_there
+    assert files.is_available
     files.close()
-    assert not files.is_there
-    assert build(many).is_there
+    assert not files.is_available
+    assert build(many).is_available
 
 
 def test_no_files_are_no_files():

@@ -372,7 +372,7 @@ def replay(data, commits, options, *, initial):
         begin = stream.initial_offset() if start is None else offset(stream, start.to_json())
         unlimited = data.draw(st.integers(0, 9), label="unlimited") == 0
         end = stream.latest_offset(begin, unlimited=unlimited)
-        assert end.place >= begin.place
+        assert end.position >= begin.position
         if end == begin:
             if shown == len(commits):
                 return opened, out

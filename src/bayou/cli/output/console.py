@@ -13,8 +13,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from bayou.cli.output.control_characters import harmless
-from bayou.cli.output.interface import Row, UnreadError
+from bayou.cli.output.control_characters import escape_control_characters
+from bayou.cli.output.interface import ReaderClosedError, Row
 from bayou.cli.output.log_lines import LogReporter
 from bayou.cli.output.progress import LineReporter, RunProgress
 from bayou.ingest.events import Reporter
@@ -39,14 +39,18 @@ class ConsoleOutput:
         self._err = _Console(highlight=False, stderr=True, soft_wrap=True)
 
     def step(self, text: str) -> None:
-        self._out.print(Text.assemble(("• ", "cyan"), harmless(without_secrets(text))))
+        self._out.print(
+            Text.assemble(("• ", "cyan"), escape_control_characters(without_secrets(text)))
+        )
 
     def notice(self, text: str) -> None:
-        self._err.print(Text.assemble(("note: ", "yellow"), harmless(without_secrets(text))))
+        self._err.print(
+            Text.assemble(("note: ", "yellow"), escape_control_characters(without_secrets(text)))
+        )
 
     def error(self, message: str, *, kind: str) -> None:
         for line in without_secrets(message).splitlines():
-            self._err.print(Text.assemble(("error: ", "bold red"), harmless(line)))
+            self._err.print(Text.assemble(("error: ", "bold red"), escape_control_characters(line)))
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
         self._titled(title, _facts(facts))
@@ -59,7 +63,9 @@ class ConsoleOutput:
         for name, value in rows[0].items():
             number = isinstance(value, int | float) and not isinstance(value, bool)
             table.add_column(
-                Text(harmless(name)), justify="right" if number else "left", overflow="fold"
+                Text(escape_control_characters(name)),
+                justify="right" if number else "left",
+                overflow="fold",
             )
         for row in rows:
             table.add_row(*(Text(_formatted(value)) for value in row.values()))
@@ -80,12 +86,12 @@ class ConsoleOutput:
     def text(self, title: str, text: str) -> None:
         self._title(title)
         for line in text.splitlines():  # rich crops padded text at the console's width
-            self._out.print(Text(f"{'  ' if title else ''}{harmless(line)}"))
+            self._out.print(Text(f"{'  ' if title else ''}{escape_control_characters(line)}"))
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Reporter]:
         if not self._out.is_terminal:
-            yield LineReporter(lambda line: self._out.print(Text(harmless(line))))
+            yield LineReporter(lambda line: self._out.print(Text(escape_control_characters(line))))
             return
         progress = Progress(
             SpinnerColumn(),
@@ -104,7 +110,7 @@ class ConsoleOutput:
     @contextlib.contextmanager
     def watch(self, monitor: Monitor) -> Iterator[Reporter]:
         if not self._out.is_terminal:
-            yield LogReporter(lambda line: self._out.print(Text(harmless(line))))
+            yield LogReporter(lambda line: self._out.print(Text(escape_control_characters(line))))
             return
         from bayou.cli.output.live_table import LiveView, live
 
@@ -122,16 +128,16 @@ class ConsoleOutput:
 
 
 class _Console(Console):
-    """A console that raises `UnreadError` on a broken pipe; rich's console ends the thread."""
+    """A console that raises `ReaderClosedError` on a broken pipe, where rich ends the thread."""
 
     def on_broken_pipe(self) -> None:
-        raise UnreadError
+        raise ReaderClosedError
 
 
 def _facts(facts: Mapping[str, Any]) -> Table:
     table = Table.grid(padding=(0, 2))
     for name, value in facts.items():
-        table.add_row(Text(harmless(name), style="dim"), Text(_formatted(value)))
+        table.add_row(Text(escape_control_characters(name), style="dim"), Text(_formatted(value)))
     return table
 
 
@@ -140,4 +146,4 @@ def _formatted(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else harmless(str(value))
+    return f"{value:,}" if isinstance(value, int) else escape_control_characters(str(value))

@@ -20,13 +20,13 @@ from bayou.ingest.events import (
 if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor
 
-__all__ = ["Output", "Row", "Unheard", "UnreadError"]
+__all__ = ["Output", "ReaderClosedError", "ResilientReporter", "Row"]
 
 
 Row = Mapping[str, Any]
 
 
-class UnreadError(BrokenPipeError):
+class ReaderClosedError(BrokenPipeError):
     """The reader of stdout closed the pipe; other broken pipes, such as Spark's, don't raise it."""
 
 
@@ -78,7 +78,7 @@ class Output(Protocol):
 Event = TypeVar("Event")
 
 
-class Unheard:
+class ResilientReporter:
     """A `Reporter` that forwards events to a listener, and ignores failures of the listener.
 
     Events are reported in the middle of a batch: an exception would fail the batch.
@@ -116,7 +116,7 @@ class Unheard:
     def _report(self, report: Callable[[Event], None], event: Event) -> None:
         try:
             report(event)
-        except UnreadError:
+        except ReaderClosedError:
             self._gone()
         except (OSError, ValueError):
             """A full disk, a closed file, or characters outside the encoding: skip the line."""

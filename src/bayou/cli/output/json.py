@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bayou.cli.output.interface import Row, UnreadError
+from bayou.cli.output.interface import ReaderClosedError, Row
 from bayou.errors import BayouError
 from bayou.ingest.events import (
     AttemptFailed,
@@ -126,7 +126,7 @@ def _write(row: Mapping[str, Any]) -> None:
             sys.stdout.write(line)
             sys.stdout.flush()
     except BrokenPipeError as error:
-        raise UnreadError from error
+        raise ReaderClosedError from error
 
 
 _LOCK = threading.Lock()

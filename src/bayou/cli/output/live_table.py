@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from bayou.cli.output.control_characters import harmless
+from bayou.cli.output.control_characters import escape_control_characters
 from bayou.ingest.monitoring import PipelineStatus, TopicStatus
 
 __all__ = ["LiveView", "live"]
@@ -38,7 +38,7 @@ class LiveView:
         yield table
         for topic in status.topics:
             if topic.error is not None:
-                yield Text.assemble(("error: ", "bold red"), harmless(topic.error))
+                yield Text.assemble(("error: ", "bold red"), escape_control_characters(topic.error))
         page = f"{self._url}  " if self._url else ""
         yield Text(f"{page}up {_duration(status.at - status.began)}, Ctrl-C stops", style="dim")
 
@@ -54,7 +54,7 @@ def _cells(topic: TopicStatus) -> list[Text]:
     if topic.objective is not None:
         freshness += f" of {_duration(topic.objective)}"
     return [
-        Text(harmless(topic.topic), style="bold"),
+        Text(escape_control_characters(topic.topic), style="bold"),
         Text(topic.state, style=_STATES[topic.state]),
         Text(last),
         Text("" if topic.version is None else str(topic.version)),

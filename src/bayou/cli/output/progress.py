@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.progress import Progress, TaskID
 
-from bayou.cli.output.control_characters import harmless
+from bayou.cli.output.control_characters import escape_control_characters
 from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,
@@ -124,7 +124,7 @@ class RunProgress:
             self._progress.update(bar, total=1, completed=1, status=_end(event))
 
     def _print(self, topic: str, message: str) -> None:
-        self._progress.console.print(harmless(f"{topic}: {message}"), markup=False)
+        self._progress.console.print(escape_control_characters(f"{topic}: {message}"), markup=False)
 
 
 def _start(event: TopicStarted) -> str:

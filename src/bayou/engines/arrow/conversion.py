@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayou.engines.legacy_calendar import legacy_time_zone, rebased
-from bayou.engines.variants import is_shredded, put_together
+from bayou.engines.legacy_calendar import legacy_time_zone, rebase_datetimes
+from bayou.engines.variants import is_shredded, reassemble
 from bayou.errors import SchemaError
 from bayou.kernel.engine import FIELD_ID_KEY, VARIANT_KEY
 from bayou.protocol.variant import VariantError
@@ -138,13 +138,13 @@ def _legacy_converter(
     actual: pa.Field[Any], requested: pa.Field[Any], name: str, path: str, time_zone: str
 ) -> Conversion:
     inner = converter(actual.remove_metadata(), requested, name, path) or _same
-    return lambda array: inner(rebased(array, time_zone))
+    return lambda array: inner(rebase_datetimes(array, time_zone))
 
 
 def _variant_converter(target: pa.DataType, name: str) -> Conversion:
     def convert_variant(array: _NestedArray) -> pa.Array[Any]:
         try:
-            return put_together(array, target)
+            return reassemble(array, target)
         except VariantError as error:
             raise VariantError(f"a variant of column {name!r} is damaged: {error}") from error
 

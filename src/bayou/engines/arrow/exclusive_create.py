@@ -1,8 +1,8 @@
 """Atomic, exclusive creation of files on the local disk, and the folders created for them.
 
-`name_exclusively` publishes a complete file unless its name exists. `MadeFolders` creates folders
-and deletes those that are empty again. A new folder is durable only after its parent folder is
-synced, which happens before a file is written to it, so that a commit survives a crash of the
+`publish_exclusively` publishes a complete file unless its name exists. `CreatedFolders` creates
+folders and deletes those that are empty again. A new folder is durable only after its parent folder
+is synced, which happens before a file is written to it, so that a commit survives a crash of the
 machine.
 """
 
@@ -18,10 +18,10 @@ from contextlib import suppress
 from bayou.errors import StorageError
 
 __all__ = [
-    "WAYS",
-    "MadeFolders",
-    "is_still",
-    "name_exclusively",
+    "PUBLISH_FUNCTIONS",
+    "CreatedFolders",
+    "is_unchanged",
+    "publish_exclusively",
     "rename_exclusively",
     "sync_folder",
 ]
@@ -67,19 +67,22 @@ def rename_exclusively(temporary: str, path: str) -> None:
         raise OSError(number, os.strerror(number), path)
 
 
-WAYS: tuple[Callable[[str, str], None], ...] = (os.link, rename_exclusively)
+PUBLISH_FUNCTIONS: tuple[Callable[[str, str], None], ...] = (os.link, rename_exclusively)
 """Functions that name a file and fail if the name exists, the most widely supported first."""
 
 
-def name_exclusively(
-    temporary: str, path: str, *, ways: Sequence[Callable[[str, str], None]] = WAYS
+def publish_exclusively(
+    temporary: str,
+    path: str,
+    *,
+    functions: Sequence[Callable[[str, str], None]] = PUBLISH_FUNCTIONS,
 ) -> bool:
     """Publish a complete file at `path`, unless `path` exists.
 
     Args:
         temporary: the complete file, in the same folder; it may be renamed.
         path: the final path.
-        ways: functions of both paths that raise `FileExistsError` if `path` exists.
+        functions: functions of both paths that raise `FileExistsError` if `path` exists.
 
     Returns:
         Whether the file was published.
@@ -88,7 +91,7 @@ def name_exclusively(
         StorageError: the file system supports none of the functions.
         OSError: another error of the operating system.
     """
-    for way in ways:
+    for way in functions:
         try:
             way(temporary, path)
         except FileExistsError:
@@ -106,7 +109,7 @@ def name_exclusively(
     )
 
 
-def is_still(path: str, status: os.stat_result, data: bytes) -> bool:
+def is_unchanged(path: str, status: os.stat_result, data: bytes) -> bool:
     """Whether `path` is still the file that was published there.
 
     A writer that checks for the name and then renames its own file, as delta-spark does on local
@@ -125,19 +128,19 @@ def is_still(path: str, status: os.stat_result, data: bytes) -> bool:
     return True
 
 
-class MadeFolders:
+class CreatedFolders:
     """Creates folders, and deletes only folders that it created. Thread-safe."""
 
     def __init__(self) -> None:
         self._made: set[str] = set()
         self._unsynced: set[str] = set()
 
-    def make(self, folder: str, *, stays: bool = False) -> None:
+    def create(self, folder: str, *, keep: bool = False) -> None:
         """Create a folder and its missing parents, and sync them.
 
         Args:
             folder: absolute path of the folder.
-            stays: whether `leave` keeps the new folders.
+            keep: whether `delete_if_empty` keeps the new folders.
 
         Raises:
             NotADirectoryError: a part of the path is a file.
@@ -153,7 +156,7 @@ class MadeFolders:
                     if not os.path.isdir(path):
                         raise NotADirectoryError(errno.ENOTDIR, "is a file", path) from error
                 else:
-                    if not stays:
+                    if not keep:
                         self._made.add(path)
             for path in reversed(self._unsynced_above(folder)):
                 sync_folder(os.path.dirname(path))
@@ -168,7 +171,7 @@ class MadeFolders:
             folder = os.path.dirname(folder)
         return folders
 
-    def leave(self, folder: str) -> None:
+    def delete_if_empty(self, folder: str) -> None:
         """Delete the folder and its parents that were created here and are empty."""
         while folder in self._made:
             try:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from bayou.engines.arrow.conversion import converter
-from bayou.engines.arrow.json_values import parse_texts
+from bayou.engines.arrow.json_values import parse_strings
 from bayou.errors import SerializationError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
@@ -36,15 +36,15 @@ class Lines:
 
     Attributes:
         path: path of the file.
-        texts: the lines.
+        strings: the lines.
         numbers: line numbers in the file, counted from 1.
     """
 
     path: str
-    texts: pa.Array[Any]
+    strings: pa.Array[Any]
     numbers: list[int]
 
-    def refuse_bad(self) -> None:
+    def raise_for_invalid_lines(self) -> None:
         """Check that every line is a JSON object.
 
         Raises:
@@ -52,7 +52,7 @@ class Lines:
         """
         for i, number in enumerate(self.numbers):
             try:
-                parse_texts(self.texts.slice(i, 1), _NO_COLUMNS)
+                parse_strings(self.strings.slice(i, 1), _NO_COLUMNS)
             except SerializationError as error:
                 raise SerializationError(f"{self.path}, line {number}: {error}") from error
 
@@ -102,7 +102,7 @@ def _numbered(path: str, lines: list[bytes], first: int, batch_size: int) -> Ite
             raise SerializationError(
                 f"{path}, line {_invalid_line(non_blank)}: not UTF-8"
             ) from error
-        yield Lines(path=path, texts=column, numbers=list(numbers))
+        yield Lines(path=path, strings=column, numbers=list(numbers))
 
 
 def _invalid_line(lines: list[tuple[int, bytes]]) -> int:
@@ -143,7 +143,7 @@ class ArrowJsonHandler:
         if selection is not None:
             texts = pc.call_function("if_else", [selection, texts, pa.scalar(None, texts.type)])
         if not _is_plain(output_schema):
-            return parse_texts(texts, output_schema)
+            return parse_strings(texts, output_schema)
         batch = _parse_fast(texts, output_schema)
         if batch is not None:
             return batch
@@ -161,9 +161,9 @@ class ArrowJsonHandler:
         with read_lines(self._files, files, batch_size) as batches:
             for lines in batches:
                 try:
-                    yield self.parse_json(lines.texts, physical_schema)
+                    yield self.parse_json(lines.strings, physical_schema)
                 except SerializationError:
-                    lines.refuse_bad()
+                    lines.raise_for_invalid_lines()
                     raise
 
     def write_json_file_atomically(
@@ -179,7 +179,7 @@ class ArrowJsonHandler:
 def _parse_mixed(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
     """Parse strings some of which pyarrow rejects."""
     if len(strings) <= _PIECE:
-        return parse_texts(strings, schema)
+        return parse_strings(strings, schema)
     matches: Any = pc.match_substring_regex(strings, _NON_FINITE)
     non_finite: pa.BooleanArray = pc.fill_null(matches, False)
     if 0 < (count := non_finite.true_count) < len(strings):
@@ -188,13 +188,13 @@ def _parse_mixed(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
         split = len(strings) - count
         fast = _parse_fast(sorted_strings.slice(0, split), schema)
         if fast is not None:
-            slow = parse_texts(sorted_strings.slice(split), schema)
+            slow = parse_strings(sorted_strings.slice(split), schema)
             return _one_batch([fast, slow], schema).take(pc.array_sort_indices(order))
     pieces: list[pa.RecordBatch] = []
     for first in range(0, len(strings), _PIECE):
         piece = strings.slice(first, _PIECE)
         fast = _parse_fast(piece, schema)
-        pieces.append(parse_texts(piece, schema) if fast is None else fast)
+        pieces.append(parse_strings(piece, schema) if fast is None else fast)
     return _one_batch(pieces, schema)
 
 

@@ -15,7 +15,7 @@ from bayou.engines.arrow.projection import without_columns
 from bayou.errors import SerializationError
 from bayou.protocol.json_decoding import JsonDecoder, without_lone_surrogates
 
-__all__ = ["parse_texts"]
+__all__ = ["parse_strings"]
 
 _Reader: TypeAlias = Callable[[Any], Any]
 """Converts a decoded JSON value to a Python value of a type; None if it isn't of the type."""
@@ -34,7 +34,7 @@ _EXACT_DECODER: JsonDecoder[Any] = JsonDecoder(object, float_hook=Decimal)
 """Keeps every digit of decimals."""
 
 
-def parse_texts(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
+def parse_strings(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
     """Parse strings into one row each, with the semantics of `JsonHandler.parse_json`.
 
     Raises:

@@ -21,13 +21,13 @@ from typing import IO, Any, Self, cast
 import pyarrow as pa
 
 from bayou.engines.arrow.exclusive_create import (
-    MadeFolders,
-    is_still,
-    name_exclusively,
+    CreatedFolders,
+    is_unchanged,
+    publish_exclusively,
     sync_folder,
 )
 from bayou.engines.arrow.os_errors import storage_errors
-from bayou.engines.listing_folders import is_between
+from bayou.engines.listing_folders import is_in_range
 from bayou.errors import FileMissingError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
@@ -56,7 +56,7 @@ class LocalFiles:
     """
 
     def __init__(self) -> None:
-        self._folders = MadeFolders()
+        self._folders = CreatedFolders()
         self._deleting = threading.Lock()
 
     def resolve_path(self, path: str) -> str:
@@ -99,11 +99,11 @@ class LocalFiles:
                         if entry.is_dir(follow_symlinks=False):
                             if not skips(entry.path):
                                 folders.append(entry.path)
-                                if whole or is_between(f"{entry.path}/", after, until):
+                                if whole or is_in_range(f"{entry.path}/", after, until):
                                     yield _entry_status(entry, f"{entry.path}/", is_folder=True)
                         elif entry.is_symlink() and os.path.isdir(entry.path):
                             skips(entry.path)
-                        elif whole or is_between(entry.path, after, until):
+                        elif whole or is_in_range(entry.path, after, until):
                             try:
                                 status = _entry_status(entry, entry.path)
                             except FileNotFoundError:  # deleted since
@@ -152,10 +152,10 @@ class LocalFiles:
                 return False
             with _temporary_file(path, data) as temporary:
                 status = os.stat(temporary)
-                if not name_exclusively(temporary, path):
+                if not publish_exclusively(temporary, path):
                     return False
                 sync_folder(os.path.dirname(path))
-                return is_still(path, status, data)
+                return is_unchanged(path, status, data)
 
     def put(self, path: str, data: bytes) -> None:
         path = local_path(path)
@@ -167,7 +167,7 @@ class LocalFiles:
     def mkdirs(self, path: str) -> None:
         path = local_path(path)
         with storage_errors(path, "create the folder"):
-            self._folders.make(path, stays=True)
+            self._folders.create(path, keep=True)
 
     def delete_files(self, paths: Iterable[str]) -> None:
         folders: dict[str, None] = {}
@@ -187,7 +187,7 @@ class LocalFiles:
                             raise
             finally:
                 for folder in folders:
-                    self._folders.leave(folder)
+                    self._folders.delete_if_empty(folder)
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
         for path in map(local_path, paths):
@@ -256,15 +256,15 @@ class LocalOutput(pa.OSFile):
 
     _path: str
     _temporary: str
-    _folders: MadeFolders
+    _folders: CreatedFolders
 
-    def __new__(cls, path: str, folders: MadeFolders) -> Self:
+    def __new__(cls, path: str, folders: CreatedFolders) -> Self:
         temporary = _temporary_name(path)
         output = super().__new__(cls, temporary, "wb")  # type: ignore[call-arg]
         output._path, output._temporary, output._folders = path, temporary, folders
         return output
 
-    def __init__(self, path: str, folders: MadeFolders) -> None:
+    def __init__(self, path: str, folders: CreatedFolders) -> None:
         pass  # opened by __new__, like pyarrow's files
 
     def write(self, data: Any) -> int:
@@ -290,7 +290,7 @@ class LocalOutput(pa.OSFile):
             os.unlink(self._temporary)
         with suppress(OSError):
             super().close()
-        self._folders.leave(os.path.dirname(self._path))
+        self._folders.delete_if_empty(os.path.dirname(self._path))
 
     def __exit__(
         self,
@@ -308,13 +308,13 @@ class LocalOutput(pa.OSFile):
             self.discard()
 
 
-def _open_output(path: str, folders: MadeFolders) -> LocalOutput:
+def _open_output(path: str, folders: CreatedFolders) -> LocalOutput:
     """Open an output, and create its folder if it doesn't exist."""
     for _ in range(_TRIES):
-        folders.make(os.path.dirname(path))
+        folders.create(os.path.dirname(path))
         with suppress(FileNotFoundError):  # another thread deleted the empty folder
             return LocalOutput(path, folders)
-    folders.make(os.path.dirname(path))
+    folders.create(os.path.dirname(path))
     return LocalOutput(path, folders)
 
 

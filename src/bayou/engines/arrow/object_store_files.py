@@ -107,7 +107,7 @@ class ObjectStoreFiles:
             empty = None
             if until is not None and file.path > until:  # stores list in this order
                 return
-            if skipped.holds(file.path):
+            if skipped.contains(file.path):
                 continue
             if file.size:
                 yield file

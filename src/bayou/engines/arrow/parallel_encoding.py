@@ -22,9 +22,9 @@ from bayou.engines.thrift_compact import (
     STRUCT,
     ThriftStruct,
     decode_struct,
+    decode_zigzag,
     encode_struct,
-    from_number,
-    to_number,
+    encode_zigzag,
 )
 
 __all__ = ["ParallelWriter", "is_worth_threads"]
@@ -111,17 +111,17 @@ class ParallelWriter:
                 chunks.append(chunk)
             self._sink.write(encoded.pages)
             self._size += len(encoded.pages)
-            total += to_number(encoded.group[_TOTAL_BYTES])
-            compressed += to_number(encoded.group[_COMPRESSED_BYTES])
-            rows = to_number(encoded.group[_GROUP_ROWS])
+            total += decode_zigzag(encoded.group[_TOTAL_BYTES])
+            compressed += decode_zigzag(encoded.group[_COMPRESSED_BYTES])
+            rows = decode_zigzag(encoded.group[_GROUP_ROWS])
         self._num_rows += rows
         self._groups.append(
             {
                 _COLUMNS: (STRUCT, chunks),
-                _TOTAL_BYTES: from_number(total),
-                _GROUP_ROWS: from_number(rows),
-                _GROUP_OFFSET: from_number(start),
-                _COMPRESSED_BYTES: from_number(compressed),
+                _TOTAL_BYTES: encode_zigzag(total),
+                _GROUP_ROWS: encode_zigzag(rows),
+                _GROUP_OFFSET: encode_zigzag(start),
+                _COMPRESSED_BYTES: encode_zigzag(compressed),
             }
         )
 
@@ -131,7 +131,7 @@ class ParallelWriter:
         template = io.BytesIO()
         self._new_writer(template, self._schema).close()
         footer = _footer(template.getbuffer())
-        footer[_NUM_ROWS] = from_number(self._num_rows)
+        footer[_NUM_ROWS] = encode_zigzag(self._num_rows)
         footer[_ROW_GROUPS] = (STRUCT, self._groups)
         data = encode_struct(footer)
         tail = data + len(data).to_bytes(4, "little") + _MAGIC
@@ -183,9 +183,9 @@ def _move(chunk: ThriftStruct, by: int) -> None:
     metadata = chunk[_CHUNK]
     for name in _PAGE_OFFSETS:
         if name in metadata:
-            metadata[name] = from_number(to_number(metadata[name]) + by)
+            metadata[name] = encode_zigzag(decode_zigzag(metadata[name]) + by)
     if chunk.get(_CHUNK_OFFSET):
-        chunk[_CHUNK_OFFSET] = from_number(to_number(chunk[_CHUNK_OFFSET]) + by)
+        chunk[_CHUNK_OFFSET] = encode_zigzag(decode_zigzag(chunk[_CHUNK_OFFSET]) + by)
 
 
 def _footer_length(data: memoryview) -> int:

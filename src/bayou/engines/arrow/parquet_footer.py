@@ -9,8 +9,8 @@ from typing import Any
 
 from bayou.engines.arrow.parquet_reader import OpenParquet
 from bayou.engines.arrow.statistics import StatisticsCollector
-from bayou.engines.footer_check import counts_nan
-from bayou.engines.legacy_calendar import int96_leaves, marked, with_instants
+from bayou.engines.footer_check import orders_nan_last
+from bayou.engines.legacy_calendar import int96_leaves, mark_legacy_fields, with_int96_timestamps
 from bayou.kernel.engine import FileStatus, FileSystemClient, ParquetFooter, ParquetWriteOptions
 from bayou.protocol.stats import FileStatistics
 
@@ -27,7 +27,7 @@ def read_footer(
         footer = opened.metadata
         int96 = int96_leaves(footer)
         file_schema = opened.reader.schema_arrow
-        schema = with_instants(file_schema.remove_metadata(), int96)
+        schema = with_int96_timestamps(file_schema.remove_metadata(), int96)
         if statistics_columns is None:
             statistics_columns = schema.names
         collector = StatisticsCollector(
@@ -36,10 +36,10 @@ def read_footer(
             _PREFIX_LENGTH,
             without_bounds=int96,
             rows_are_seen=False,
-            counts_nan=counts_nan(footer.created_by),
+            counts_nan=orders_nan_last(footer.created_by),
         )
         statistics = collector.finish(footer)
-        if marked(file_schema, footer.schema) is not file_schema:
+        if mark_legacy_fields(file_schema, footer.schema) is not file_schema:
             statistics = _without_dates(statistics)
         return ParquetFooter(
             schema=schema,

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayou.kernel.metrics import FileReadReport, MetricsReporter, Stopwatch, send
+from bayou.kernel.metrics import FileReadReport, MetricsReporter, Stopwatch, send_report
 
-__all__ = ["measured"]
+__all__ = ["report_metrics"]
 
 
-def measured(
+def report_metrics(
     reporter: MetricsReporter,
     batches: Iterable[pa.RecordBatch],
     path: str,
     footer: pq.FileMetaData,
     *,
-    kept: Sequence[int],
+    row_groups: Sequence[int],
     leaves: Sequence[int],
     candidates: int,
 ) -> Iterator[pa.RecordBatch]:
@@ -29,7 +29,7 @@ def measured(
         batches: the batches of the file's selected row groups.
         path: path of the file.
         footer: footer of the file.
-        kept: the selected row groups.
+        row_groups: the selected row groups.
         leaves: the leaf columns that are read.
         candidates: number of row groups before the selection.
     """
@@ -38,14 +38,14 @@ def measured(
     rows = 0
     try:
         while True:
-            with watch.running():
+            with watch.measure():
                 batch = next(source, None)
             if batch is None:
                 return
             rows += batch.num_rows
             yield batch
     finally:
-        groups = list(_row_groups_read(footer, kept, rows))
+        groups = list(_row_groups_read(footer, row_groups, rows))
         size = sum(
             footer.row_group(group).column(leaf).total_compressed_size
             for group in groups
@@ -57,9 +57,9 @@ def measured(
             rows=rows,
             bytes_read=size,
             row_groups_read=len(groups),
-            row_groups_skipped=candidates - len(kept),
+            row_groups_skipped=candidates - len(row_groups),
         )
-        send(reporter, report)
+        send_report(reporter, report)
 
 
 def _row_groups_read(footer: pq.FileMetaData, kept: Sequence[int], rows: int) -> Iterator[int]:

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from bayou.engines.arrow.parquet_metrics import measured
+from bayou.engines.arrow.parquet_metrics import report_metrics
 from bayou.engines.arrow.projection import Projection
 from bayou.engines.arrow.projection_cache import ReadPlan
 from bayou.engines.arrow.ranged_input import Chunk, RangedInput
 from bayou.engines.footer_check import FooterError, check_footer, footer_range
-from bayou.engines.legacy_calendar import marked
+from bayou.engines.legacy_calendar import mark_legacy_fields
 from bayou.errors import StorageError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import FileSplit, FileSystemClient
@@ -87,7 +87,7 @@ class OpenParquet:
 
     def schema(self) -> pa.Schema:
         """The file's schema, with metadata on fields in Spark's legacy calendar."""
-        return marked(self.reader.schema_arrow, self.metadata.schema)
+        return mark_legacy_fields(self.reader.schema_arrow, self.metadata.schema)
 
     def checked_footer(self) -> pq.FileMetaData:
         """The footer after validation; accessing a damaged footer may abort the process.
@@ -144,22 +144,26 @@ def read_files(
     for split in splits:
         with OpenParquet(files, split.path, split.size, split.content) as opened:
             schema = opened.schema()
-            if opened.remote is not None or reporter is not None or plan.matching.needs_bounds:
+            if (
+                opened.remote is not None
+                or reporter is not None
+                or plan.row_group_filter.needs_bounds
+            ):
                 opened.checked_footer()
             projection = plan.projection(schema, split.path)
             end = opened.metadata.num_row_groups
             if split.end_row_group is not None:
                 end = min(end, split.end_row_group)
             groups = range(split.first_row_group, end)
-            selected = plan.matching.keep(opened.metadata, schema, groups)
+            selected = plan.row_group_filter.select(opened.metadata, schema, groups)
             batches = _read_row_groups(opened, selected, projection, split.path, batch_size)
             if reporter is not None:
-                batches = measured(
+                batches = report_metrics(
                     reporter,
                     batches,
                     split.path,
                     opened.metadata,
-                    kept=selected,
+                    row_groups=selected,
                     leaves=projection.leaves,
                     candidates=len(groups),
                 )
@@ -170,7 +174,7 @@ def _read_row_groups(
     opened: OpenParquet, selected: Sequence[int], projection: Projection, path: str, batch_size: int
 ) -> Iterator[pa.RecordBatch]:
     if opened.remote is not None:
-        opened.remote.expect(opened.chunks(group, projection.leaves) for group in selected)
+        opened.remote.prefetch(opened.chunks(group, projection.leaves) for group in selected)
     metadata = opened.metadata
     starts = [0]
     for i in range(max(selected, default=-1) + 1):

@@ -24,15 +24,15 @@ class ReadPlan:
     Attributes:
         wanted: the requested schema.
         predicate: selects rows as a hint; None for all rows.
-        matching: selects the row groups of a file by the predicate.
+        row_group_filter: selects the row groups of a file by the predicate.
     """
 
-    __slots__ = ("_projections", "matching", "predicate", "wanted")
+    __slots__ = ("_projections", "predicate", "requested_schema", "row_group_filter")
 
     def __init__(self, wanted: pa.Schema, predicate: Predicate | None) -> None:
-        self.wanted = wanted
+        self.requested_schema = wanted
         self.predicate = predicate
-        self.matching = RowGroupFilter(wanted, predicate)
+        self.row_group_filter = RowGroupFilter(wanted, predicate)
         # Immutable, and replaced as a whole, because threads share it.
         self._projections: tuple[tuple[pa.Schema, Projection], ...] = ()
 
@@ -46,7 +46,7 @@ class ReadPlan:
         for schema, projection in known:
             if schema.equals(file_schema, check_metadata=True):
                 return projection
-        projection = Projection(file_schema, self.wanted, path)
+        projection = Projection(file_schema, self.requested_schema, path)
         self._projections = ((file_schema, projection), *known[: _CACHE_SIZE - 1])
         return projection
 
@@ -66,7 +66,7 @@ class ReadPlans:
         """
         known = self._known
         for plan in known:
-            if plan.wanted is wanted and plan.predicate is predicate:
+            if plan.requested_schema is wanted and plan.predicate is predicate:
                 return plan
         plan = ReadPlan(wanted, predicate)
         self._known = (plan, *known[: _CACHE_SIZE - 1])

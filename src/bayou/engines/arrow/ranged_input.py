@@ -41,7 +41,7 @@ class Chunk(NamedTuple):
 class RangedInput(io.RawIOBase):
     """Random access to a file with few, large requests.
 
-    The chunks passed to `expect` are fetched through `FileSystemClient.read_files`, which runs
+    The chunks passed to `prefetch` are fetched through `FileSystemClient.read_files`, which runs
     several requests concurrently; each part is buffered until all of it is read. Other bytes are
     read from `source` on demand.
 
@@ -68,7 +68,7 @@ class RangedInput(io.RawIOBase):
         self._arrived = 0
         self._arriving: CloseableIterator[bytes] | None = None
 
-    def expect(self, groups: Iterable[Sequence[Chunk]]) -> None:
+    def prefetch(self, groups: Iterable[Sequence[Chunk]]) -> None:
         """Prefetch chunks: those of one row group after the other, in ascending order."""
         if self._whole is not None:
             return

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.arrow.conversion import FieldFinder, children, count_leaves
-from bayou.engines.arrow.json_values import parse_texts
+from bayou.engines.arrow.json_values import parse_strings
 from bayou.engines.arrow.statistics import footer_bounds, put
 from bayou.engines.legacy_calendar import legacy_time_zone
 from bayou.errors import PredicateError, SchemaError
@@ -56,7 +56,7 @@ class RowGroupFilter:
         """Whether `keep` accesses the footer's columns."""
         return self._plan is not None
 
-    def keep(
+    def select(
         self, footer: pq.FileMetaData, file_schema: pa.Schema, candidates: Sequence[int]
     ) -> Sequence[int]:
         """The candidates that may contain a matching row, in order."""
@@ -64,8 +64,8 @@ class RowGroupFilter:
             return candidates
         leaves = {path: _leaf(fields, list(file_schema)) for path, fields in self._fields.items()}
         json = [to_json(_statistics(footer.row_group(i), leaves)) for i in candidates]
-        stats = parse_texts(pa.array(json, pa.string()), self._plan.stats_schema)
-        mask = self._plan.keep({}, stats).to_pylist()
+        stats = parse_strings(pa.array(json, pa.string()), self._plan.stats_schema)
+        mask = self._plan.select({}, stats).to_pylist()
         return [i for i, kept in zip(candidates, mask, strict=True) if kept]
 
 

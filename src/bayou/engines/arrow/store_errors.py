@@ -16,7 +16,7 @@ from obstore.exceptions import (
 from bayou.errors import ArgumentError, BayouError, FileMissingError, StorageError
 from bayou.redaction import HIDDEN, is_panic, without_secrets
 
-__all__ = ["error_code", "opening_errors", "said", "storage_errors"]
+__all__ = ["error_code", "error_message", "opening_errors", "storage_errors"]
 
 _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _INSTANCE_METADATA = "/latest/api/token"
@@ -34,28 +34,28 @@ _REJECTED_CREDENTIALS = frozenset(
 
 
 @contextmanager
-def storage_errors(path: str, doing: str) -> Iterator[None]:
+def storage_errors(path: str, operation: str) -> Iterator[None]:
     """Translate errors of the store into a `StorageError` that says what to do.
 
     The error has no cause, because obstore's errors quote requests with their signatures.
 
     Args:
         path: path of the object or folder.
-        doing: a verb: read, write, list, delete.
+        operation: a verb: read, write, list, delete.
     """
     try:
         yield
     except BayouError:
         raise
     except (PermissionDeniedError, UnauthenticatedError, PermissionError):
-        raise _rejected_credentials(path, doing) from None
+        raise _rejected_credentials(path, operation) from None
     except (BaseError, OSError, ValueError, NotImplementedError) as error:
         code = error_code(error)
         if code in _REJECTED_CREDENTIALS:
-            raise _rejected_credentials(path, doing) from None
+            raise _rejected_credentials(path, operation) from None
         if _INSTANCE_METADATA in str(error):
             raise StorageError(
-                f"{path}: can't {doing}: no credentials, and this machine has no role that "
+                f"{path}: can't {operation}: no credentials, and this machine has no role that "
                 "provides them. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
                 "environment or in storage_options.",
                 path=path,
@@ -63,16 +63,21 @@ def storage_errors(path: str, doing: str) -> Iterator[None]:
         if code == "NoSuchBucket":
             bucket = path.partition("://")[2].partition("/")[0]
             raise FileMissingError(
-                f"{path}: can't {doing}: the store has no bucket {bucket!r}", path=path
+                f"{path}: can't {operation}: the store has no bucket {bucket!r}", path=path
             ) from None
         if isinstance(error, NotFoundError | FileNotFoundError):
-            missing = "the bucket doesn't exist" if doing == "write" else "the object doesn't exist"
-            raise FileMissingError(f"{path}: can't {doing}: {missing}", path=path) from None
-        raise StorageError(f"{path}: can't {doing}: {said(error)}", path=path) from None
+            missing = (
+                "the bucket doesn't exist" if operation == "write" else "the object doesn't exist"
+            )
+            raise FileMissingError(f"{path}: can't {operation}: {missing}", path=path) from None
+        raise StorageError(
+            f"{path}: can't {operation}: {error_message(error)}", path=path
+        ) from None
     except BaseException as error:
         if is_panic(error):
             raise StorageError(
-                f"{path}: can't {doing}: the storage client failed: {said(error)}. Check the "
+                f"{path}: can't {operation}: the storage client failed: {error_message(error)}. "
+                "Check the "
                 "storage options and the environment variables that set them.",
                 path=path,
             ) from None
@@ -95,7 +100,7 @@ def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
             raise
-        message = said(error)
+        message = error_message(error)
         quoted = re.findall(r"\"([^\"]*)\"|'([^']*)'", message)
         values = [value for pair in quoted for value in pair if value]
         names = [k for k, v in options.items() if v and any(v in q or q == v for q in values)]
@@ -108,7 +113,7 @@ def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
         ) from None  # obstore's own error may quote the options
 
 
-def said(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """The message of an obstore error in one line, without the query strings of URLs."""
     message, _, rest = str(error).partition("\n")
     response = _S3_ERROR.search(rest)

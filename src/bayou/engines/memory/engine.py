@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import IO, NamedTuple
 
-from bayou.engines.listing_folders import SkippedPrefixes, is_between
+from bayou.engines.listing_folders import SkippedPrefixes, is_in_range
 from bayou.engines.memory.json import MemoryJsonHandler
 from bayou.engines.memory.parquet import MemoryParquetHandler
 from bayou.errors import ArgumentError, FileMissingError
@@ -72,7 +72,7 @@ class MemoryFiles:
             below = sorted((p, c) for p, c in _SHARED.items() if p.startswith(f"{folder}/"))
         skipped = SkippedPrefixes(folder, skips)
         for file, content in below:
-            if is_between(file, after, until) and not skipped.holds(file):
+            if is_in_range(file, after, until) and not skipped.contains(file):
                 yield _status(file, content)
 
     def status(self, path: str) -> FileStatus:

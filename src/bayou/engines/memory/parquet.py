@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.field_ids import check_field_ids
-from bayou.engines.footer_check import FooterError, check_footer, counts_nan, footer_range
+from bayou.engines.footer_check import FooterError, check_footer, footer_range, orders_nan_last
 from bayou.engines.legacy_calendar import (
     int96_leaves,
     legacy_time_zone,
-    marked,
-    rebased,
-    with_instants,
+    mark_legacy_fields,
+    rebase_datetimes,
+    with_int96_timestamps,
 )
-from bayou.engines.variants import is_shredded, put_together_row
+from bayou.engines.variants import is_shredded, reassemble_row
 from bayou.errors import SchemaError, StorageError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import (
@@ -75,7 +75,9 @@ class MemoryParquetHandler:
     ) -> ParquetFooter:
         opened = self._open(file.path)
         table = opened.read()
-        schema = with_instants(table.schema.remove_metadata(), int96_leaves(opened.metadata))
+        schema = with_int96_timestamps(
+            table.schema.remove_metadata(), int96_leaves(opened.metadata)
+        )
         columns = schema.names if statistics_columns is None else statistics_columns
         statistics = _statistics(table, columns, ParquetWriteOptions().string_prefix_length)
         leaves = {f.name for f in schema if not pa.types.is_nested(f.type)}
@@ -85,7 +87,7 @@ class MemoryParquetHandler:
             max_values={
                 k: v
                 for k, v in statistics.max_values.items()
-                if not _is_float(schema, k) or counts_nan(opened.metadata.created_by)
+                if not _is_float(schema, k) or orders_nan_last(opened.metadata.created_by)
             },
             null_count={k: v for k, v in statistics.null_count.items() if k in leaves},
         )
@@ -168,7 +170,7 @@ class MemoryParquetHandler:
         if not requested:
             return table.select([])
         check_field_ids(table.schema, requested, split.path)
-        schema = marked(table.schema, parquet.schema)
+        schema = mark_legacy_fields(table.schema, parquet.schema)
         columns = [_column(table, schema, field, first, split.path) for field in requested]
         return pa.table(columns, schema=requested)
 
@@ -227,7 +229,7 @@ def _rebased(value: Any, field: pa.Field[Any]) -> Any:
     if value is None:
         return None
     if time_zone is not None:
-        return rebased(pa.array([value], kind), time_zone)[0].as_py()
+        return rebase_datetimes(pa.array([value], kind), time_zone)[0].as_py()
     if pa.types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
         return {f.name: _rebased(value[f.name], f) for f in fields}
@@ -245,7 +247,7 @@ def _fit(value: Any, source_type: pa.DataType, field: pa.Field[Any], path: str) 
     requested: Any = field.type
     if VARIANT_KEY in (field.metadata or {}) and is_shredded(source_type):
         try:
-            return put_together_row(value, source_type)
+            return reassemble_row(value, source_type)
         except VariantError as error:
             raise StorageError(f"{path}: can't read as Parquet: {error}", path=path) from error
     if types.is_struct(source_type) and types.is_struct(requested):

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TooManyRowsError",
+    "decode_rows",
     "driver_bytes",
-    "gathered_bytes",
-    "gathered_pieces",
-    "gathered_rows",
+    "encode_batches",
+    "encode_chunks",
 ]
 
 _OPTIONS: Any = pyarrow.ipc.IpcWriteOptions(compression="zstd")
@@ -37,26 +37,26 @@ def driver_bytes(spark: SparkSession) -> int:
     return _DRIVER_BYTES if limit is None else limit
 
 
-def gathered_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """Yield batches of one schema as chunks of some megabytes, encoded by `gathered_bytes`."""
+def encode_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    """Yield batches of one schema as chunks of some megabytes, encoded by `encode_batches`."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         waiting.append(batch)
         size += batch.nbytes
         if size >= _CHUNK_BYTES:
-            yield gathered_bytes(waiting)
+            yield encode_batches(waiting)
             waiting, size = [], 0
     if waiting:
-        yield gathered_bytes(waiting)
+        yield encode_batches(waiting)
 
 
-def gathered_bytes(batches: Iterable[pa.RecordBatch], most: int | None = None) -> bytes:
+def encode_batches(batches: Iterable[pa.RecordBatch], max_bytes: int | None = None) -> bytes:
     """Encode batches of one schema; empty for no batches.
 
     Args:
         batches: the batches.
-        most: maximum size in memory in bytes; None for no limit.
+        max_bytes: maximum size in memory in bytes; None for no limit.
 
     Raises:
         TooManyRowsError: the batches exceed the maximum size.
@@ -66,7 +66,7 @@ def gathered_bytes(batches: Iterable[pa.RecordBatch], most: int | None = None) -
     writer: Any = None
     for batch in batches:
         size += batch.nbytes
-        if most is not None and size > most:
+        if max_bytes is not None and size > max_bytes:
             raise TooManyRowsError
         if writer is None:
             writer = pyarrow.ipc.new_stream(sink, batch.schema, options=_OPTIONS)
@@ -77,7 +77,7 @@ def gathered_bytes(batches: Iterable[pa.RecordBatch], most: int | None = None) -
     return sink.getvalue().to_pybytes()
 
 
-def gathered_rows(parts: Iterable[bytes]) -> pa.Table | None:
+def decode_rows(parts: Iterable[bytes]) -> pa.Table | None:
     """Decode the rows of all tasks; None for no rows."""
     tables = [pyarrow.ipc.open_stream(part).read_all() for part in parts if part]
     return pa.concat_tables(tables) if tables else None

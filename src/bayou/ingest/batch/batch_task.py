@@ -17,17 +17,17 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import BayouError, PipelineError
-from bayou.ingest.batch.arrow_transfer import TooManyRowsError, gathered_bytes, gathered_pieces
+from bayou.ingest.batch.arrow_transfer import TooManyRowsError, encode_batches, encode_chunks
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
 from bayou.ingest.dead_letters.records import fingerprints, unread_rows
 from bayou.ingest.offsets import OffsetSpan
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.protocol.actions import encode_actions
 from bayou.protocol.schema import StructType
-from bayou.spark.kafka import KafkaShares
+from bayou.spark.kafka import KafkaTasks
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
-__all__ = ["MAX_CRASHING_RECORDS", "BatchTask", "TaskOutcome", "crashing_offsets"]
+__all__ = ["MAX_CRASHING_RECORDS", "BatchTask", "BatchTaskResult", "crashing_offsets"]
 
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
@@ -39,7 +39,7 @@ _CRASH_REASON = "a worker process ended each time it read this record alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskOutcome:
+class BatchTaskResult:
     """The result of a task. Can be pickled.
 
     Attributes:
@@ -48,8 +48,8 @@ class TaskOutcome:
         left_out: records that the tables already have.
         row_actions: encoded `add` actions of the target.
         dead_letter_actions: encoded `add` actions of the dead letter table.
-        gathered: the rows of an upsert, encoded by `gathered_bytes` instead of written.
-        too_many: the rows of an upsert exceed `BatchTask.most_bytes`. Nothing was written, and the
+        encoded_rows: the rows of an upsert, encoded by `encode_batches` instead of written.
+        too_many: the rows of an upsert exceed `BatchTask.max_bytes`. Nothing was written, and the
             batch must be run again with `BatchTask.pieces`.
         ignored: fields that were dropped from rows.
         new_fields: fields without a column. If there are any, nothing was written and the batch
@@ -62,7 +62,7 @@ class TaskOutcome:
     left_out: int = 0
     row_actions: bytes = b""
     dead_letter_actions: bytes = b""
-    gathered: bytes = b""
+    encoded_rows: bytes = b""
     too_many: bool = False
     ignored: frozenset[str] = frozenset()
     new_fields: StructType = field(default_factory=StructType)
@@ -71,7 +71,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTask:
-    """The tasks of a micro-batch; each task calls `run` or `pieces`. Can be pickled.
+    """The tasks of a micro-batch; each task calls `run` or `run_in_chunks`. Can be pickled.
 
     Attributes:
         topic: the topic's key in the configuration.
@@ -84,15 +84,15 @@ class BatchTask:
         dead_letter_state: transaction state of the dead letter table.
         reading: how records become rows.
         covered: for each Kafka partition the offset below which the target has all records.
-        decided: for each Kafka partition the offsets that the dead letter table has but the target
-            doesn't cover, with the fingerprints of the dead letters there.
+        known_dead_letters: for each Kafka partition the offsets that the dead letter table has but
+            the target doesn't cover, with the fingerprints of the dead letters there.
         set_aside: for each Kafka partition the offsets of records that crash a Python worker; they
             become dead letters without being decoded.
-        most_bytes: maximum size in memory of a task's upsert rows in `run`.
+        max_bytes: maximum size in memory of a task's upsert rows in `run`.
     """
 
     topic: str
-    records: KafkaShares
+    records: KafkaTasks
     engine: EngineDescription
     table_path: str
     dead_letter_path: str
@@ -100,18 +100,18 @@ class BatchTask:
     dead_letter_state: bytes
     reading: RecordReading
     covered: Mapping[int, int]
-    decided: Mapping[int, Mapping[int, frozenset[bytes]]]
+    known_dead_letters: Mapping[int, Mapping[int, frozenset[bytes]]]
     set_aside: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    most_bytes: int = 0
+    max_bytes: int = 0
 
-    def run(self, share: int) -> TaskOutcome:
+    def run(self, share: int) -> BatchTaskResult:
         """Process the records of one task."""
         try:
             return _TaskRun(self).run(self.records.read(share))
         except BayouError as error:
-            return TaskOutcome(failure=error)
+            return BatchTaskResult(failure=error)
 
-    def pieces(self, share: int) -> Iterator[bytes | TaskOutcome]:
+    def run_in_chunks(self, share: int) -> Iterator[bytes | BatchTaskResult]:
         """Process the records of one task of an upsert; yield its rows in chunks, then the result.
 
         The chunks are invalid if the result is a failure or requests another run of the batch.
@@ -119,7 +119,7 @@ class BatchTask:
         try:
             yield from _TaskRun(self).pieces(self.records.read(share))
         except BayouError as error:
-            yield TaskOutcome(failure=error)
+            yield BatchTaskResult(failure=error)
 
 
 class _NewFieldsError(Exception):
@@ -141,46 +141,46 @@ class _TaskRun:
         self._waiting: list[pa.RecordBatch] = []
         self._dead_letter_actions: list[bytes] = []
 
-    def run(self, batches: Iterator[pa.RecordBatch]) -> TaskOutcome:
+    def run(self, batches: Iterator[pa.RecordBatch]) -> BatchTaskResult:
         task = self._task
         row_actions = gathered = b""
         try:
             if task.reading.upsert is None:
                 row_actions = self._write_rows(self._good_rows(batches))
             else:
-                gathered = gathered_bytes(self._good_rows(batches), task.most_bytes)
+                gathered = encode_batches(self._good_rows(batches), task.max_bytes)
             self._write_dead_letters()
         except _ABORTS as error:
             delete_task_files(task.engine, task.table_path, [row_actions])
             return self._aborted(error)
         return self._result(row_actions, gathered)
 
-    def pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes | TaskOutcome]:
+    def pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes | BatchTaskResult]:
         try:
-            yield from gathered_pieces(self._good_rows(batches))
+            yield from encode_chunks(self._good_rows(batches))
             self._write_dead_letters()
         except _ABORTS as error:
             yield self._aborted(error)
         else:
             yield self._result()
 
-    def _aborted(self, error: Exception) -> TaskOutcome:
+    def _aborted(self, error: Exception) -> BatchTaskResult:
         """Delete the written files and return the result of an aborted task."""
         delete_task_files(self._task.engine, self._task.dead_letter_path, self._dead_letter_actions)
         match error:
             case _NewFieldsError():
-                return TaskOutcome(new_fields=self._reader.new_fields)
+                return BatchTaskResult(new_fields=self._reader.new_fields)
             case TooManyRowsError():
-                return TaskOutcome(too_many=True)
+                return BatchTaskResult(too_many=True)
         raise error
 
-    def _result(self, row_actions: bytes = b"", gathered: bytes = b"") -> TaskOutcome:
-        return TaskOutcome(
+    def _result(self, row_actions: bytes = b"", gathered: bytes = b"") -> BatchTaskResult:
+        return BatchTaskResult(
             rows=self._rows,
             dead_letters=self._dead_letters,
             left_out=self._left_out,
             row_actions=row_actions,
-            gathered=gathered,
+            encoded_rows=gathered,
             ignored=self._reader.ignored,
             dead_letter_actions=encode_actions(decode_adds(self._dead_letter_actions)),
         )
@@ -245,7 +245,7 @@ class _TaskRun:
             for position, partition, offset, fingerprint in zip(
                 positions.to_pylist(), partitions, offsets, fingerprints(records), strict=True
             )
-            if fingerprint in self._task.decided[partition][offset]
+            if fingerprint in self._task.known_dead_letters[partition][offset]
         }
         return pa.array([position in same for position in range(batch.num_rows)], pa.bool_())
 
@@ -260,7 +260,7 @@ class _TaskRun:
             if next_offset is not None:
                 covered = pc.and_(in_partition, pc.less(offsets, next_offset))
                 known = covered if known is None else pc.or_(known, covered)
-        dead = _at_offsets(batch, task.decided)
+        dead = _at_offsets(batch, task.known_dead_letters)
         if dead is not None:
             dead = self._same_records(batch, dead)
             known = dead if known is None else pc.or_(known, dead)

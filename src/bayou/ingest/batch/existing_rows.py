@@ -13,7 +13,7 @@ from bayou.ingest.batch.rows import KAFKA_COLUMNS
 from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.config import Topic
 from bayou.ingest.migration import migrated_offsets
-from bayou.ingest.offsets import KafkaTopic, behind_lost, starting_offsets
+from bayou.ingest.offsets import KafkaTopic, skip_lost_offsets, starting_offsets
 
 __all__ = ["cover_existing_rows", "existing_offsets"]
 
@@ -42,7 +42,7 @@ def cover_existing_rows(
         return False
     positions = covered | {p: o + 1 for p, o in new.items()}
     if topic.config.on_data_loss == "continue":
-        positions = behind_lost(kafka, positions)
+        positions = skip_lost_offsets(kafka, positions)
     starting_offsets(kafka, positions, key=topic.key)
     target.cover(new)
     return True

@@ -18,12 +18,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-__all__ = ["has_field", "masked", "unfit_mask"]
+__all__ = ["apply_masks", "has_field", "mask_problem"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 
-def masked(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
+def apply_masks(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
     """Return a batch with masked fields.
 
     Args:
@@ -38,7 +38,7 @@ def masked(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
     return batch
 
 
-def unfit_mask(schema: pa.Schema, path: str, mask: str) -> str | None:
+def mask_problem(schema: pa.Schema, path: str, mask: str) -> str | None:
     """Return why a mask can't be applied to a field; None if it can, or the field is missing."""
     types = list(_field_types(schema, path.split(".")))
     exists = any(not inside for _, inside in types)

@@ -16,27 +16,32 @@ from bayou.errors import (
     PipelineError,
     RecordsLostError,
 )
-from bayou.ingest.batch.arrow_transfer import driver_bytes, gathered_rows
-from bayou.ingest.batch.batch_task import BatchTask, TaskOutcome, crashing_offsets
+from bayou.ingest.batch.arrow_transfer import decode_rows, driver_bytes
+from bayou.ingest.batch.batch_task import BatchTask, BatchTaskResult, crashing_offsets
 from bayou.ingest.batch.rows import RowLayout
 from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.broker import TopicWatch
+from bayou.ingest.broker import RecreatedTopicCheck
 from bayou.ingest.config import Topic
 from bayou.ingest.dead_letters.table import DeadLetterTable
 from bayou.ingest.decode import merge_fields
 from bayou.ingest.decode.formats import RecordFormat
 from bayou.ingest.events import AttemptFailed, BatchReport
 from bayou.ingest.offsets import OffsetSpan
-from bayou.ingest.retries import WORTH_A_RETRY, BatchFailedError, failed_attempt, pause_before
-from bayou.ingest.schema.policy import SchemaPolicy, told_in_history
-from bayou.ingest.topic_errors import WorkerCrashedError, records_lost, translated
-from bayou.ingest.upsert import UpsertOutcome, UpsertTable
-from bayou.ingest.upsert.on_executors import KeptRows, merge_on_executors
+from bayou.ingest.retries import (
+    TRANSIENT_ERRORS,
+    BatchFailedError,
+    attempt_failed_event,
+    retry_delay,
+)
+from bayou.ingest.schema.policy import SchemaPolicy, schema_change_tags
+from bayou.ingest.topic_errors import WorkerCrashedError, records_lost_error, translate_errors
+from bayou.ingest.upsert import UpsertResult, UpsertTable
+from bayou.ingest.upsert.on_executors import CachedRows, merge_on_executors
 from bayou.kernel import Snapshot, Transaction
 from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.schema import StructType
-from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
+from bayou.spark.kafka import KafkaTasks, OffsetRange, TopicPartition
 from bayou.spark.write.tasks import decode_adds
 
 __all__ = ["MicroBatchWriter"]
@@ -50,7 +55,7 @@ class MicroBatchWriter:
         *,
         topic: Topic,
         engine: Engine,
-        watch: TopicWatch,
+        watch: RecreatedTopicCheck,
         target: TargetTable,
         dead_letters: DeadLetterTable,
         json_schema: str | None,
@@ -75,7 +80,7 @@ class MicroBatchWriter:
         self._covered: dict[int, int] = {}
         self._known_dead_letters: dict[int, dict[int, frozenset[bytes]]] = {}
         self._large: int | None = None  # number of records that exceeded the driver's memory
-        self._cached_rows: KeptRows | None = None
+        self._cached_rows: CachedRows | None = None
         self._set_aside: dict[int, tuple[int, ...]] = {}  # records that crash a Python worker
 
     def open(self) -> dict[int, int]:
@@ -90,7 +95,9 @@ class MicroBatchWriter:
         self._target.open()
         self._policy.layout(self._policy.columns())
         self._covered = self._target.covered
-        self._known_dead_letters = self._dead_letters.decided(self._covered, self._storage_options)
+        self._known_dead_letters = self._dead_letters.uncovered_dead_letters(
+            self._covered, self._storage_options
+        )
         return self._covered
 
     def process(self, spark: SparkSession, spans: Mapping[int, OffsetSpan]) -> BatchReport:
@@ -111,14 +118,14 @@ class MicroBatchWriter:
         while True:
             try:
                 if attempt == 0:
-                    self._target.follow()
+                    self._target.refresh()
                 else:
                     self.open()
                 report = self._attempt(spark, spans, began)
                 return replace(report, retries=attempt, conflicts=conflicts)
             except RecordsLostError as error:  # a retry wouldn't find more records
-                raise records_lost(error.message, self._topic.key) from error
-            except WORTH_A_RETRY as error:
+                raise records_lost_error(error.message, self._topic.key) from error
+            except TRANSIENT_ERRORS as error:
                 if isinstance(error, ConcurrentTransactionError):
                     raise self._concurrent_pipeline() from error
                 if attempt == retries:
@@ -126,8 +133,8 @@ class MicroBatchWriter:
                 attempt += 1
                 conflicts += isinstance(error, CommitConflictError)
                 if self._on_retry is not None:
-                    self._on_retry(failed_attempt(self._topic, "batch", attempt, error))
-            time.sleep(pause_before(attempt))
+                    self._on_retry(attempt_failed_event(self._topic, "batch", attempt, error))
+            time.sleep(retry_delay(attempt))
 
     def _attempt(
         self, spark: SparkSession, spans: Mapping[int, OffsetSpan], began: float
@@ -161,7 +168,7 @@ class MicroBatchWriter:
             self._discard(results)
             columns = self._policy.widened(columns, new_fields)
         try:
-            self._watch.check_still_there()
+            self._watch.check_not_recreated()
         except BayouError:
             self._discard(results)
             raise
@@ -174,7 +181,7 @@ class MicroBatchWriter:
         )
         began = time.monotonic()
         known = self._target.version is not None
-        tags = told_in_history(report.ignored, self._target.new_columns(layout) if known else ())
+        tags = schema_change_tags(report.ignored, self._target.new_columns(layout) if known else ())
         if self._topic.upsert_keys is not None:
             report = self._upsert(report, results, layout, tags)
         else:
@@ -211,7 +218,7 @@ class MicroBatchWriter:
         layout: RowLayout,
         transaction: Transaction | None,
         read_at: int,
-    ) -> list[TaskOutcome]:
+    ) -> list[BatchTaskResult]:
         """Run the tasks; records that crash a Python worker are located and become dead letters."""
 
         def crashes(part: Mapping[int, OffsetSpan]) -> bool:
@@ -239,9 +246,9 @@ class MicroBatchWriter:
         layout: RowLayout,
         transaction: Transaction | None,
         read_at: int,
-    ) -> list[TaskOutcome]:
+    ) -> list[BatchTaskResult]:
         topic = self._topic.config.kafka_topic
-        records = KafkaShares.of(
+        records = KafkaTasks.of(
             self._kafka_options,
             [OffsetRange(TopicPartition(topic, p), s.start, s.end) for p, s in spans.items()],
             tasks=spark.sparkContext.defaultParallelism,
@@ -260,17 +267,17 @@ class MicroBatchWriter:
             dead_letter_state=self._dead_letters.task_state(),
             reading=reading,
             covered=self._covered,
-            decided=self._known_dead_letters,
+            known_dead_letters=self._known_dead_letters,
             set_aside=self._set_aside,
-            most_bytes=0 if reading.upsert is None else driver_bytes(spark) // len(records.shares),
+            max_bytes=0 if reading.upsert is None else driver_bytes(spark) // len(records.tasks),
         )
-        tasks = len(records.shares)
-        with translated(self._topic.key):
-            results: list[TaskOutcome]
+        tasks = len(records.tasks)
+        with translate_errors(self._topic.key):
+            results: list[BatchTaskResult]
             if self._is_large(spans):
                 if self._cached_rows is not None:
                     self._cached_rows.close()
-                self._cached_rows = KeptRows(spark, task.pieces, tasks)
+                self._cached_rows = CachedRows(spark, task.run_in_chunks, tasks)
                 results = self._cached_rows.outcomes()
             else:
                 # An RDD, because planning and compiling a DataFrame of task numbers takes 0.1 s.
@@ -285,7 +292,7 @@ class MicroBatchWriter:
     def _commit(
         self,
         transaction: Transaction | None,
-        results: Sequence[TaskOutcome],
+        results: Sequence[BatchTaskResult],
         spans: Mapping[int, OffsetSpan],
         tags: Mapping[str, str],
     ) -> int | None:
@@ -306,7 +313,7 @@ class MicroBatchWriter:
     def _upsert(
         self,
         report: BatchReport,
-        results: Sequence[TaskOutcome],
+        results: Sequence[BatchTaskResult],
         layout: RowLayout,
         tags: Mapping[str, str],
     ) -> BatchReport:
@@ -314,23 +321,23 @@ class MicroBatchWriter:
         self._commit_dead_letters(results, report.spans)
         if self._cached_rows is not None and (count := sum(r.rows for r in results)):
             added = self._target.new_columns(layout)
-            with translated(self._topic.key):
+            with translate_errors(self._topic.key):
                 merge = self._executor_merge(layout, count)
-                result = self._target.upsert_by(merge, layout, report.spans, tags=tags)
+                result = self._target.upsert_with(merge, layout, report.spans, tags=tags)
             self._covered = self._target.covered
-            return result.told(report, count, added)
-        rows = gathered_rows(r.gathered for r in results)
+            return result.add_to_report(report, count, added)
+        rows = decode_rows(r.encoded_rows for r in results)
         if rows is None and self._target.version is None and not layout.record.fields:
             return report
         if rows is None:
             rows = self._target.no_rows(layout)
-        winners = self._target.decide(rows)
+        winners = self._target.last_of_each_key(rows)
         added = self._target.new_columns(layout)
         result = self._target.upsert(winners, layout, report.spans, tags=tags)
         self._covered = self._target.covered
-        return result.told(report, rows.num_rows, added)
+        return result.add_to_report(report, rows.num_rows, added)
 
-    def _executor_merge(self, layout: RowLayout, rows: int) -> Callable[..., UpsertOutcome]:
+    def _executor_merge(self, layout: RowLayout, rows: int) -> Callable[..., UpsertResult]:
         cached_rows = self._cached_rows
 
         def merge(
@@ -338,7 +345,7 @@ class MicroBatchWriter:
             snapshot: Snapshot,
             transaction_ids: Mapping[str, int],
             table_properties: Mapping[str, str],
-        ) -> UpsertOutcome:
+        ) -> UpsertResult:
             assert cached_rows is not None
             return merge_on_executors(
                 cached_rows,
@@ -354,7 +361,7 @@ class MicroBatchWriter:
         return merge
 
     def _commit_dead_letters(
-        self, results: Sequence[TaskOutcome], spans: Mapping[int, OffsetSpan]
+        self, results: Sequence[BatchTaskResult], spans: Mapping[int, OffsetSpan]
     ) -> None:
         files = decode_adds([r.dead_letter_actions for r in results])
         if files:
@@ -390,7 +397,7 @@ class MicroBatchWriter:
                     topic=key,
                 )
 
-    def _discard(self, results: Sequence[TaskOutcome]) -> None:
+    def _discard(self, results: Sequence[BatchTaskResult]) -> None:
         """Delete the files of a batch that won't be committed."""
         self._target.discard(decode_adds([r.row_actions for r in results]))
         self._dead_letters.discard(decode_adds([r.dead_letter_actions for r in results]))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from bayou.ingest.batch.masks import masked
-from bayou.ingest.batch.rows import RowLayout, with_partition_texts
+from bayou.ingest.batch.masks import apply_masks
+from bayou.ingest.batch.rows import RowLayout, with_partition_strings
 from bayou.ingest.dead_letters.records import dead_letter_rows
 from bayou.ingest.decode import Decoded, DecodePlan, merge_fields
 from bayou.ingest.decode.formats import RecordDecoder, RecordFormat
@@ -82,8 +82,8 @@ class RecordReader:
             dead_letters = rows = None
             good = decoded
             if reading.masks:
-                good = replace(good, columns=masked(good.columns, reading.masks))
-            good = with_partition_texts(
+                good = replace(good, columns=apply_masks(good.columns, reading.masks))
+            good = with_partition_strings(
                 good, reading.partition_columns, folders=reading.folders and not deleted
             )
             if len(good.bad_positions):

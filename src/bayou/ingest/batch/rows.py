@@ -30,7 +30,7 @@ import pyarrow.compute
 from bayou.ingest.dead_letters.records import HEADERS, header_lists
 from bayou.ingest.decode import Decoded
 from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
-from bayou.protocol.file_names import LONGEST_FOLDER_NAME, partition_directory
+from bayou.protocol.file_names import MAX_FOLDER_NAME_BYTES, partition_directory
 from bayou.protocol.schema import BINARY, INTEGER, LONG, STRING, TIMESTAMP, StructField, StructType
 
 __all__ = [
@@ -39,7 +39,7 @@ __all__ = [
     "TIME_PARTS",
     "RowLayout",
     "record_part",
-    "with_partition_texts",
+    "with_partition_strings",
 ]
 
 
@@ -203,7 +203,7 @@ _MAX_ESCAPED_BYTES = 3
 """Maximum number of bytes in a folder name for one byte of a string."""
 
 
-def with_partition_texts(decoded: Decoded, columns: Sequence[str], *, folders: bool) -> Decoded:
+def with_partition_strings(decoded: Decoded, columns: Sequence[str], *, folders: bool) -> Decoded:
     """Return decoded records with the strings of partition columns as the table stores them.
 
     Args:
@@ -228,17 +228,17 @@ def with_partition_texts(decoded: Decoded, columns: Sequence[str], *, folders: b
 
 def _refuse_long_values(decoded: Decoded, name: str) -> Decoded:
     values: Any = decoded.columns.column(name)
-    room = (LONGEST_FOLDER_NAME - len(_folder(name, "x")) + 1) // _MAX_ESCAPED_BYTES
+    room = (MAX_FOLDER_NAME_BYTES - len(_folder(name, "x")) + 1) // _MAX_ESCAPED_BYTES
     suspects = values.filter(pc.greater(pc.binary_length(values), room)).unique()
     if not len(suspects):
         return decoded
     too_long = [
-        value for value in suspects.to_pylist() if len(_folder(name, value)) > LONGEST_FOLDER_NAME
+        value for value in suspects.to_pylist() if len(_folder(name, value)) > MAX_FOLDER_NAME_BYTES
     ]
     bad = pc.is_in(values, value_set=pa.array(too_long, values.type))
     reason = (
         f"field {name!r} is too long for a partition column: its folder name would have more "
-        f"than {LONGEST_FOLDER_NAME} bytes"
+        f"than {MAX_FOLDER_NAME_BYTES} bytes"
     )
     refused = decoded.positions.filter(bad)
     good = pc.invert(bad)

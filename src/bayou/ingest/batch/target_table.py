@@ -25,10 +25,10 @@ from bayou.ingest.offsets import (
     app_id,
     next_offsets,
 )
-from bayou.ingest.upsert import DELETED, UpsertOutcome, UpsertTable
+from bayou.ingest.upsert import DELETED, UpsertResult, UpsertTable
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
 from bayou.kernel.arrow.types import to_arrow_schema
-from bayou.kernel.data_writer.data_writer import folders_show_values
+from bayou.kernel.data_writer.data_writer import uses_partition_folders
 from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.schema_evolution import merge_schemas
@@ -48,7 +48,7 @@ ENGINE_INFO = f"{BAYOU}{INGEST}"
 class TargetTable:
     """The target table of one topic.
 
-    `open` reads the table's state, `follow` reads it again before a batch. The other methods use
+    `open` reads the table's state, `refresh` reads it again before a batch. The other methods use
     this state. Without a Kafka topic no offsets are tracked.
     """
 
@@ -100,7 +100,7 @@ class TargetTable:
         """Whether partition values are in folder names."""
         if self._snapshot is None:
             return True
-        return folders_show_values(self._snapshot.properties, self._snapshot.partition_columns)
+        return uses_partition_folders(self._snapshot.properties, self._snapshot.partition_columns)
 
     def open(self) -> None:
         """Read the latest version, without comparing it with the known one.
@@ -114,7 +114,7 @@ class TargetTable:
             check_target(self._topic, self._kafka, self._snapshot)
             self._check_not_restored(None, self._snapshot)
 
-    def follow(self) -> None:
+    def refresh(self) -> None:
         """Read the latest version, which must be a successor of the known one.
 
         Raises:
@@ -186,7 +186,7 @@ class TargetTable:
         return {} if snapshot is None else snapshot.transactions
 
     def no_rows(self, layout: RowLayout) -> pa.Table:
-        """Return an empty batch for `decide`."""
+        """Return an empty batch for `last_of_each_key`."""
         fields = [*to_arrow_schema(layout.schema), pa.field(DELETED, pa.bool_())]
         return pa.schema(fields).empty_table()
 
@@ -275,12 +275,12 @@ class TargetTable:
         self._committed(result.version, spans)
         return None if result.already_committed else result.version
 
-    def decide(self, rows: pa.Table) -> pa.Table:
+    def last_of_each_key(self, rows: pa.Table) -> pa.Table:
         """Return the rows of a batch to upsert, at most one for each key."""
-        self.forget_earlier()
-        return self._upserts().decide(self._snapshot, rows)
+        self.clear_deleted_keys()
+        return self._upserts().last_of_each_key(self._snapshot, rows)
 
-    def forget_earlier(self) -> None:
+    def clear_deleted_keys(self) -> None:
         """Remove the deleted keys of an earlier table at this path, before creating the table.
 
         Deleted keys of a table that another process has created in the meantime stay; the commit
@@ -299,11 +299,11 @@ class TargetTable:
         transaction_ids: Mapping[str, int] | None = None,
         *,
         tags: Mapping[str, str] | None = None,
-    ) -> UpsertOutcome:
-        """Upsert the rows of `decide` and cover the offsets, in one commit.
+    ) -> UpsertResult:
+        """Upsert the rows of `last_of_each_key` and cover the offsets, in one commit.
 
         Args:
-            winners: the rows of `decide`.
+            winners: the rows of `last_of_each_key`.
             layout: the columns of the rows.
             spans: the offsets to cover.
             transaction_ids: additional transaction identifiers.
@@ -329,17 +329,17 @@ class TargetTable:
         self._committed(result.version, spans)
         return result
 
-    def upsert_by(
+    def upsert_with(
         self,
         merge: Callable[
-            [UpsertTable, Snapshot, Mapping[str, int], Mapping[str, str]], UpsertOutcome
+            [UpsertTable, Snapshot, Mapping[str, int], Mapping[str, str]], UpsertResult
         ],
         layout: RowLayout,
         spans: Mapping[int, OffsetSpan],
         *,
         tags: Mapping[str, str],
-    ) -> UpsertOutcome:
-        """Upsert rows that are on executors, by a merge function instead of `decide` and `upsert`.
+    ) -> UpsertResult:
+        """Upsert rows that are on executors, by a merge function.
 
         A missing table is created by a separate commit, which covers no offset.
 
@@ -351,7 +351,7 @@ class TargetTable:
             tags: tags of the commit, as JSON in `userMetadata`.
         """
         if self._snapshot is None:
-            self.forget_earlier()
+            self.clear_deleted_keys()
             transaction, _ = self.begin(layout, {})
             self.commit(transaction, (), {})
             self._set_snapshot(self._latest())
@@ -415,7 +415,7 @@ class TargetTable:
         layout: RowLayout,
         spans: Mapping[int, OffsetSpan],
         transaction_ids: Mapping[str, int] | None,
-    ) -> UpsertOutcome:
+    ) -> UpsertResult:
         transaction, _ = self.begin(layout, spans, transaction_ids)
         rows = winners.filter(pc.invert(winners.column(DELETED))).select(layout.schema.names)
         state = transaction.transaction_state(self._engine)
@@ -423,7 +423,7 @@ class TargetTable:
         with discard_unless_committed(lambda: self.discard(adds)):
             version = self.commit(transaction, adds, spans)
         assert version is not None  # a new table covers no offsets
-        return UpsertOutcome(version=version, inserted=rows.num_rows, updated=0, deleted=0)
+        return UpsertResult(version=version, inserted=rows.num_rows, updated=0, deleted=0)
 
     def _latest(self) -> Snapshot | None:
         exists = self._table.exists(self._engine)

@@ -16,7 +16,7 @@ from bayou.ingest.config.section import (
     kebab,
     property_text,
 )
-from bayou.spark.kafka.client import Complaints, make_admin, parse_properties
+from bayou.spark.kafka.client import ClientErrors, make_admin, parse_properties
 
 __all__ = [
     "KafkaConfig",
@@ -220,7 +220,7 @@ def client_refusal(properties: Mapping[str, str]) -> str | None:
     try:
         # No address is resolved and nothing is sent: the client is dropped at once.
         parsed = parse_properties({"bootstrap.servers": "localhost", **properties})
-        make_admin(parsed, Complaints(parsed))
+        make_admin(parsed, ClientErrors(parsed))
     except ArgumentError as error:
         return _with_yaml_names(error.message)
     return None

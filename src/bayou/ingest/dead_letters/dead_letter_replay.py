@@ -19,8 +19,8 @@ import pyarrow.compute
 from bayou.api import SnapshotHandle, TableHandle, table
 from bayou.engines import for_path
 from bayou.errors import CommitConflictError, PipelineError, SchemaError
-from bayou.ingest.batch.masks import masked
-from bayou.ingest.batch.rows import RowLayout, record_part, with_partition_texts
+from bayou.ingest.batch.masks import apply_masks
+from bayou.ingest.batch.rows import RowLayout, record_part, with_partition_strings
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters.upsert_replay import upsert_letters
@@ -38,14 +38,14 @@ from bayou.ingest.schema.new_columns import with_new_columns, within_limit
 from bayou.ingest.schema.policy import check_masks
 from bayou.ingest.schema.topic_format import topic_columns, topic_format, validated_by
 from bayou.kernel import Operation, delete_data_files, write_data
-from bayou.kernel.data_writer.data_writer import folders_show_values
+from bayou.kernel.data_writer.data_writer import uses_partition_folders
 from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.schema_evolution import merge_schemas
 from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO
 
-__all__ = ["ReplayOutcome", "drop_letters", "replay_letters"]
+__all__ = ["ReplayResult", "delete_dead_letters", "replay_dead_letters"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
@@ -53,7 +53,7 @@ _ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayOutcome:
+class ReplayResult:
     """The result of a replay.
 
     Attributes:
@@ -75,9 +75,9 @@ class ReplayOutcome:
     version: int | None = None
 
 
-def replay_letters(
+def replay_dead_letters(
     configuration: Configuration, topic: Topic, *, where: str | None = None, dry_run: bool = False
-) -> ReplayOutcome:
+) -> ReplayResult:
     """Move dead letters that fit now to the target.
 
     A concurrently running pipeline isn't affected.
@@ -95,7 +95,7 @@ def replay_letters(
     """
     if topic.upsert_keys is not None:
         result = upsert_letters(configuration, topic, where=where, dry_run=dry_run)
-        return ReplayOutcome(topic=topic.key, **asdict(result))
+        return ReplayResult(topic=topic.key, **asdict(result))
     schema = topic_schemas(configuration)[topic.key]
     attempt = 1
     while True:
@@ -108,7 +108,9 @@ def replay_letters(
         attempt += 1
 
 
-def drop_letters(configuration: Configuration, topic: Topic, *, where: str | None = None) -> int:
+def delete_dead_letters(
+    configuration: Configuration, topic: Topic, *, where: str | None = None
+) -> int:
     """Delete dead letters at offsets that the target covers.
 
     Args:
@@ -153,7 +155,7 @@ class _Replay:
         self._done: list[pa.RecordBatch] = []
         self._replayed = self._already = self._refused = self._left = 0
 
-    def run(self, *, dry_run: bool) -> ReplayOutcome:
+    def run(self, *, dry_run: bool) -> ReplayResult:
         if not self._target.exists():
             raise PipelineError(
                 f"topic {self._topic.key!r}: there is no table at {self._target.path}, so the "
@@ -169,8 +171,8 @@ class _Replay:
             self._delete_done()
         return self._outcome(version)
 
-    def _outcome(self, version: int | None) -> ReplayOutcome:
-        return ReplayOutcome(
+    def _outcome(self, version: int | None) -> ReplayResult:
+        return ReplayResult(
             topic=self._topic.key,
             replayed=self._replayed,
             already=self._already,
@@ -196,7 +198,7 @@ class _Replay:
             .with_operation_parameters({"mode": "Append", "replayedFrom": self._dead_letters.path})
             .build(self._engine)
         )
-        folders = folders_show_values(snapshot.kernel.properties, snapshot.partition_columns)
+        folders = uses_partition_folders(snapshot.kernel.properties, snapshot.partition_columns)
         rows = self._rows(dead_letters, covered, seen, layout, folders=folders)
         if dry_run:
             for _ in rows:
@@ -273,8 +275,8 @@ class _Replay:
         for batch in dead_letters.to_batches(filter=self._where):
             waiting = self._waiting(batch, covered, seen, count=True)
             decoded = decoder.decode(waiting.column("value"))
-            decoded = replace(decoded, columns=masked(decoded.columns, config.column_masks))
-            decoded = with_partition_texts(
+            decoded = replace(decoded, columns=apply_masks(decoded.columns, config.column_masks))
+            decoded = with_partition_strings(
                 decoded, config.destination.partition_columns, folders=folders
             )
             self._count(decoded, waiting)

@@ -16,8 +16,8 @@ from bayou.ingest.offsets import (
     OffsetSpan,
     app_id,
     check_not_recreated,
-    fixed_start,
     next_offsets,
+    recorded_start,
     start_app_id,
 )
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files
@@ -53,7 +53,7 @@ class DeadLetterTable:
     def known_start(self) -> dict[int, int]:
         """Return the recorded start of a first run with `starting-offsets: latest`, if any."""
         snapshot = self._snapshot()
-        return {} if snapshot is None else fixed_start(self._kafka, snapshot.transactions)
+        return {} if snapshot is None else recorded_start(self._kafka, snapshot.transactions)
 
     def fix_start(self, positions: Mapping[int, int]) -> dict[int, int]:
         """Record the start offsets of a first run with `starting-offsets: latest`, only once.
@@ -62,7 +62,7 @@ class DeadLetterTable:
             The recorded start offsets.
         """
         snapshot = self._snapshot()
-        known = {} if snapshot is None else fixed_start(self._kafka, snapshot.transactions)
+        known = {} if snapshot is None else recorded_start(self._kafka, snapshot.transactions)
         if known:
             return known
         starts = {start_app_id(self._kafka, p): offset for p, offset in positions.items()}
@@ -72,7 +72,7 @@ class DeadLetterTable:
             return self.fix_start(positions)
         return dict(positions)
 
-    def decided(
+    def uncovered_dead_letters(
         self, covered: Mapping[int, int], storage_options: Mapping[str, str]
     ) -> dict[int, dict[int, frozenset[bytes]]]:
         """Return the offsets of dead letters that the target doesn't cover.

@@ -19,14 +19,14 @@ from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.offsets import covered_offsets
 from bayou.ingest.topic_table.writer import DirectWriter
 
-__all__ = ["UpsertedLetters", "upsert_letters"]
+__all__ = ["UpsertReplayResult", "upsert_letters"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpsertedLetters:
-    """The result of a replay; see `ReplayOutcome`."""
+class UpsertReplayResult:
+    """The result of a replay; see `ReplayResult`."""
 
     replayed: int = 0
     refused: int = 0
@@ -37,7 +37,7 @@ class UpsertedLetters:
 
 def upsert_letters(
     configuration: Configuration, topic: Topic, *, where: str | None, dry_run: bool
-) -> UpsertedLetters:
+) -> UpsertReplayResult:
     """Upsert dead letters that fit now, then delete them.
 
     Args:
@@ -53,14 +53,14 @@ def upsert_letters(
     dead_letters = table(dead_letters_path(topic.table_path), options)
     name = topic.config.kafka_topic
     if not dead_letters.exists():
-        return UpsertedLetters()
+        return UpsertReplayResult()
     writer = DirectWriter(configuration, topic, records_of_topic=True)
     condition = f"topic = '{name}'" + (f" AND ({where})" if where else "")
     candidates = dead_letters.to_arrow(filter=condition)
     ready = _covered(candidates, covered_offsets(name, writer.transactions()))
     refused, report = writer.replay(ready.combine_chunks().to_batches(), dry_run=dry_run)
     reasons = pc.value_counts(refused.column("reason")).to_pylist()
-    result = UpsertedLetters(
+    result = UpsertReplayResult(
         replayed=ready.num_rows - refused.num_rows,
         refused=refused.num_rows,
         reasons={reason["values"]: reason["counts"] for reason in reasons},

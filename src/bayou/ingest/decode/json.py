@@ -20,7 +20,7 @@ from bayou.ingest.decode.inference import NestedTooDeeplyError, infer_arrow_fiel
 from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
 from bayou.ingest.decode.unknown_fields import additions, leaf_count, unknown_fields
-from bayou.ingest.decode.values import UnfitValueError, column_value
+from bayou.ingest.decode.values import InvalidValueError, column_value
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import StructField, StructType
 
@@ -219,7 +219,7 @@ class JsonDecoder:
         for value, position in zip(raw, raw_positions, strict=True):
             try:
                 rows.append(self._row(value, result))
-            except UnfitValueError as error:
+            except InvalidValueError as error:
                 result.refuse(position, str(error))
             except RecursionError:
                 result.refuse(position, "not readable JSON: nested too deeply")
@@ -237,13 +237,13 @@ class JsonDecoder:
             check_json_nesting(value)
             record = msgspec.json.decode(value)
         except RecordTooDeepError as error:
-            raise UnfitValueError(str(error)) from error
+            raise InvalidValueError(str(error)) from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UnfitValueError(_short(f"not valid JSON: {error}")) from error
+            raise InvalidValueError(_short(f"not valid JSON: {error}")) from error
         if not isinstance(record, dict):
-            raise UnfitValueError("not a JSON object")
+            raise InvalidValueError("not a JSON object")
         if self._validator is not None and not self._validator.is_valid(record):
-            raise UnfitValueError(self._violation(record))
+            raise InvalidValueError(self._violation(record))
         unknown = list(unknown_fields(record, self._plan.columns))
         if unknown and self._plan.ignore:
             result.ignored |= {path for path, _ in unknown}
@@ -251,7 +251,7 @@ class JsonDecoder:
         if unknown:
             self._check_unknown({path for path, _ in unknown})
             if not self._plan.has_room_for(partial for _, partial in unknown):
-                raise UnfitValueError(
+                raise InvalidValueError(
                     f"{sum(leaf_count(partial.data_type) for _, partial in unknown)} new fields, "
                     f"but max-new-columns is {self._plan.max_new_fields}"
                 )
@@ -263,12 +263,12 @@ class JsonDecoder:
         return row
 
     def _check_unknown(self, unknown: Collection[str]) -> None:
-        """Raise UnfitValueError if the plan refuses one of these paths."""
+        """Raise InvalidValueError if the plan refuses one of these paths."""
         refused = unknown
         if self._plan.discover:
             refused = [path for path in unknown if path.lower() in self._plan.taken]
         if refused:
-            raise UnfitValueError(_unknown_reason(refused, self._plan))
+            raise InvalidValueError(_unknown_reason(refused, self._plan))
 
     def _violation(self, record: Any) -> str:
         error = next(iter(self._validator.iter_errors(record)))  # type: ignore[union-attr]

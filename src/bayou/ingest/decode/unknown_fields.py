@@ -14,7 +14,7 @@ from typing import Any
 from bayou.ingest.decode.inference import infer_field
 from bayou.ingest.decode.json_schema import is_json_text
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
-from bayou.protocol.type_changes import widens_by_itself
+from bayou.protocol.type_changes import is_automatic_widening
 
 __all__ = ["additions", "leaf_count", "unknown_fields", "widened"]
 
@@ -69,7 +69,7 @@ def _wider(known: DataType, other: DataType) -> DataType:
         case (ArrayType(), ArrayType()):
             return replace(known, element_type=_wider(known.element_type, other.element_type))
         case _:
-            return other if widens_by_itself(known, other) else known
+            return other if is_automatic_widening(known, other) else known
 
 
 def _unknown(value: Any, kind: DataType, path: str, level: int) -> Iterator[tuple[str, DataType]]:

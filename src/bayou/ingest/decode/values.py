@@ -21,14 +21,14 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["UnfitValueError", "column_value"]
+__all__ = ["InvalidValueError", "column_value"]
 
 _DIGITS = Context(prec=76)
 """Python's default context has 28 digits, a decimal column 38."""
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
-class UnfitValueError(ValueError):
+class InvalidValueError(ValueError):
     """A value doesn't fit its column; the message names the field."""
 
 
@@ -36,7 +36,7 @@ def column_value(value: Any, field: StructField, path: str) -> Any:
     """Convert a value for `pyarrow.array` with the field's type.
 
     Raises:
-        UnfitValueError: the value doesn't fit the column.
+        InvalidValueError: the value doesn't fit the column.
     """
     if value is None:
         return None
@@ -123,7 +123,7 @@ def _decimal(value: Any, kind: DecimalType, path: str) -> Decimal:
     return exact
 
 
-def _unfit(value: Any, kind: DataType, path: str) -> UnfitValueError:
+def _unfit(value: Any, kind: DataType, path: str) -> InvalidValueError:
     shown = msgspec.json.encode(value).decode()
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return UnfitValueError(f"field {path!r}: {shown} doesn't fit its type {kind}")
+    return InvalidValueError(f"field {path!r}: {shown} doesn't fit its type {kind}")

@@ -30,7 +30,7 @@ from bayou.ingest.config import load_configuration
 from bayou.ingest.events import Reporter, TopicSummary
 from bayou.ingest.runtime.pipeline import run_pipeline
 from bayou.ingest.runtime.session import pipeline_session, start_workers
-from bayou.ingest.topic_errors import translated
+from bayou.ingest.topic_errors import translate_errors
 from bayou.spark.kafka import EmbeddedBroker, KafkaDataSource, ProducedRecord
 
 __all__ = [
@@ -285,7 +285,7 @@ def _warm_up(spark: SparkSession, servers: str) -> None:
         "startingOffsets": none,
         "endingOffsets": none,
     }
-    with translated(_TOPIC):
+    with translate_errors(_TOPIC):
         spark.read.format("bayou-kafka").options(**options).load().collect()
         start_workers(spark).finish()
 
@@ -325,7 +325,7 @@ def _write_configuration(folder: Path, servers: str) -> Path:
 
 
 def _check(spark: SparkSession, table_path: str, produced: int) -> None:
-    with translated(_TOPIC):
+    with translate_errors(_TOPIC):
         spark.read.format("delta").load(table_path).createOrReplaceTempView("flights")
     (counts,) = _rows(
         spark,
@@ -341,7 +341,7 @@ def _check(spark: SparkSession, table_path: str, produced: int) -> None:
 
 
 def _rows(spark: SparkSession, query: str) -> tuple[Mapping[str, Any], ...]:
-    with translated(_TOPIC):
+    with translate_errors(_TOPIC):
         return tuple(row.asDict() for row in spark.sql(query).collect())
 
 

@@ -4,7 +4,12 @@
 table has each record exactly once.
 """
 
-from bayou.ingest.inspection.dead_letters import Letter, LetterGroup, group_letters, list_letters
+from bayou.ingest.inspection.dead_letters import (
+    DeadLetter,
+    LetterGroup,
+    group_letters,
+    list_letters,
+)
 from bayou.ingest.inspection.offset_proof import OffsetProof, PartitionProof, prove_offsets
 from bayou.ingest.inspection.run_plan import TopicPlan, plan_run
 from bayou.ingest.inspection.schema_comparison import (
@@ -17,24 +22,24 @@ from bayou.ingest.inspection.schema_comparison import (
 from bayou.ingest.inspection.table_report import TableReport, table_report
 from bayou.ingest.inspection.topic_status import (
     ListedTopic,
-    PartitionStanding,
-    TopicStanding,
+    PartitionStatusReport,
+    TopicStatusReport,
     TopicTables,
     list_topics,
-    topic_standings,
+    topic_status_reports,
 )
 
 __all__ = [
-    "Letter",
+    "DeadLetter",
     "LetterGroup",
     "ListedTopic",
     "OffsetProof",
     "PartitionProof",
-    "PartitionStanding",
+    "PartitionStatusReport",
     "SchemaChange",
     "TableReport",
     "TopicPlan",
-    "TopicStanding",
+    "TopicStatusReport",
     "TopicTables",
     "compare_schemas",
     "group_letters",
@@ -46,5 +51,5 @@ __all__ = [
     "schema_file_changes",
     "schema_rows",
     "table_report",
-    "topic_standings",
+    "topic_status_reports",
 ]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from bayou.ingest.inspection.topic_status import TopicTables
 
-__all__ = ["Letter", "LetterGroup", "group_letters", "list_letters"]
+__all__ = ["DeadLetter", "LetterGroup", "group_letters", "list_letters"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class DeadLetter:
     """A dead letter.
 
     Attributes:
@@ -43,7 +43,7 @@ class LetterGroup:
 
 def list_letters(
     tables: TopicTables, *, where: str | None = None, limit: int | None = None
-) -> list[Letter]:
+) -> list[DeadLetter]:
     """Return dead letters in the order of the table's files.
 
     Args:
@@ -59,7 +59,7 @@ def list_letters(
         return []
     rows = tables.dead_letters.to_arrow(filter=where, limit=limit).to_pylist()
     return [
-        Letter(
+        DeadLetter(
             partition=row["partition"],
             offset=row["offset"],
             timestamp=row["timestamp"],

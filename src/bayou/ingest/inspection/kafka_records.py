@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.ingest.offsets import OffsetSpan
-from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
+from bayou.spark.kafka import KafkaTasks, OffsetRange, TopicPartition
 
 __all__ = ["first_record_time", "kafka_records", "sampled_records"]
 
@@ -35,8 +35,8 @@ def kafka_records(
     if not ranges:
         return
     options = {"subscribe": topic, **{f"kafka.{name}": v for name, v in properties.items()}}
-    tasks = KafkaShares.of(options, ranges, tasks=1)
-    for task in range(len(tasks.shares)):
+    tasks = KafkaTasks.of(options, ranges, tasks=1)
+    for task in range(len(tasks.tasks)):
         yield from tasks.read(task)
 
 

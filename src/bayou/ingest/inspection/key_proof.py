@@ -29,7 +29,7 @@ from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.schema.policy import SchemaPolicy
 from bayou.ingest.schema.topic_format import topic_columns, topic_format
 from bayou.ingest.upsert import DELETED, FORCED, UpsertKeys, key_numbers, last_of_each_key
-from bayou.kernel.deletion_vectors.deleted_rows import bitmap
+from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 __all__ = ["KeyProof", "prove_keys"]
 
@@ -165,7 +165,7 @@ class _Records:
                 for rows, refused in reader.read(candidates):
                     if refused is not None:
                         at = self.refused.setdefault(partition, BitMap64())
-                        at |= bitmap(refused.column("offset"))
+                        at |= to_bitmap(refused.column("offset"))
                     if rows is not None:
                         waiting.append(rows.select(self._schema.names))
                 if sum(batch.num_rows for batch in waiting) >= _MERGE_ROWS:
@@ -246,7 +246,7 @@ def _same_record(left: pa.Table, right: pa.Table) -> Any:
 def _offsets(rows: pa.Table) -> dict[int, BitMap64]:
     partitions = rows.column(_PARTITION)
     return {
-        partition: bitmap(
+        partition: to_bitmap(
             rows.column(_OFFSET).filter(pc.equal(partitions, partition)).combine_chunks()
         )
         for partition in pc.unique(partitions).to_pylist()

@@ -23,8 +23,8 @@ from bayou.ingest.inspection.key_proof import KeyProof, prove_keys
 from bayou.ingest.inspection.seen_offsets import SeenOffsets, TopicOffsets, spans
 from bayou.ingest.inspection.topic_status import TopicTables
 from bayou.ingest.migration import Ledger
-from bayou.ingest.offsets import KafkaTopic, OffsetSpan, fixed_start, next_offsets
-from bayou.kernel.deletion_vectors.deleted_rows import bitmap
+from bayou.ingest.offsets import KafkaTopic, OffsetSpan, next_offsets, recorded_start
+from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 __all__ = ["OffsetProof", "PartitionProof", "prove_offsets"]
 
@@ -115,7 +115,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     starts: Mapping[int, int] = {p: last + 1 for p, last in migrated.items()}
     if tables.dead_letters.exists():
         dead_letters = tables.dead_letters.snapshot()
-        starts = {**starts, **fixed_start(kafka, dead_letters.transactions)}
+        starts = {**starts, **recorded_start(kafka, dead_letters.transactions)}
         letters.read(dead_letters, kafka.name)
     by_key = None
     if keys is not None:
@@ -199,7 +199,7 @@ class _PartitionVerifier:
         ranges = [(partition, span) for span in _join_spans(spans(offsets))]
         records = BitMap64()
         for batch in kafka_records(self.properties, self.kafka.name, ranges):
-            records |= bitmap(batch.column("offset"))
+            records |= to_bitmap(batch.column("offset"))
         return records & offsets
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from bayou.engines import for_path
 from bayou.errors import BayouError
-from bayou.ingest.background_task import all_at_once
+from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.existing_rows import existing_offsets
 from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.rows import RowLayout
@@ -28,10 +28,10 @@ from bayou.ingest.inspection.kafka_records import sampled_records
 from bayou.ingest.offsets import (
     KafkaTopic,
     OffsetSpan,
-    behind_lost,
     lost_offsets,
+    resume_positions,
+    skip_lost_offsets,
     starting_offsets,
-    where_it_goes_on,
 )
 from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.schema.policy import SchemaPolicy, unseen_masks
@@ -154,7 +154,7 @@ def plan_run(configuration: Configuration, topics: tuple[Topic, ...]) -> tuple[T
         ConfigurationError: a schema file is invalid.
     """
     schemas = topic_schemas(configuration)
-    described = all_at_once(lambda topic: _describe(configuration, topic), topics)
+    described = run_parallel(lambda topic: _describe(configuration, topic), topics)
     return tuple(
         _plan(configuration, topic, schemas[topic.key], kafka)
         for topic, kafka in zip(topics, described, strict=True)
@@ -193,10 +193,10 @@ def _plan(
         existing = existing_offsets(topic, kafka, covered, target.snapshot, options)
         latest = topic.config.starting_offsets == "latest"
         fixed = DeadLetterTable(engine, topic, kafka).known_start() if latest else None
-        covered = where_it_goes_on(kafka, covered, existing=existing, fixed=fixed)
+        covered = resume_positions(kafka, covered, existing=existing, recorded_start=fixed)
         lost = lost_offsets(kafka, covered)
         if topic.config.on_data_loss == "continue":
-            covered = behind_lost(kafka, covered)
+            covered = skip_lost_offsets(kafka, covered)
         starts = starting_offsets(kafka, covered, key=topic.key)
         bounds = sorted(kafka.bounds.items())
         spans = {p: OffsetSpan(start=starts[p], end=s.end) for p, s in bounds}

@@ -12,7 +12,7 @@ from typing import Any
 from bayou.api import SnapshotHandle
 from bayou.api import table as open_table
 from bayou.errors import ConfigurationError, StorageError
-from bayou.ingest.background_task import Errand
+from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.batch.rows import record_part
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import record_columns
@@ -144,7 +144,7 @@ def masks_without_field(configuration: Configuration) -> dict[str, tuple[str, ..
         for topic in topics:
             unseen[topic.key] = _unseen(configuration, topic)
 
-    task = Errand(check)
+    task = BackgroundTask(check)
     if not task.wait(_TIMEOUT):
         raise StorageError("the store doesn't answer", path=topics[0].table_path)
     task.finish()

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 from bayou.api import SnapshotHandle
 from bayou.ingest.offsets import OffsetSpan
-from bayou.kernel.deletion_vectors.deleted_rows import bitmap
+from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 __all__ = ["SeenOffsets", "TopicOffsets", "spans"]
 
@@ -76,11 +76,11 @@ class TopicOffsets:
                 self._add(self._seen[partition], selected)
 
     def _add(self, seen: SeenOffsets, offsets: pa.Array[Any]) -> None:
-        new = bitmap(offsets)
+        new = to_bitmap(offsets)
         if len(new) < len(offsets):
             counts = pc.value_counts(offsets)
             repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-            seen.twice |= bitmap(repeated)
+            seen.twice |= to_bitmap(repeated)
         seen.twice |= seen.once & new
         seen.once |= new
 

@@ -12,30 +12,30 @@ from typing import Any
 
 from bayou.api import SnapshotHandle, TableHandle, table
 from bayou.errors import KafkaError
-from bayou.ingest.background_task import all_at_once
+from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.existing_rows import existing_offsets
 from bayou.ingest.broker import describe_topic, topic_names
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.inspection.kafka_records import first_record_time
-from bayou.ingest.maintenance import LastRun, last_runs, task_of
+from bayou.ingest.maintenance import LastRun, completed_task, last_runs
 from bayou.ingest.offsets import (
     KafkaTopic,
     OffsetSpan,
-    fixed_start,
     next_offsets,
-    where_it_goes_on,
+    recorded_start,
+    resume_positions,
 )
-from bayou.ingest.state import runs_here
+from bayou.ingest.state import is_running_locally
 from bayou.ingest.topic_errors import topic_error
 
 __all__ = [
     "ListedTopic",
-    "PartitionStanding",
-    "TopicStanding",
+    "PartitionStatusReport",
+    "TopicStatusReport",
     "TopicTables",
     "list_topics",
-    "topic_standings",
+    "topic_status_reports",
 ]
 
 
@@ -57,7 +57,7 @@ class TopicTables:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionStanding:
+class PartitionStatusReport:
     """The status of a Kafka partition.
 
     Attributes:
@@ -83,7 +83,7 @@ class PartitionStanding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicStanding:
+class TopicStatusReport:
     """The status of a topic.
 
     Attributes:
@@ -115,7 +115,7 @@ class TopicStanding:
     files: int | None = None
     bytes: int | None = None
     dead_letters: int | None = None
-    partitions: tuple[PartitionStanding, ...] = ()
+    partitions: tuple[PartitionStatusReport, ...] = ()
     freshness_seconds: float | None = None
     objective_seconds: float | None = None
     running: bool = False
@@ -134,20 +134,20 @@ class TopicStanding:
         return fresh is not None and objective is not None and fresh > objective
 
 
-def topic_standings(
+def topic_status_reports(
     configuration: Configuration, topics: tuple[Topic, ...]
-) -> tuple[TopicStanding, ...]:
+) -> tuple[TopicStatusReport, ...]:
     """Read the status of topics from brokers and tables in parallel; failures are in `error`."""
-    return tuple(all_at_once(lambda topic: _standing(configuration, topic), topics))
+    return tuple(run_parallel(lambda topic: _standing(configuration, topic), topics))
 
 
-def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
-    standing = TopicStanding(
+def _standing(configuration: Configuration, topic: Topic) -> TopicStatusReport:
+    standing = TopicStatusReport(
         topic=topic.key,
         kafka_topic=topic.config.kafka_topic,
         table_path=topic.table_path,
         objective_seconds=topic.config.slo.freshness_seconds,
-        running=runs_here(configuration.state_path, topic.key),
+        running=is_running_locally(configuration.state_path, topic.key),
         maintenance=last_runs(configuration, topic),
     )
     tables = TopicTables.of(configuration, topic)
@@ -175,10 +175,10 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
             options = configuration.connector.storage.storage_options()
             existing = existing_offsets(topic, kafka, covered, snapshot, options)
         latest = topic.config.starting_offsets == "latest"
-        fixed = fixed_start(kafka, letters) if latest else None
-        known = where_it_goes_on(kafka, covered, existing=existing, fixed=fixed)
+        fixed = recorded_start(kafka, letters) if latest else None
+        known = resume_positions(kafka, covered, existing=existing, recorded_start=fixed)
         partitions = tuple(
-            PartitionStanding(
+            PartitionStatusReport(
                 partition=p,
                 position=known.get(p, bounds.start),
                 start=bounds.start,
@@ -199,7 +199,7 @@ def _table_facts(
     commits = tables.target.history(1000)
     maintenance = dict(known_runs)
     for commit in commits:
-        completed = task_of(commit)
+        completed = completed_task(commit)
         if completed is None:
             continue
         task, result = completed
@@ -218,7 +218,7 @@ def _table_facts(
 
 
 def _freshness(
-    properties: Mapping[str, str], kafka: KafkaTopic, partitions: tuple[PartitionStanding, ...]
+    properties: Mapping[str, str], kafka: KafkaTopic, partitions: tuple[PartitionStatusReport, ...]
 ) -> float:
     oldest = 0.0
     for partition in partitions:

@@ -3,22 +3,22 @@
 Start at `scheduler`, which decides when a task is due; `steps` runs the tasks.
 """
 
-from bayou.ingest.maintenance.scheduler import TopicUpkeep
+from bayou.ingest.maintenance.scheduler import TopicMaintenance
 from bayou.ingest.maintenance.steps import (
     LastRun,
     LastRuns,
     check_retention,
+    completed_task,
     last_runs,
     maintain_table,
-    task_of,
 )
 
 __all__ = [
     "LastRun",
     "LastRuns",
-    "TopicUpkeep",
+    "TopicMaintenance",
     "check_retention",
+    "completed_task",
     "last_runs",
     "maintain_table",
-    "task_of",
 ]

@@ -14,15 +14,15 @@ from bayou.api import TableHandle
 from bayou.api import table as open_table
 from bayou.engines import for_path
 from bayou.errors import BayouError, PipelineError
-from bayou.ingest.background_task import Errand
+from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.config import Topic
 from bayou.ingest.config.table_paths import deleted_keys_path
 from bayou.ingest.events import BatchReport, MaintenanceReport, MaintenanceTask, Reporter
-from bayou.ingest.maintenance.steps import LastRuns, maintain_table, task_of
+from bayou.ingest.maintenance.steps import LastRuns, completed_task, maintain_table
 from bayou.ingest.upsert import DeletedKeys
 from bayou.version import ENGINE_INFO
 
-__all__ = ["TopicUpkeep"]
+__all__ = ["TopicMaintenance"]
 
 _MAX_INTERVALS = 20
 """Number of intervals after which a table is compacted although records wait."""
@@ -31,12 +31,12 @@ _VACUUM_INTERVAL = 24 * 3600.0
 _HISTORY_LIMIT = 200
 
 
-class TopicUpkeep:
+class TopicMaintenance:
     """The maintenance of one topic's table.
 
-    `took` counts the records of batches, `poll` starts due tasks. For appended rows, maintenance
-    runs concurrently with batches because they don't conflict. An upsert rewrites files, so steps
-    of maintenance and batches exclude each other.
+    `count_batch` counts the records of batches, `poll` starts due tasks. For appended rows,
+    maintenance runs concurrently with batches because they don't conflict. An upsert rewrites
+    files, so steps of maintenance and batches exclude each other.
 
     Args:
         topic: the topic.
@@ -78,32 +78,32 @@ class TopicUpkeep:
         self._behind = False
         self._left = False
         self._stopped = threading.Event()
-        self._task: Errand | None = None
+        self._task: BackgroundTask | None = None
         self._last_vacuum: float | None = None
         self._last_keys_vacuum = 0.0
         for task in self._failed:
             self._retry_next_time(task)
 
-    def took(self, report: BatchReport, *, more_waits: bool) -> None:
+    def count_batch(self, report: BatchReport, *, is_behind: bool) -> None:
         """Count the records of a batch.
 
         Args:
             report: the batch's report.
-            more_waits: the batch had the maximum size, so more records wait.
+            is_behind: the batch had the maximum size, so more records wait.
         """
         self._compacted += report.records
         self._optimized += report.records
-        self._behind = more_waits
+        self._behind = is_behind
         self._last_batch = _now() - round(report.seconds * 1000)
 
     def poll(self) -> None:
         """Start due tasks unless a task is running."""
-        if self._stopped.is_set() or (self._task is not None and self._task.under_way):
+        if self._stopped.is_set() or (self._task is not None and self._task.is_running):
             return
         self._task = None
         tasks = self._due(by_clock=self._is_scheduled_now())
         if tasks:
-            self._task = Errand(lambda: self._run(tasks, final=False))
+            self._task = BackgroundTask(lambda: self._run(tasks, final=False))
 
     def complete(self) -> None:
         """Run due tasks in this thread, at the end of a run that has read all records."""
@@ -219,7 +219,7 @@ class TopicUpkeep:
             written_since=self._since,
             cold_before=None if final else cold_before,
             stopped=self._stopped.is_set,
-            alone=alone,
+            step_lock=alone,
         )
         if task != "vacuum":
             self._left = report.left > 0
@@ -229,7 +229,7 @@ class TopicUpkeep:
         if report.error is None and self._is_upsert and deleted_keys.exists():
             # Every batch with deletes adds a file to this table. Only failures are reported.
             keys_report = maintain_table(
-                self._topic.key, deleted_keys, task, stopped=self._stopped.is_set, alone=alone
+                self._topic.key, deleted_keys, task, stopped=self._stopped.is_set, step_lock=alone
             )
             report = report if keys_report.error is None else keys_report
         if report.error is not None:
@@ -277,7 +277,7 @@ class TopicUpkeep:
                 commits = handle.history(_HISTORY_LIMIT) if handle.exists() else []
             except BayouError:
                 return True  # the vacuum reports the error
-            vacuums = [c for c in commits if task_of(c) == ("vacuum", "done")]
+            vacuums = [c for c in commits if completed_task(c) == ("vacuum", "done")]
             if not vacuums and len(commits) == _HISTORY_LIMIT:
                 self._last_vacuum = now
                 return True  # unknown: the last vacuum is older than this number of commits

@@ -21,16 +21,23 @@ import msgspec
 from bayou.api import TableHandle
 from bayou.api import table as open_table
 from bayou.errors import CommitConflictError, ConfigurationError, StorageError
-from bayou.ingest.background_task import Errand
+from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import MaintenanceReport, MaintenanceTask
 from bayou.ingest.maintenance.cold_partitions import SmallFiles, partitions_with_small_files
-from bayou.ingest.retries import pause_before
+from bayou.ingest.retries import retry_delay
 from bayou.ingest.state import topic_folder
 from bayou.ingest.topic_errors import topic_error
 from bayou.protocol.properties import DELETED_FILE_RETENTION
 
-__all__ = ["LastRun", "LastRuns", "check_retention", "last_runs", "maintain_table", "task_of"]
+__all__ = [
+    "LastRun",
+    "LastRuns",
+    "check_retention",
+    "completed_task",
+    "last_runs",
+    "maintain_table",
+]
 
 
 _SMALL = {"compaction": 32 << 20, "optimize": 128 << 20}
@@ -50,7 +57,7 @@ def maintain_table(
     written_since: int = 0,
     cold_before: int | None = None,
     stopped: Callable[[], bool] = lambda: False,
-    alone: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext,
+    step_lock: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> MaintenanceReport:
     """Run one task.
 
@@ -63,7 +70,7 @@ def maintain_table(
         cold_before: partitions written from this time on are skipped, unless they have many small
             files; None to skip no partition.
         stopped: checked between steps; returns whether to end early.
-        alone: the context that each step that rewrites files holds.
+        step_lock: the context that each step that rewrites files holds.
 
     Returns:
         The report, including an error.
@@ -84,7 +91,7 @@ def maintain_table(
             )
             cold = _cold(partitions, cold_before)
             report = replace(report, left=len(partitions) - len(cold))
-            report = _compact(report, handle, cold, stopped=stopped, alone=alone)
+            report = _compact(report, handle, cold, stopped=stopped, alone=step_lock)
     except Exception as fault:  # noqa: BLE001  # a failure doesn't stop maintenance of other tables
         report = replace(report, result="failed", error=topic_error(fault, topic))
     return replace(report, seconds=time.time() - began)
@@ -136,7 +143,7 @@ def _optimize(handle: TableHandle, partition: SmallFiles, small: int) -> Any:
             attempt += 1
             if attempt > _RETRIES:
                 raise
-            time.sleep(pause_before(attempt))
+            time.sleep(retry_delay(attempt))
 
 
 class LastRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +204,7 @@ def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
     return {task: known[task] for task, is_on in enabled.items() if is_on and task in known}
 
 
-def task_of(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
+def completed_task(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
     """Return the task that a commit of the history completes, and its result; None for others."""
     match commit.get("operation"):
         case "OPTIMIZE":
@@ -231,7 +238,7 @@ def check_retention(configuration: Configuration) -> None:
             if problem is not None:
                 problems.append(problem)
 
-    task = Errand(check)
+    task = BackgroundTask(check)
     if not task.wait(_TIMEOUT):
         raise StorageError("the store doesn't answer", path=configuration.topics[0].table_path)
     task.finish()

@@ -42,16 +42,16 @@ class JsonFile:
         path: decoded and absolute path.
         name: path relative to the folder.
         size: size in bytes.
-        moment: timestamp of the records, microseconds since the epoch: midnight of the day in the
-            folder names (`year=2024/month=01/day=05` or `2024/01/05`), otherwise the modification
-            time.
+        timestamp: timestamp of the records, microseconds since the epoch: midnight of the day in
+            the folder names (`year=2024/month=01/day=05` or `2024/01/05`), otherwise the
+            modification time.
         modified: modification time, milliseconds since the epoch.
     """
 
     path: str
     name: str
     size: int
-    moment: int
+    timestamp: int
     modified: int
 
 
@@ -80,7 +80,7 @@ def json_files(engine: Engine, folder: str) -> list[JsonFile]:
             name = status.path[len(root) :].lstrip("/")
             if _NAMES.match(name) and not hidden(name):
                 files.append(_file(status, name))
-    return sorted(files, key=lambda file: (file.moment, _natural_key(file.name)))
+    return sorted(files, key=lambda file: (file.timestamp, _natural_key(file.name)))
 
 
 def path_below(folder: str, name: str) -> str:
@@ -174,7 +174,7 @@ def _file(status: FileStatus, name: str) -> JsonFile:
         path=status.path,
         name=name,
         size=status.size,
-        moment=timestamp,
+        timestamp=timestamp,
         modified=status.modification_time,
     )
 

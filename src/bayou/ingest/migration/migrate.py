@@ -48,7 +48,7 @@ def migrate_json(
     source: str,
     *,
     batch_records: int = _BATCH_RECORDS,
-    told: Callable[[MigrationReport], None] | None = None,
+    on_commit: Callable[[MigrationReport], None] | None = None,
 ) -> MigrationReport:
     """Migrate the JSON files in a folder into a topic's table, like records of the topic.
 
@@ -62,14 +62,14 @@ def migrate_json(
         topic: the topic.
         source: a folder or a file, local or a URI of the topic's store.
         batch_records: maximum number of records in a commit.
-        told: called after each commit with the report so far.
+        on_commit: called after each commit with the report so far.
 
     Raises:
         PipelineError: a file can't be read, migrated records of a file have changed, or another
             process migrates the same files.
         BayouError: the records can't be written.
     """
-    return _Migration(configuration, topic, source, batch_records, told).run()
+    return _Migration(configuration, topic, source, batch_records, on_commit).run()
 
 
 @dataclass(slots=True)
@@ -288,7 +288,7 @@ class _Migration:
         for piece, first in pieces:
             if not piece.values:
                 continue
-            timestamps = [piece.file.moment] * len(piece.values)
+            timestamps = [piece.file.timestamp] * len(piece.values)
             rows = record_batch(
                 name, piece.values, partition=MIGRATED, first=first, timestamps=timestamps
             )

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayou.errors import BayouError
-from bayou.ingest.broker import topic_ends
+from bayou.ingest.broker import end_offsets
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.inspection import TopicTables
 from bayou.ingest.inspection.kafka_records import first_record_time
@@ -97,7 +97,7 @@ class Watch:
 
     def _poll_brokers(self, topics: list[Topic]) -> set[str]:
         """Poll the end offsets of topics; return the topics that the brokers don't report."""
-        ends = topic_ends({topic.config.kafka_topic for topic in topics}, self._properties)
+        ends = end_offsets({topic.config.kafka_topic for topic in topics}, self._properties)
         missing = {t.key for t in topics if t.config.kafka_topic not in ends}
         for topic in topics:
             if topic.key in missing and topic.key in self._store.active():

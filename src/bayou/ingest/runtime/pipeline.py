@@ -14,16 +14,16 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from bayou.ingest.background_task import all_at_once
-from bayou.ingest.broker import EndsOfTopics
+from bayou.ingest.background_task import run_parallel
+from bayou.ingest.broker import TopicEndOffsets
 from bayou.ingest.config import Configuration, Topic, without_delta_spark
 from bayou.ingest.events import Reporter, TopicSummary
 from bayou.ingest.runtime.scheduler import Scheduler
 from bayou.ingest.runtime.session import pipeline_session, start_workers, stop_session
-from bayou.ingest.runtime.topic_restarts import Restarts
+from bayou.ingest.runtime.topic_restarts import TopicRestarts
 from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.schema.files import topic_schemas
-from bayou.ingest.topic_errors import translated
+from bayou.ingest.topic_errors import translate_errors
 
 __all__ = ["run_pipeline"]
 
@@ -65,7 +65,7 @@ def run_pipeline(
         return TopicRun(configuration, topic, schemas[topic.key], reporter, upkeep_slots=slots)
 
     runs = {topic.key: new_run(topic) for topic in configuration.topics}
-    restarts = Restarts(new_run)
+    restarts = TopicRestarts(new_run)
     scheduler: Scheduler | None = None
     own_session: SparkSession | None = None
     try:
@@ -75,16 +75,16 @@ def run_pipeline(
             session = spark
             if session is None:
                 session = own_session = _session(configuration)
-                with translated():
+                with translate_errors():
                     start_workers(own_session)
-            ends = EndsOfTopics(configuration.connector.kafka.client_properties())
+            ends = TopicEndOffsets(configuration.connector.kafka.client_properties())
             scheduler = Scheduler(session, ends, once=once)
             for run in runs_with_work:
                 scheduler.add(run)
             scheduler.start()
         _wait(runs, scheduler, stop, restarts, once=once)
         restarts.end()
-        return tuple(restarts.whole(run.finish()) for run in runs.values())
+        return tuple(restarts.total_summary(run.finish()) for run in runs.values())
     finally:
         if scheduler is not None:
             scheduler.stop()
@@ -96,7 +96,7 @@ def run_pipeline(
 
 def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:
     """Prepare all topics at once: a broker that doesn't answer is waited for once in total."""
-    all_at_once(lambda run: run.prepare(once=once), runs)
+    run_parallel(lambda run: run.prepare(once=once), runs)
     for run in runs:
         run.report_if_idle()
 
@@ -105,7 +105,7 @@ def _wait(
     runs: dict[str, TopicRun],
     scheduler: Scheduler | None,
     stop: threading.Event | None,
-    restarts: Restarts,
+    restarts: TopicRestarts,
     *,
     once: bool,
 ) -> None:
@@ -120,7 +120,7 @@ def _wait(
         for run in ended:
             if once:
                 run.complete()
-            restarts.stopped(run, others=bool(active) and not once)
+            restarts.finish_run(run, may_restart=bool(active) and not once)
         if active and scheduler is not None:
             for run in restarts.ready():
                 runs[run.topic.key] = active[run.topic.key] = run

@@ -9,16 +9,16 @@ from bayou.engines import for_path
 from bayou.ingest.batch.existing_rows import cover_existing_rows
 from bayou.ingest.batch.micro_batch import MicroBatchWriter
 from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.broker import TopicWatch, describe_topic
+from bayou.ingest.broker import RecreatedTopicCheck, describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters.table import DeadLetterTable
 from bayou.ingest.events import RecordsLost, Reporter, TopicStarted
 from bayou.ingest.offsets import (
     KafkaTopic,
-    behind_lost,
     lost_offsets,
+    resume_positions,
+    skip_lost_offsets,
     starting_offsets,
-    where_it_goes_on,
 )
 from bayou.ingest.schema.policy import unseen_masks
 from bayou.ingest.schema.topic_format import topic_columns, topic_format
@@ -69,7 +69,7 @@ def prepare_topic(
     writer = MicroBatchWriter(
         topic=topic,
         engine=engine,
-        watch=TopicWatch(kafka, properties, key=topic.key),
+        watch=RecreatedTopicCheck(kafka, properties, key=topic.key),
         target=target,
         dead_letters=dead_letters,
         json_schema=schema,
@@ -138,7 +138,7 @@ def start_positions(
         covered = writer.open()
     fixed = dead_letters.known_start() if topic.config.starting_offsets == "latest" else None
     is_first_start = not covered
-    covered = where_it_goes_on(kafka, covered, fixed=fixed)
+    covered = resume_positions(kafka, covered, recorded_start=fixed)
     if fixed is not None and is_first_start:
         covered = dead_letters.fix_start(covered)
     lost = lost_offsets(kafka, covered)
@@ -148,5 +148,5 @@ def start_positions(
             offsets = ", ".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(lost.items()))
             target.cover({p: s.end - 1 for p, s in lost.items()}, {"lostOffsets": offsets})
             writer.open()
-        covered = behind_lost(kafka, covered)
+        covered = skip_lost_offsets(kafka, covered)
     return starting_offsets(kafka, covered, key=topic.key)

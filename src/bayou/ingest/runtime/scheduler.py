@@ -19,10 +19,10 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from bayou.errors import BayouError, KafkaError
-from bayou.ingest.background_task import Errand
-from bayou.ingest.broker import EndsOfTopics
+from bayou.ingest.background_task import BackgroundTask
+from bayou.ingest.broker import TopicEndOffsets
 from bayou.ingest.runtime.topic_run import TopicRun
-from bayou.ingest.topic_errors import errors_of_topic, translated
+from bayou.ingest.topic_errors import report_topic_errors, translate_errors
 from bayou.spark.kafka import TopicPartition
 from bayou.spark.kafka.offsets import limit_offsets
 
@@ -50,7 +50,7 @@ class Scheduler:
     def __init__(
         self,
         spark: SparkSession,
-        ends: EndsOfTopics,
+        ends: TopicEndOffsets,
         *,
         once: bool,
         clock: Callable[[], float] = time.monotonic,
@@ -90,7 +90,7 @@ class Scheduler:
             topics = [topic for topic in self._topics if topic.run.active and not topic.ended]
             began = time.monotonic()
             for topic, ends in self._latest(topics):
-                with errors_of_topic(topic.key, partial(self._end, topic)):
+                with report_topic_errors(topic.key, partial(self._end, topic)):
                     self._schedule(topic, ends)
             pause = (time.monotonic() - began) / _POLL_SHARE
             self._stopped.wait(_MIN_POLL_SECONDS)
@@ -122,7 +122,7 @@ class Scheduler:
     def _latest_of(
         self, topic: _ScheduledTopic
     ) -> list[tuple[_ScheduledTopic, Mapping[int, int] | None]]:
-        with errors_of_topic(topic.key, partial(self._end, topic)), suppress(KafkaError):
+        with report_topic_errors(topic.key, partial(self._end, topic)), suppress(KafkaError):
             return [(topic, self._ends.latest({topic.name}).get(topic.name))]
         return []
 
@@ -163,8 +163,8 @@ class Scheduler:
 
     def _run_batch(self, topic: _ScheduledTopic, end: Mapping[int, int] | None) -> None:
         try:
-            with errors_of_topic(topic.key, topic.run.end):
-                with translated(topic.key):
+            with report_topic_errors(topic.key, topic.run.end):
+                with translate_errors(topic.key):
                     self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", topic.key)
                 pause = topic.run.run_batch(self._spark, end)
                 topic.not_before = 0.0 if pause is None else self._clock() + pause
@@ -184,7 +184,7 @@ class Scheduler:
         """End a topic in the background: its running batch or maintenance may take long."""
         if not topic.ended:
             topic.ended = True
-            Errand(lambda: topic.run.end(error))
+            BackgroundTask(lambda: topic.run.end(error))
 
 
 @dataclass(slots=True)

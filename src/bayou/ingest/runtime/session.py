@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from bayou.errors import BayouError, PipelineError, PrerequisiteError
-from bayou.ingest.background_task import Errand
-from bayou.ingest.state import make_folder, unusable
+from bayou.ingest.background_task import BackgroundTask
+from bayou.ingest.state import create_folder, state_path_error
 from bayou.spark import start_session
 
 __all__ = ["LOG_NAME", "pipeline_session", "start_workers", "stop_session"]
@@ -50,7 +50,7 @@ def pipeline_session(
         PrerequisiteError: Java is missing, a port is taken, or the folder or file can't be used.
         PipelineError: Spark doesn't start for another reason.
     """
-    make_folder(state_path)
+    create_folder(state_path)
     log = state_path / LOG_NAME
     with _stderr_of_children(log):
         try:
@@ -69,7 +69,7 @@ def pipeline_session(
     return spark
 
 
-def start_workers(spark: SparkSession) -> Errand:
+def start_workers(spark: SparkSession) -> BackgroundTask:
     """Start Spark's Python workers in the background.
 
     Returns:
@@ -77,7 +77,7 @@ def start_workers(spark: SparkSession) -> Errand:
     """
     context = spark.sparkContext
     tasks = context.defaultParallelism
-    return Errand(lambda: context.parallelize(range(tasks), tasks).map(abs).collect())
+    return BackgroundTask(lambda: context.parallelize(range(tasks), tasks).map(abs).collect())
 
 
 def stop_session(spark: SparkSession) -> None:
@@ -93,7 +93,7 @@ def _stderr_of_children(file: Path) -> Iterator[None]:
     try:
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     except OSError as error:
-        raise unusable(file, error) from error
+        raise state_path_error(file, error) from error
     saved = os.dup(2)
     try:
         os.dup2(opened, 2)

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from bayou.ingest.background_task import Errand
+from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.config import Topic
 from bayou.ingest.events import TopicSummary
 from bayou.ingest.runtime.topic_run import TopicRun
 
-__all__ = ["Restarts"]
+__all__ = ["TopicRestarts"]
 
 
-class Restarts:
+class TopicRestarts:
     """Remembers stopped topics and prepares a new run of each when its restart is due.
 
     Args:
@@ -32,13 +32,13 @@ class Restarts:
         self._preparations: dict[str, _Preparation] = {}
         self._before: dict[str, TopicSummary] = {}
 
-    def stopped(self, run: TopicRun, *, others: bool) -> None:
+    def finish_run(self, run: TopicRun, *, may_restart: bool) -> None:
         """Finish and report a run that ended.
 
         Args:
-            others: other topics still run, so the topic may be restarted.
+            may_restart: other topics still run, so the topic may be restarted.
         """
-        summary = run.finish(restart=others)
+        summary = run.finish(restart=may_restart)
         if summary.restart is not None:
             due = time.monotonic() + summary.restart
             self._stopped[summary.topic] = _Stopped(summary=summary, run=run, due=due)
@@ -50,18 +50,18 @@ class Restarts:
             if stopped.due <= now:
                 del self._stopped[key]
                 run = self._another(stopped.run.topic)
-                self._before[key] = self.whole(stopped.summary)
-                task = Errand(partial(run.prepare, once=False))
+                self._before[key] = self.total_summary(stopped.summary)
+                task = BackgroundTask(partial(run.prepare, once=False))
                 self._preparations[key] = _Preparation(run=run, task=task)
         ready = []
         for key, preparation in list(self._preparations.items()):
-            if not preparation.task.under_way:
+            if not preparation.task.is_running:
                 del self._preparations[key]
                 preparation.task.finish()
                 if preparation.run.has_work:
                     ready.append(preparation.run)
                 else:
-                    self.stopped(preparation.run, others=True)
+                    self.finish_run(preparation.run, may_restart=True)
         return ready
 
     def end(self) -> None:
@@ -70,7 +70,7 @@ class Restarts:
             preparation.task.finish()
             preparation.run.abandon()
 
-    def whole(self, last: TopicSummary) -> TopicSummary:
+    def total_summary(self, last: TopicSummary) -> TopicSummary:
         """Return the summary of all runs of a topic.
 
         Args:
@@ -99,4 +99,4 @@ class _Stopped:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Preparation:
     run: TopicRun
-    task: Errand
+    task: BackgroundTask

@@ -19,13 +19,18 @@ from pyspark.sql import SparkSession
 from bayou.errors import BayouError, KafkaError, RecordsLostError, StorageError
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import Reporter, TopicSummary
-from bayou.ingest.maintenance import LastRuns, TopicUpkeep
+from bayou.ingest.maintenance import LastRuns, TopicMaintenance
 from bayou.ingest.migration import migrate_json
 from bayou.ingest.offsets import OffsetSpan, ranges_between
-from bayou.ingest.retries import failed_attempt, pause_before, restart_interval
+from bayou.ingest.retries import attempt_failed_event, restart_interval, retry_delay
 from bayou.ingest.runtime.prepared_topic import PreparedTopic, prepare_topic
 from bayou.ingest.state import topic_lock
-from bayou.ingest.topic_errors import SparkFailedError, as_error, errors_of_topic, translated
+from bayou.ingest.topic_errors import (
+    SparkFailedError,
+    report_topic_errors,
+    to_bayou_error,
+    translate_errors,
+)
 
 __all__ = ["TopicRun"]
 
@@ -63,7 +68,7 @@ class TopicRun:
         self._upkeep_slots = upkeep_slots
         self._resources = ExitStack()
         self._in_batch = threading.Lock()
-        self._upkeep: TopicUpkeep | None = None
+        self._upkeep: TopicMaintenance | None = None
         self._prepared: PreparedTopic | None = None
         self._positions: dict[int, int] = {}
         self._failures = 0
@@ -144,7 +149,7 @@ class TopicRun:
                 if end is not None:
                     self._take(spark, end)
             except Exception as exception:
-                error = as_error(exception, self._topic.key)
+                error = to_bayou_error(exception, self._topic.key)
                 pause = self.retry_pause(error, self._failures + 1)
                 if pause is None:
                     raise error from exception
@@ -166,9 +171,9 @@ class TopicRun:
             retries = max(1, retries)  # on-data-loss decides when the topic is prepared again
         if not isinstance(error, _RETRIED) or failures > retries:
             return None
-        event = failed_attempt(self._topic, "topic", failures, error)
+        event = attempt_failed_event(self._topic, "topic", failures, error)
         self._reporter.attempt_failed(replace(event, of=retries))
-        return pause_before(failures)
+        return retry_delay(failures)
 
     def end(self, error: BayouError | None = None) -> None:
         """Run no further batch; waits for the running one."""
@@ -221,15 +226,15 @@ class TopicRun:
 
     def _errors(self) -> AbstractContextManager[None]:
         """The boundary of the topic: an exception inside ends this topic only."""
-        return errors_of_topic(self._topic.key, self._fail)
+        return report_topic_errors(self._topic.key, self._fail)
 
     def _fail(self, error: BayouError) -> None:
         self._ended = True
         self._error = self._error or error
 
-    def _new_upkeep(self) -> TopicUpkeep:
+    def _new_upkeep(self) -> TopicMaintenance:
         connector = self._configuration.connector
-        return TopicUpkeep(
+        return TopicMaintenance(
             self._topic,
             connector.storage.storage_options(),
             self._reporter,
@@ -250,7 +255,7 @@ class TopicRun:
         assert self._prepared is not None  # `start` follows `prepare`
         spans = ranges_between(self._positions, end)
         self._batches += 1
-        with translated(self._topic.key):
+        with translate_errors(self._topic.key):
             description = _job_description(self._topic.key, self._batches, spans)
             spark.sparkContext.setJobDescription(description)
         report = self._prepared.writer.process(spark, spans)
@@ -268,7 +273,7 @@ class TopicRun:
         if report.spans:
             if self._upkeep is not None:
                 batch_size = self._topic.config.processing.batch_size
-                self._upkeep.took(report, more_waits=report.records >= batch_size)
+                self._upkeep.count_batch(report, is_behind=report.records >= batch_size)
             self._reporter.batch_committed(report)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bayou.errors import ConfigurationError
-from bayou.ingest.batch.masks import has_field, unfit_mask
+from bayou.ingest.batch.masks import has_field, mask_problem
 from bayou.ingest.batch.rows import KAFKA_COLUMNS, TIME_PARTS
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import read_json_schema
@@ -100,7 +100,7 @@ def _check_masks(configuration: Configuration, topic: Topic, columns: StructType
     schema = to_arrow_schema(columns)
     for path, mask in topic.config.masks.items():
         paths = topic.config.column_paths(path)
-        reason = next(filter(None, (unfit_mask(schema, column, mask) for column in paths)), None)
+        reason = next(filter(None, (mask_problem(schema, column, mask) for column in paths)), None)
         if reason is None and not any(has_field(schema, column) for column in paths):
             reason = f"{path!r} isn't a field"
         if reason is not None:

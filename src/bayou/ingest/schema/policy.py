@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayou.errors import PipelineError
-from bayou.ingest.batch.masks import has_field, unfit_mask
+from bayou.ingest.batch.masks import has_field, mask_problem
 from bayou.ingest.batch.record_reader import RecordReading
 from bayou.ingest.batch.rows import TIME_PARTS, RowLayout
 from bayou.ingest.batch.target_table import TargetTable
@@ -38,7 +38,7 @@ __all__ = [
     "SchemaPolicy",
     "check_keys",
     "check_masks",
-    "told_in_history",
+    "schema_change_tags",
     "unfit_key",
     "unseen_masks",
 ]
@@ -73,7 +73,7 @@ def unfit_key(name: str, columns: StructType) -> str | None:
     return None
 
 
-def told_in_history(left_out: Sequence[str], new_columns: Sequence[str]) -> dict[str, str]:
+def schema_change_tags(left_out: Sequence[str], new_columns: Sequence[str]) -> dict[str, str]:
     """Return the commit info of dropped fields and new columns."""
     info = {"leftOut": ", ".join(left_out), "newColumns": ", ".join(new_columns)}
     return {name: paths for name, paths in info.items() if paths}
@@ -92,7 +92,7 @@ def check_masks(topic: Topic, columns: StructType) -> None:
 
 def _unfit_masks(topic: Topic, columns: StructType) -> str | None:
     schema = to_arrow_schema(columns)
-    reasons = (unfit_mask(schema, path, mask) for path, mask in topic.config.column_masks.items())
+    reasons = (mask_problem(schema, path, mask) for path, mask in topic.config.column_masks.items())
     return next((reason for reason in reasons if reason is not None), None)
 
 

@@ -179,13 +179,13 @@ class TopicTable:
         return self.handle.history(limit)
 
     def migrate(
-        self, source: str, *, told: Callable[[MigrationReport], None] | None = None
+        self, source: str, *, on_commit: Callable[[MigrationReport], None] | None = None
     ) -> MigrationReport:
         """Migrate the JSON files in a folder into the table; see `migrate_json`.
 
         Args:
             source: the folder, or one file.
-            told: called after each commit with the report so far.
+            on_commit: called after each commit with the report so far.
 
         Raises:
             PipelineError: a pipeline runs the topic with this state path. Set
@@ -193,7 +193,7 @@ class TopicTable:
             BayouError: see `migrate_json`.
         """
         with topic_lock(self._configuration.state_path, self._topic.key, shared=True):
-            return migrate_json(self._configuration, self._topic, source, told=told)
+            return migrate_json(self._configuration, self._topic, source, on_commit=on_commit)
 
     def verify_migration(self, source: str) -> list[FileCheck]:
         """Compare the files in a folder with the table; see `verify_migration`."""

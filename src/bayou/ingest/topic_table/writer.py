@@ -30,9 +30,9 @@ from bayou.ingest.dead_letters.records import DEAD_LETTER_SCHEMA
 from bayou.ingest.decode import merge_fields
 from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.events import BatchReport
-from bayou.ingest.retries import pause_before
+from bayou.ingest.retries import retry_delay
 from bayou.ingest.schema.files import topic_schemas
-from bayou.ingest.schema.policy import SchemaPolicy, told_in_history
+from bayou.ingest.schema.policy import SchemaPolicy, schema_change_tags
 from bayou.ingest.schema.topic_format import topic_columns, topic_format
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow.types import to_arrow_schema
@@ -125,7 +125,7 @@ class DirectWriter:
                 conflicts += 1
                 if conflicts > self._topic.config.processing.max_retries:
                     raise
-            time.sleep(pause_before(conflicts))
+            time.sleep(retry_delay(conflicts))
 
     def replay(
         self, records: Sequence[pa.RecordBatch], *, dry_run: bool
@@ -156,7 +156,7 @@ class DirectWriter:
                 conflicts += 1
                 if conflicts > self._topic.config.processing.max_retries:
                     raise
-            time.sleep(pause_before(conflicts))
+            time.sleep(retry_delay(conflicts))
 
     def _read(self, records: Sequence[pa.RecordBatch]) -> _ReadResult:
         """Read records as rows of the table's latest version."""
@@ -201,7 +201,7 @@ class DirectWriter:
                 break
             columns = self._policy.widened(columns, new)
         if self._target.version is None or self._target.columns != layout.record:
-            self._target.forget_earlier()
+            self._target.clear_deleted_keys()
             transaction, _ = self._target.begin(layout, {})
             self._target.commit(transaction, (), {})
         return layout.schema
@@ -217,12 +217,12 @@ class DirectWriter:
         if not rows and target.version is None:
             return report
         added = target.new_columns(layout)
-        tags = told_in_history(report.ignored, () if target.version is None else added)
+        tags = schema_change_tags(report.ignored, () if target.version is None else added)
         if self._topic.upsert_keys is not None:
             all_rows = pa.Table.from_batches(rows) if rows else target.no_rows(layout)
-            winners = target.decide(all_rows)
+            winners = target.last_of_each_key(all_rows)
             upserted = target.upsert(winners, layout, {}, transaction_ids, tags=tags)
-            return upserted.told(report, all_rows.num_rows, added)
+            return upserted.add_to_report(report, all_rows.num_rows, added)
         transaction, added = target.begin(layout, {}, transaction_ids)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
         with discard_unless_committed(lambda: target.discard(adds)):

@@ -2,7 +2,7 @@
 
 from bayou.ingest.upsert.changes import Change, ChangeReader
 from bayou.ingest.upsert.deleted_keys import DeletedKeys
-from bayou.ingest.upsert.merging import UpsertOutcome, UpsertTable
+from bayou.ingest.upsert.merging import UpsertResult, UpsertTable
 from bayou.ingest.upsert_keys import (
     DELETED,
     FORCED,
@@ -18,7 +18,7 @@ __all__ = [
     "ChangeReader",
     "DeletedKeys",
     "UpsertKeys",
-    "UpsertOutcome",
+    "UpsertResult",
     "UpsertTable",
     "key_numbers",
     "last_of_each_key",

@@ -111,7 +111,7 @@ class DeletedKeys:
             snapshot = self._table.latest_snapshot(self._engine)
             delete(self._engine, snapshot, engine_info=self._engine_info)
 
-    def made(self, winners: pa.Schema) -> Snapshot:
+    def create_if_missing(self, winners: pa.Schema) -> Snapshot:
         """Return the table's snapshot; create an empty table if it doesn't exist.
 
         Args:

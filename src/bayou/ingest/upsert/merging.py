@@ -26,11 +26,11 @@ from bayou.kernel.commands.merge import (
     merge,
 )
 
-__all__ = ["UpsertOutcome", "UpsertTable"]
+__all__ = ["UpsertResult", "UpsertTable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpsertOutcome:
+class UpsertResult:
     """The result of an upsert.
 
     Attributes:
@@ -44,7 +44,7 @@ class UpsertOutcome:
     deleted: int
 
     @classmethod
-    def of(cls, metrics: MergeMetrics) -> UpsertOutcome:
+    def of(cls, metrics: MergeMetrics) -> UpsertResult:
         """Return the result of a merge."""
         return cls(
             version=metrics.version,
@@ -53,7 +53,9 @@ class UpsertOutcome:
             deleted=metrics.num_target_rows_deleted,
         )
 
-    def told(self, report: BatchReport, records: int, new_columns: tuple[str, ...]) -> BatchReport:
+    def add_to_report(
+        self, report: BatchReport, records: int, new_columns: tuple[str, ...]
+    ) -> BatchReport:
         """Return a batch's report with this result.
 
         Args:
@@ -99,7 +101,7 @@ class UpsertTable:
         self.user_metadata = user_metadata
         self.deleted_keys = DeletedKeys(engine, table_path, keys, engine_info=engine_info)
 
-    def decide(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
+    def last_of_each_key(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
         """Return the rows of a batch to merge, at most one for each key.
 
         Args:
@@ -121,8 +123,8 @@ class UpsertTable:
         *,
         transaction_ids: Mapping[str, int],
         table_properties: Mapping[str, str],
-    ) -> UpsertOutcome:
-        """Merge the rows of `decide`; call `DeletedKeys.remember` first.
+    ) -> UpsertResult:
+        """Merge the rows of `last_of_each_key`; call `DeletedKeys.remember` first.
 
         Commits even if no row changes, because the transaction identifiers must be stored.
 
@@ -142,7 +144,7 @@ class UpsertTable:
             transaction_ids=transaction_ids,
             table_properties=table_properties,
         )
-        return UpsertOutcome.of(metrics)
+        return UpsertResult.of(metrics)
 
     def definition(self, snapshot: Snapshot, columns: Sequence[str]) -> MergeDefinition:
         """Return the definition of the merge.

@@ -19,30 +19,30 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual name
 
 from bayou.engines import from_description
-from bayou.ingest.batch.arrow_transfer import gathered_rows
+from bayou.ingest.batch.arrow_transfer import decode_rows
 from bayou.ingest.upsert.deleted_keys import REMEMBERED_AT
-from bayou.ingest.upsert.merging import UpsertOutcome, UpsertTable
+from bayou.ingest.upsert.merging import UpsertResult, UpsertTable
 from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys, quoted
 from bayou.kernel import Snapshot, Table
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.protocol.schema import BOOLEAN, DOUBLE, FLOAT, StructField, StructType
 from bayou.spark import enable
-from bayou.spark.commands.merge_by_spark import merge_kept_rows
+from bayou.spark.commands.merge_by_spark import merge_deterministic_source
 from bayou.spark.target import TargetTable
 from bayou.spark.types import to_spark
 
-__all__ = ["KeptRows", "merge_on_executors"]
+__all__ = ["CachedRows", "merge_on_executors"]
 
 _ROWS_PER_TASK = 200_000
 
 
-class KeptRows:
+class CachedRows:
     """Rows of tasks, cached on the disks of executors until `close`.
 
     Args:
         spark: the session.
-        work: called with a task's number; yields chunks of `gathered_pieces`, then its result.
+        work: called with a task's number; yields chunks of `encode_chunks`, then its result.
         shares: number of tasks.
 
     Attributes:
@@ -68,7 +68,7 @@ class KeptRows:
         packed = self.spark.createDataFrame(chunks, "rows binary", verifySchema=False)
         return packed.mapInArrow(_unpack, to_spark(columns))
 
-    def keep(self, frame: Any) -> Any:
+    def cache(self, frame: Any) -> Any:
         """Cache the rows of a DataFrame."""
         frame.persist(StorageLevel.DISK_ONLY)
         self._frames.append(frame)
@@ -83,7 +83,7 @@ class KeptRows:
 
 
 def merge_on_executors(
-    kept: KeptRows,
+    kept: CachedRows,
     table: UpsertTable,
     snapshot: Snapshot,
     columns: StructType,
@@ -92,7 +92,7 @@ def merge_on_executors(
     storage_options: Mapping[str, str],
     transaction_ids: Mapping[str, int],
     table_properties: Mapping[str, str],
-) -> UpsertOutcome:
+) -> UpsertResult:
     """Run `UpsertTable.decide`, `DeletedKeys.remember` and `UpsertTable.merge` on cached rows.
 
     Args:
@@ -125,13 +125,13 @@ def merge_on_executors(
     )
     tasks = max(spark.sparkContext.defaultParallelism, math.ceil(rows / _ROWS_PER_TASK))
     by_key = kept.frame(columns).repartition(tasks, *_key_expressions(table.keys, columns))
-    winners = kept.keep(by_key.mapInArrow(decider, to_spark(decided)))
+    winners = kept.cache(by_key.mapInArrow(decider, to_spark(decided)))
     deletes = winners.where(F.col(DELETED))
     if not deletes.isEmpty():
         deleted = table.deleted_keys
-        deleted_snapshot = deleted.made(to_arrow_schema(decided))
+        deleted_snapshot = deleted.create_if_missing(to_arrow_schema(decided))
         names = map(quoted, (*table.keys.all_columns, FORCED))
-        merge_kept_rows(
+        merge_deterministic_source(
             TargetTable(spark=spark, location=deleted.path, options=storage_options),
             deleted_snapshot,
             deletes.select(*names).withColumn(REMEMBERED_AT, F.current_timestamp()),
@@ -140,7 +140,7 @@ def merge_on_executors(
             transaction_ids={},
             table_properties={},
         )
-    metrics = merge_kept_rows(
+    metrics = merge_deterministic_source(
         TargetTable(spark=spark, location=snapshot.path, options=storage_options),
         snapshot,
         winners,
@@ -150,7 +150,7 @@ def merge_on_executors(
         transaction_ids=transaction_ids,
         table_properties=table_properties,
     )
-    return UpsertOutcome.of(metrics)
+    return UpsertResult.of(metrics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ class _Decider:
             table = Table.for_path(engine, self.table_path)
             snapshot = table.snapshot_as_of_version(engine, self.version)
         upserts = UpsertTable(engine, self.table_path, self.keys, engine_info="")
-        yield from upserts.decide(snapshot, rows).combine_chunks().to_batches(_BATCH_ROWS)
+        yield from upserts.last_of_each_key(snapshot, rows).combine_chunks().to_batches(_BATCH_ROWS)
 
 
 _BATCH_ROWS = 65_536
@@ -208,6 +208,6 @@ def _to_row(chunk: bytes) -> tuple[bytes]:
 def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for chunk in batch.column(0):
-            rows = gathered_rows([chunk.as_py()])
+            rows = decode_rows([chunk.as_py()])
             if rows is not None:
                 yield from rows.to_batches()

@@ -38,9 +38,9 @@ __all__ = [
     "VARIANT_EXTENSION",
     "from_arrow_schema",
     "from_arrow_type",
-    "relabelled",
     "to_arrow_schema",
     "to_arrow_type",
+    "with_schema",
 ]
 
 VARIANT_EXTENSION = "arrow.parquet.variant"
@@ -113,7 +113,7 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
             return _TO_ARROW[data_type]
 
 
-def relabelled(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") -> pa.RecordBatch:
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") -> pa.RecordBatch:
     """The same columns with another schema, without a copy.
 
     Names, nullability and metadata may differ from the batch's schema at every level.

@@ -16,7 +16,7 @@ import pyarrow as pa
 from bayou.errors import SchemaError, StorageError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.checkpoint.contents import unreadable_checkpoint
-from bayou.kernel.checkpoint.parsed_stats import stats_texts
+from bayou.kernel.checkpoint.parsed_stats import stats_to_json
 from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.scan.scan_file import ADD_TYPE
 
@@ -71,7 +71,7 @@ def read_checkpoint_adds(
     *,
     parsed: Any = None,
     forms: Sequence[StatsForm] = ("json",),
-    as_text: bool = False,
+    as_json: bool = False,
 ) -> Iterator[CheckpointAdds]:
     """Read the adds of a slice of a checkpoint.
 
@@ -81,7 +81,7 @@ def read_checkpoint_adds(
         parsed: struct type of the statistics to read as columns, by physical names; None to read
             only JSON.
         forms: forms of statistics in order of preference, see `stats_forms`.
-        as_text: whether to convert statistics that are columns to JSON.
+        as_json: whether to convert statistics that are columns to JSON.
 
     Raises:
         CorruptTableError: the file is missing or isn't a checkpoint.
@@ -101,8 +101,8 @@ def read_checkpoint_adds(
             if first is None:
                 return
             if form == candidates[-1] or _has_stats(first):
-                yield _stats_to_json(first) if as_text else first
-                yield from batches.map(_stats_to_json) if as_text else batches
+                yield _stats_to_json(first) if as_json else first
+                yield from batches.map(_stats_to_json) if as_json else batches
                 return
     with _read(engine, table, split, fields) as batches:
         yield from batches
@@ -125,7 +125,7 @@ def _stats_to_json(batch: CheckpointAdds) -> CheckpointAdds:
     if batch.parsed is None:
         return batch
     columns = [
-        stats_texts(batch.parsed) if f.name == "stats" else batch.adds.field(i)
+        stats_to_json(batch.parsed) if f.name == "stats" else batch.adds.field(i)
         for i, f in enumerate(ADD_TYPE)
     ]
     return CheckpointAdds(pa.StructArray.from_arrays(columns, fields=list(ADD_TYPE)))

@@ -53,7 +53,7 @@ class CheckpointContents:
         actions: protocol, metadata, transactions and domains; empty if only files were located.
         files: Parquet files with the adds and removes: the checkpoint's own files or its sidecars.
         adds, removes: file actions of a JSON checkpoint without sidecars.
-        held: contents of small `files` by path, which were read already.
+        file_contents: contents of small `files` by path, which were read already.
     """
 
     checkpoint: Checkpoint
@@ -61,7 +61,7 @@ class CheckpointContents:
     files: tuple[FileStatus, ...]
     adds: tuple[AddFile, ...] = ()
     removes: tuple[RemoveFile, ...] = ()
-    held: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    file_contents: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def size(self) -> int:
@@ -71,7 +71,7 @@ class CheckpointContents:
     @property
     def splits(self) -> tuple[FileSplit, ...]:
         """One split per file, with the contents of small files."""
-        return tuple(_split(file, self.held) for file in self.files)
+        return tuple(_split(file, self.file_contents) for file in self.files)
 
 
 def read_checkpoint(engine: Engine, table: str, checkpoint: Checkpoint) -> CheckpointContents:
@@ -213,7 +213,7 @@ def _contents(
         files=tuple(_sidecar_status(table, s) for s in sidecars) if sidecars else own_files,
         adds=tuple(adds),
         removes=tuple(removes),
-        held={} if sidecars or held is None else held,
+        file_contents={} if sidecars or held is None else held,
     )
 
 

@@ -37,7 +37,7 @@ def live_files_without_checkpoint(
             engine,
             source.table,
             source.version,
-            without=[f.path for f in source.checkpoint.files],
+            ignored_checkpoints=[f.path for f in source.checkpoint.files],
             catalog=source.catalog,
         )
     except TableError:

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
-from bayou.kernel.checkpoint.parsed_stats import full_stats_type, stats_texts
+from bayou.kernel.checkpoint.parsed_stats import full_stats_type, stats_to_json
 from bayou.kernel.checkpoint.schema import METADATA_SCHEMA, REMOVE_TYPE
 from bayou.kernel.checkpoint.stats import (
     indexed_schema,
     parse_stats,
     parsed_partition_values,
-    projected,
+    project_struct,
 )
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ADD_TYPE
@@ -113,7 +113,7 @@ class CheckpointFormat:
         columns = {f.name: adds.field(i) for i, f in enumerate(ADD_TYPE)}
         columns["dataChange"] = pa.repeat(pa.scalar(False), len(adds))
         if files.parsed is not None and self.as_json:
-            columns["stats"] = stats_texts(files.parsed)
+            columns["stats"] = stats_to_json(files.parsed)
         if self.partitions:
             columns["partitionValues_parsed"] = parsed_partition_values(
                 columns["partitionValues"], self.partitions
@@ -122,7 +122,7 @@ class CheckpointFormat:
             columns["stats_parsed"] = (
                 parse_stats(engine, columns["stats"], self.stats_type)
                 if files.parsed is None
-                else projected(files.parsed, self.stats_type)
+                else project_struct(files.parsed, self.stats_type)
             )
         fields = list(self.add_type)
         return pa.StructArray.from_arrays([columns[f.name] for f in fields], fields=fields)

@@ -25,7 +25,7 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["full_stats_type", "parsed_stats_schema", "stats_texts"]
+__all__ = ["full_stats_type", "parsed_stats_schema", "stats_to_json"]
 
 pc: Any = pyarrow.compute
 
@@ -89,7 +89,7 @@ def full_stats_type(schema: StructType) -> pa.DataType:
     return pa.struct(fields)
 
 
-def stats_texts(parsed: pa.StructArray) -> pa.Array[Any]:
+def stats_to_json(parsed: pa.StructArray) -> pa.Array[Any]:
     """Convert `stats_parsed` to the JSON of `add.stats`; null if a row has no statistics."""
     missing: pa.Scalar[Any] = pa.scalar(None, pa.string())
     json_strings: pa.Array[Any] = pc.if_else(pc.is_valid(parsed), _json_objects(parsed), missing)

@@ -28,12 +28,12 @@ from bayou.kernel.arrow.serialization import WireFormat, array_from_bytes, array
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.checkpoint.format import CheckpointFormat
 from bayou.kernel.checkpoint.rows import RowCounts, metadata_rows, part_rows, tail_rows
-from bayou.kernel.checkpoint.state_files import checkpoint_behind
+from bayou.kernel.checkpoint.state_files import base_checkpoint
 from bayou.kernel.checkpoint.v2 import sidecar_path, write_top_file
 from bayou.kernel.checkpoint.write import finish_checkpoint, load_for_checkpoint, write_checkpoint
 from bayou.kernel.crc.read import FileTotals
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
-from bayou.kernel.log.file_action_keys import TouchedKeys
+from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.log.segment import log_path
 from bayou.kernel.log.slices import checkpoint_slices
 from bayou.kernel.log.table_state import TableState
@@ -47,10 +47,10 @@ __all__ = [
     "CheckpointPlan",
     "CheckpointWorkers",
     "WrittenPart",
-    "checkpoint_by_workers",
     "plan_checkpoint",
     "plan_parts",
     "write_checkpoint_part",
+    "write_checkpoint_with_workers",
 ]
 
 
@@ -97,18 +97,18 @@ class CheckpointPart:
         split: row groups of the previous checkpoint to read.
         touched: keys of the files that later commits touched.
         schema, partition_columns, configuration: schema and properties of the table.
-        expired: tombstones up to this time in ms are omitted.
+        tombstones_expired_at: tombstones up to this time in ms are omitted.
         sidecar: whether the file is a sidecar.
     """
 
     table: str
     path: str
     split: FileSplit
-    touched: TouchedKeys
+    touched: FileActionKeys
     schema: StructType
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
-    expired: int
+    tombstones_expired_at: int
     sidecar: bool
 
     def to_bytes(self) -> bytes:
@@ -123,7 +123,7 @@ class CheckpointPart:
                 self.schema.to_json(),
                 self.partition_columns,
                 dict(self.configuration),
-                self.expired,
+                self.tombstones_expired_at,
                 self.sidecar,
             )
         )
@@ -142,11 +142,11 @@ class CheckpointPart:
                 table=wire.table,
                 path=wire.path,
                 split=wire.split,
-                touched=TouchedKeys(array_from_bytes(wire.paths), array_from_bytes(wire.keys)),
+                touched=FileActionKeys(array_from_bytes(wire.paths), array_from_bytes(wire.keys)),
                 schema=StructType.from_json(wire.schema),
                 partition_columns=wire.partition_columns,
                 configuration=wire.configuration,
-                expired=wire.expired,
+                tombstones_expired_at=wire.expired,
                 sidecar=wire.sidecar,
             ),
         )
@@ -251,7 +251,7 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
     now = time.time_ns() // 1_000_000
     expired = now - state.table_properties.deleted_file_retention_ms
     sidecars = features.V2_CHECKPOINT in features.all_features(state.protocol)
-    previous = checkpoint_behind(engine, state)
+    previous = base_checkpoint(engine, state)
     slices = [] if previous is None else checkpoint_slices(engine, state.path, previous, max_parts)
     parts = tuple(
         CheckpointPart(
@@ -264,7 +264,7 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
             schema=state.schema,
             partition_columns=state.partition_columns,
             configuration=state.properties,
-            expired=expired,
+            tombstones_expired_at=expired,
             sidecar=sidecars,
         )
         for number, part in enumerate(slices, 2)
@@ -305,7 +305,12 @@ def write_checkpoint_part(engine: Engine, part: CheckpointPart) -> WrittenPart:
     schema = layout.file_schema if part.sidecar else layout.schema
     counts = RowCounts()
     rows = part_rows(
-        engine, part.table, part.split, layout, touched=part.touched, expired=part.expired
+        engine,
+        part.table,
+        part.split,
+        layout,
+        touched=part.touched,
+        expired=part.tombstones_expired_at,
     )
     batches = (batch.select(schema.names) for batch in counts.count(rows))
     status = engine.parquet.write_parquet_file_atomically(part.path, schema, batches)
@@ -333,7 +338,7 @@ def _finish_multi_part(
     rows = counts.count(
         [
             *metadata_rows(state, layout, _plan_time(plan)),
-            *tail_rows(engine, state, checkpoint_behind(engine, state), layout, plan.expired),
+            *tail_rows(engine, state, base_checkpoint(engine, state), layout, plan.expired),
         ]
     )
     path = _part_path(state, 1, len(parts) + 1)
@@ -350,7 +355,7 @@ def _finish_sidecars(
     sidecars = [
         FileStatus(path=p.path, size=p.size, modification_time=p.modification_time) for p in parts
     ]
-    previous = checkpoint_behind(engine, state)
+    previous = base_checkpoint(engine, state)
     tail = list(counts.count(tail_rows(engine, state, previous, layout, plan.expired)))
     if tail:
         schema = layout.file_schema
@@ -401,7 +406,7 @@ class CheckpointWorkers(Protocol):
         ...
 
 
-def checkpoint_by_workers(
+def write_checkpoint_with_workers(
     engine: Engine, table: str, version: int | None = None, catalog: Catalog | None = None
 ) -> int:
     """`checkpoint` on the engine's workers, if it has workers and the checkpoint is large.
@@ -425,7 +430,7 @@ def checkpoint_by_workers(
 
 def _plan(engine: Engine, workers: CheckpointWorkers, state: TableState) -> CheckpointPlan | None:
     """A plan with several parts, or None to write a single file."""
-    previous = checkpoint_behind(engine, state)
+    previous = base_checkpoint(engine, state)
     count = 0 if previous is None else workers.checkpoint_parts(previous.size)
     if count <= 1:
         return None

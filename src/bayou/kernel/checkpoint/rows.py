@@ -18,7 +18,7 @@ from bayou.kernel.checkpoint.state_files import (
     tail_tombstones,
 )
 from bayou.kernel.engine import Engine, FileSplit
-from bayou.kernel.log.file_action_keys import TouchedKeys
+from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.log.table_state import TableState
 from bayou.protocol.actions import Action
 
@@ -70,20 +70,20 @@ def metadata_rows(
 def tail_rows(
     engine: Engine,
     state: TableState,
-    behind: CheckpointContents | None,
+    base_checkpoint: CheckpointContents | None,
     layout: CheckpointFormat,
     expired: int,
 ) -> Iterator[pa.RecordBatch]:
     """The file actions that aren't in the Parquet files of the previous checkpoint.
 
     Args:
-        behind: the previous checkpoint, None for none.
+        base_checkpoint: the previous checkpoint, None for none.
         expired: tombstones up to this time in ms are omitted.
     """
     for adds in state.tail:
         if len(adds):
             yield layout.batch("add", layout.adds(engine, CheckpointAdds(adds)))
-    for removes in tail_tombstones(state, behind):
+    for removes in tail_tombstones(state, base_checkpoint):
         yield from _tombstones(layout, removes, expired)
 
 
@@ -93,7 +93,7 @@ def part_rows(
     split: FileSplit,
     layout: CheckpointFormat,
     *,
-    touched: TouchedKeys,
+    touched: FileActionKeys,
     expired: int,
 ) -> Iterator[pa.RecordBatch]:
     """The file actions in a part of the previous checkpoint that are still valid.

@@ -16,17 +16,17 @@ from bayou.kernel.checkpoint.contents import (
 )
 from bayou.kernel.checkpoint.schema import REMOVE_TYPE, removes_to_array
 from bayou.kernel.engine import Engine, FileSplit
-from bayou.kernel.log.file_action_keys import TouchedKeys
+from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan_file import ADD_TYPE
 
-__all__ = ["checkpoint_adds", "checkpoint_behind", "checkpoint_tombstones", "tail_tombstones"]
+__all__ = ["base_checkpoint", "checkpoint_adds", "checkpoint_tombstones", "tail_tombstones"]
 
 _ALL_COLUMNS = tuple(f.name for f in ADD_TYPE)
 _FORMS: tuple[StatsForm, ...] = ("json", "struct")
 
 
-def checkpoint_behind(engine: Engine, state: TableState) -> CheckpointContents | None:
+def base_checkpoint(engine: Engine, state: TableState) -> CheckpointContents | None:
     """Contents of the checkpoint that a version is built on, None for none.
 
     Raises:
@@ -42,7 +42,7 @@ def checkpoint_adds(
     engine: Engine,
     table: str,
     split: FileSplit,
-    touched: TouchedKeys,
+    touched: FileActionKeys,
     *,
     columns: Sequence[str] = _ALL_COLUMNS,
     parsed: pa.DataType | None = None,
@@ -61,7 +61,7 @@ def checkpoint_adds(
     """
     with read_checkpoint_adds(engine, table, split, columns, parsed=parsed, forms=forms) as batches:
         for batch in batches:
-            untouched = touched.untouched(batch.adds)
+            untouched = touched.untouched_mask(batch.adds)
             if untouched is None:
                 yield batch
                 continue
@@ -73,7 +73,7 @@ def checkpoint_adds(
 
 
 def checkpoint_tombstones(
-    engine: Engine, table: str, split: FileSplit, touched: TouchedKeys
+    engine: Engine, table: str, split: FileSplit, touched: FileActionKeys
 ) -> Iterator[pa.StructArray]:
     """The tombstones in a part of a checkpoint that later commits didn't touch, `REMOVE_TYPE`.
 
@@ -87,20 +87,20 @@ def checkpoint_tombstones(
             if removes.null_count == len(removes):
                 continue
             removes = removes.drop_null()
-            untouched = touched.untouched(removes)
+            untouched = touched.untouched_mask(removes)
             yield removes if untouched is None else removes.filter(untouched)
     except StorageError as error:
         raise unreadable_checkpoint(table, split.path, error) from error
 
 
 def tail_tombstones(
-    state: TableState, behind: CheckpointContents | None
+    state: TableState, base_checkpoint: CheckpointContents | None
 ) -> Iterator[pa.StructArray]:
     """Tombstones that aren't in the checkpoint's Parquet files: of commits or a JSON checkpoint."""
-    if behind is not None and behind.removes:
-        removes = removes_to_array(behind.removes)
-        untouched = state.replay_state.touched.untouched(removes)
+    if base_checkpoint is not None and base_checkpoint.removes:
+        removes = removes_to_array(base_checkpoint.removes)
+        untouched = state.replay_state.touched.untouched_mask(removes)
         yield removes if untouched is None else removes.filter(untouched)
     if state.replay_state.removes:
         yield removes_to_array(state.replay_state.removes)
-    yield from state.replay_state.long_removes
+    yield from state.replay_state.spilled_removes

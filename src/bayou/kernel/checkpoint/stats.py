@@ -23,21 +23,21 @@ from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.engine import Engine, FileSplit
-from bayou.kernel.scan.data_skipping.pruning import partition_texts
+from bayou.kernel.scan.data_skipping.pruning import partition_strings
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.protocol import partition_values
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import DataType, StructField, StructType
 
 __all__ = [
-    "KnownStatistics",
-    "StatisticsStore",
+    "CheckpointStatisticsCache",
+    "StatisticsCache",
+    "cache_statistics",
     "indexed_schema",
-    "keeping_statistics",
     "parse_stats",
     "parsed_partition_values",
-    "projected",
-    "with_known_statistics",
+    "project_struct",
+    "with_cached_statistics",
 ]
 
 
@@ -88,18 +88,18 @@ def parsed_partition_values(
         values: maps from physical name to serialized value.
         columns: types by physical name.
     """
-    arrays = [_parse_values(partition_texts(values, n), kind) for n, kind in columns.items()]
+    arrays = [_parse_values(partition_strings(values, n), kind) for n, kind in columns.items()]
     fields: list[pa.Field[Any]] = [pa.field(n, to_arrow_type(k)) for n, k in columns.items()]
     return pa.StructArray.from_arrays(arrays, fields=fields)
 
 
-def projected(values: Any, kind: Any) -> Any:
+def project_struct(values: Any, kind: Any) -> Any:
     """Project a struct array to another struct type by names; missing fields are null."""
     if not pa.types.is_struct(kind) or values.type == kind:
         return values
     indexes = {f.name: i for i, f in enumerate(values.type)}
     columns = [
-        projected(values.field(indexes[f.name]), f.type)
+        project_struct(values.field(indexes[f.name]), f.type)
         if f.name in indexes
         else pa.nulls(len(values), f.type)
         for f in kind
@@ -191,7 +191,7 @@ def _parse_value(value: str | None, kind: DataType) -> Any:
         return None
 
 
-class StatisticsStore:
+class StatisticsCache:
     """A thread-safe LRU cache of the statistics of many tables.
 
     Args:
@@ -228,13 +228,13 @@ class StatisticsStore:
             self._bytes += size
             self._shrink()
 
-    def limit(self, max_bytes: int) -> None:
+    def set_max_bytes(self, max_bytes: int) -> None:
         """Change the maximum size."""
         with self._lock:
             self._max_bytes = max_bytes
             self._shrink()
 
-    def forget(self, owner: KnownStatistics) -> None:
+    def remove(self, owner: CheckpointStatisticsCache) -> None:
         """Drop the statistics of one table."""
         with self._lock:
             for key in [key for key in self._cache if key[0] == owner]:
@@ -257,8 +257,8 @@ class StatisticsStore:
             self._bytes -= statistics.nbytes
 
 
-class KnownStatistics:
-    """The part of a `StatisticsStore` that the scans of one checkpoint use.
+class CheckpointStatisticsCache:
+    """The part of a `StatisticsCache` that the scans of one checkpoint use.
 
     Args:
         store: cache shared with other tables.
@@ -266,18 +266,18 @@ class KnownStatistics:
 
     __slots__ = ("_store",)
 
-    def __init__(self, store: StatisticsStore) -> None:
+    def __init__(self, store: StatisticsCache) -> None:
         self._store = store
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Drop the statistics of this checkpoint."""
-        self._store.forget(self)
+        self._store.remove(self)
 
     def get(self, split: FileSplit, schema: pa.Schema) -> pa.RecordBatch | None:
         """Statistics with one row per add of a checkpoint slice, in its order; None if missing."""
         return self._store.get(self._key(split, schema))
 
-    def keep(
+    def put(
         self, split: FileSplit, schema: pa.Schema, statistics: Sequence[pa.RecordBatch]
     ) -> None:
         """Cache the statistics of a checkpoint slice."""
@@ -291,11 +291,11 @@ class KnownStatistics:
         return (self, split.path, *groups, str(schema))
 
 
-_Key: TypeAlias = tuple[KnownStatistics, str, int, int | None, str]
+_Key: TypeAlias = tuple[CheckpointStatisticsCache, str, int, int | None, str]
 
 
 @closeable
-def keeping_statistics(
+def cache_statistics(
     batches: CloseableIterator[CheckpointAdds],
     statistics: Callable[[CheckpointAdds], pa.RecordBatch],
     keep: Callable[[Sequence[pa.RecordBatch]], None],
@@ -322,7 +322,7 @@ def keeping_statistics(
 
 
 @closeable
-def with_known_statistics(
+def with_cached_statistics(
     batches: CloseableIterator[CheckpointAdds], statistics: pa.RecordBatch
 ) -> Iterator[CheckpointAdds]:
     """Add cached statistics to adds that were read without statistics.

@@ -19,10 +19,10 @@ from bayou.errors import (
 from bayou.kernel.catalog import Catalog, InlineCommit
 from bayou.kernel.checkpoint.format import CheckpointFormat
 from bayou.kernel.checkpoint.rows import RowCounts, metadata_rows, part_rows, tail_rows
-from bayou.kernel.checkpoint.state_files import checkpoint_behind
+from bayou.kernel.checkpoint.state_files import base_checkpoint
 from bayou.kernel.checkpoint.v2 import write_v2_checkpoint
-from bayou.kernel.crc.read import FileTotals, compare_totals, read_checksum, stated_totals
-from bayou.kernel.crc.write import put_checksum, state_checksum
+from bayou.kernel.crc.read import FileTotals, checksum_totals, compare_totals, read_checksum
+from bayou.kernel.crc.write import checksum_from_state, put_checksum
 from bayou.kernel.engine import ByteRange, Engine, FileSplit
 from bayou.kernel.log.segment import complete_checkpoints, log_path
 from bayou.kernel.log.table_state import TableState, load_table_state
@@ -58,11 +58,11 @@ def finish_checkpoint(
     stated = None
     latest = state.replay_state.commit_info
     if segment.checksum is not None:
-        stated = stated_totals(segment, read_checksum(engine, segment, latest))
+        stated = checksum_totals(segment, read_checksum(engine, segment, latest))
     compare_totals(state.path, state.version, stated, counted)
     if segment.checksum is None or segment.checksum.version != state.version:
         txn_id = None if latest is None else latest.string("txnId")
-        checksum = state_checksum(
+        checksum = checksum_from_state(
             state,
             counted.files,
             counted.size,
@@ -185,7 +185,7 @@ def checkpoint_rows(
     now = time.time_ns() // 1_000_000
     expired = now - state.table_properties.deleted_file_retention_ms
     yield from metadata_rows(state, layout, now)
-    previous = checkpoint_behind(engine, state)
+    previous = base_checkpoint(engine, state)
     touched = state.replay_state.touched
     for file in () if previous is None else previous.files:
         split = FileSplit(path=file.path, size=file.size)

@@ -27,24 +27,30 @@ from bayou.kernel.transaction.commit_rebase import ENABLEMENT_TIMESTAMP, ENABLEM
 from bayou.protocol import features
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, Protocol
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
-from bayou.protocol.column_rules import IdentityColumn, identity_of, with_high_water_mark
+from bayou.protocol.column_rules import IdentityColumn, identity_column, with_high_water_mark
 from bayou.protocol.deletion_vectors import stored_vector
 from bayou.protocol.file_names import absolute_data_file_uri
 from bayou.protocol.properties import IN_COMMIT_TIMESTAMPS, TableProperties, normalize
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = ["CloneMetrics", "clone", "clustering_domain", "with_enablement_of", "with_marks_of"]
+__all__ = [
+    "CloneMetrics",
+    "clone",
+    "clustering_domain",
+    "with_enablement_of",
+    "with_high_water_marks",
+]
 
 
 _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 
 
-def with_marks_of(schema: StructType, other: StructType) -> StructType:
+def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
     """Raise the schema's identity high water marks to those of another schema."""
     marks = {
         physical_name(f): identity.high_water_mark
         for f in other
-        if (identity := identity_of(f)) is not None and identity.high_water_mark is not None
+        if (identity := identity_column(f)) is not None and identity.high_water_mark is not None
     }
     if not marks:
         return schema
@@ -76,7 +82,7 @@ def clustering_domain(configuration: str | None) -> str:
 
 def _with_mark(field: StructField, marks: Mapping[str, int]) -> StructField:
     mark = marks.get(physical_name(field))
-    column = identity_of(field)
+    column = identity_column(field)
     if column is None or mark is None or not _is_further(column, mark):
         return field
     return with_high_water_mark(field, mark)
@@ -250,7 +256,7 @@ def _metadata(
             configuration=configuration,
         )
     retained = {k: v for k, v in existing.properties.items() if k in _UNCLONED_PROPERTIES}
-    schema = with_marks_of(source.schema, existing.schema)
+    schema = with_high_water_marks(source.schema, existing.schema)
     return msgspec.structs.replace(
         source.metadata,
         id=existing.table_id,
@@ -264,10 +270,10 @@ def _metadata(
 def _protocol(source: TableState, existing: TableState | None) -> Protocol:
     names = [n for n in features.all_features(source.protocol) if n not in _UNCLONED_FEATURES]
     if existing is not None:
-        return features.upgraded(existing.protocol, names)
+        return features.with_features(existing.protocol, names)
     if not _UNCLONED_FEATURES & set(features.all_features(source.protocol)):
         return source.protocol
-    return features.upgraded(Protocol(min_reader_version=1, min_writer_version=2), names)
+    return features.with_features(Protocol(min_reader_version=1, min_writer_version=2), names)
 
 
 def _row_tracking_columns(configuration: Mapping[str, str]) -> dict[str, str]:

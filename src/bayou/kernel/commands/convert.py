@@ -35,7 +35,7 @@ from bayou.protocol.stats import FileStatistics
 
 __all__ = [
     "ConvertMetrics",
-    "FoundFile",
+    "ParquetFile",
     "convert",
     "indexed_statistics",
     "merged_schema",
@@ -49,7 +49,7 @@ _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundFile:
+class ParquetFile:
     """A Parquet file to be converted.
 
     Attributes:
@@ -63,7 +63,7 @@ class FoundFile:
     partition_values: Mapping[str, str | None]
 
 
-def parquet_files(engine: Engine, folder: str, partitions: StructType) -> list[FoundFile]:
+def parquet_files(engine: Engine, folder: str, partitions: StructType) -> list[ParquetFile]:
     """Return the folder's files without hidden files and hidden folders, ordered by path.
 
     If Structured Streaming wrote the folder, only the files in its sink log are returned.
@@ -76,23 +76,23 @@ def parquet_files(engine: Engine, folder: str, partitions: StructType) -> list[F
         CorruptTableError: the sink log can't be read.
     """
     root = f"{folder}/"
-    files: list[FoundFile] = []
+    files: list[ParquetFile] = []
     committed = sink_files(engine, folder)
     for file in _list_files(engine, folder) if committed is None else committed:
         path = file.path.removeprefix(root)
         values = _partition_values(folder, path, partitions)
-        files.append(FoundFile(status=file, path=path, partition_values=values))
+        files.append(ParquetFile(status=file, path=path, partition_values=values))
     return sorted(files, key=lambda file: file.path)
 
 
-def read_footers(engine: Engine, files: Iterable[FoundFile]) -> Iterator[ParquetFooter]:
+def read_footers(engine: Engine, files: Iterable[ParquetFile]) -> Iterator[ParquetFooter]:
     """Read the footers in parallel and yield them in the order of the files.
 
     Raises:
         StorageError: a file isn't Parquet; the message names it.
     """
 
-    def read(file: FoundFile) -> ParquetFooter:
+    def read(file: ParquetFile) -> ParquetFooter:
         return engine.parquet.read_footer(file.status, None)
 
     with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="bayou-footers") as pool:
@@ -101,7 +101,7 @@ def read_footers(engine: Engine, files: Iterable[FoundFile]) -> Iterator[Parquet
 
 def merged_schema(
     folder: str,
-    files: Iterable[FoundFile],
+    files: Iterable[ParquetFile],
     footers: Iterable[ParquetFooter],
     partitions: StructType,
 ) -> StructType:
@@ -353,7 +353,7 @@ def _version(engine: Engine, folder: str) -> int | None:
 
 def _adds(
     state: TransactionState,
-    files: Sequence[FoundFile],
+    files: Sequence[ParquetFile],
     footers: Sequence[ParquetFooter],
     *,
     collect_statistics: bool,
@@ -367,5 +367,5 @@ def _adds(
             size=file.status.size,
             modification_time=file.status.modification_time,
             data_change=True,
-            stats=state.statistics_text(statistics) if collect_statistics else None,
+            stats=state.statistics_json(statistics) if collect_statistics else None,
         )

@@ -282,7 +282,7 @@ def _with_definition(
         .with_table_properties(definition.properties)
         .with_description(definition.description)
         .with_operation_parameters({"isManaged": str(definition.is_managed).lower()})
-        .with_definition_told()
+        .with_definition_recorded()
     )
     if definition.clustering_columns:
         builder = builder.with_clustering_columns(definition.clustering_columns)

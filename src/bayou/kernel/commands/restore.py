@@ -16,16 +16,16 @@ from bayou.errors import ArgumentError, DataFileError, FileMissingError
 from bayou.kernel.commands.clone import (
     clustering_domain,
     with_enablement_of,
-    with_marks_of,
+    with_high_water_marks,
 )
 from bayou.kernel.engine import Engine
-from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, key_texts
+from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, key_strings
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch, vector_file_path
 from bayou.kernel.transaction.builder import TransactionBuilder
-from bayou.kernel.transaction.table_update import remove_of
+from bayou.kernel.transaction.table_update import to_remove
 from bayou.protocol import features
 from bayou.protocol.actions import Action
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
@@ -98,7 +98,7 @@ def restore(
     now = time.time_ns() // 1_000_000
     actions: list[Action] = [
         *(msgspec.structs.replace(file.add, data_change=True) for file in restored),
-        *(remove_of(file.add, now) for file in removed),
+        *(to_remove(file.add, now) for file in removed),
         *(msgspec.structs.replace(file.add, data_change=False) for file in renumbered),
     ]
     metrics = {
@@ -125,7 +125,7 @@ def restore(
 def _builder(
     latest: TableState, target: TableState, engine_info: str, timestamp: str | None
 ) -> TransactionBuilder:
-    schema = with_marks_of(target.schema, latest.schema)
+    schema = with_high_water_marks(target.schema, latest.schema)
     metadata = msgspec.structs.replace(
         target.metadata, configuration=with_enablement_of(target.properties, latest.properties)
     )
@@ -189,7 +189,7 @@ def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[
     with ScanBuilder(latest).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:
             adds = _adds(batch)
-            latest_keys.append(key_texts(adds))
+            latest_keys.append(key_strings(adds))
             latest_keys_with_ids.append(_keys_with_ids(adds))
     keys, keys_with_ids = pa.concat_arrays(latest_keys), pa.concat_arrays(latest_keys_with_ids)
     renumbered: list[ScanFile] = []
@@ -197,7 +197,7 @@ def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[
         for batch in batches:
             adds = _adds(batch)
             selection = pc.and_(
-                pc.is_in(key_texts(adds), value_set=keys),
+                pc.is_in(key_strings(adds), value_set=keys),
                 pc.invert(pc.is_in(_keys_with_ids(adds), value_set=keys_with_ids)),
             )
             renumbered += ScanFileBatch(batch.selected(), selection).rows()
@@ -208,7 +208,7 @@ def _keys_with_ids(adds: pa.StructArray) -> pa.Array[Any]:
     """Return the keys of files with their row ids and commit versions."""
     ids = [pc.struct_field(adds, name) for name in ("baseRowId", "defaultRowCommitVersion")]
     strings = [pc.fill_null(pc.cast(values, pa.string()), "") for values in ids]
-    keys: pa.Array[Any] = pc.binary_join_element_wise(key_texts(adds), *strings, KEY_SEPARATOR)
+    keys: pa.Array[Any] = pc.binary_join_element_wise(key_strings(adds), *strings, KEY_SEPARATOR)
     return keys
 
 
@@ -221,7 +221,7 @@ def _file_keys(engine: Engine, state: TableState) -> pa.Array[Any]:
     """Return the keys of all live files of a version."""
     keys: list[pa.Array[Any]] = [pa.array([], pa.string())]
     with ScanBuilder(state).build().scan_files(engine) as batches:
-        keys += [key_texts(_adds(batch)) for batch in batches]
+        keys += [key_strings(_adds(batch)) for batch in batches]
     return pa.concat_arrays(keys)
 
 
@@ -235,7 +235,7 @@ def _missing_from(
             if counts is not None:
                 counts.files += len(adds)
                 counts.size += pc.sum(pc.struct_field(adds, "size")).as_py() or 0
-            selection = pc.invert(pc.is_in(key_texts(adds), value_set=keys))
+            selection = pc.invert(pc.is_in(key_strings(adds), value_set=keys))
             yield from ScanFileBatch(batch.selected(), selection).rows()
 
 

@@ -18,13 +18,17 @@ from bayou.protocol.actions import (
     RemoveFile,
     Transaction,
 )
-from bayou.protocol.version_checksum import DeletedRecordCounts, FileSizeHistogram, VersionChecksum
+from bayou.protocol.version_checksum import (
+    DeletedRecordCountsHistogram,
+    FileSizeHistogram,
+    VersionChecksum,
+)
 
-__all__ = ["CommitEffect", "FileTally", "changed", "first_checksum"]
+__all__ = ["CommitEffect", "FileChanges", "apply_effect", "first_checksum"]
 
 
 @dataclass(slots=True, kw_only=True)
-class FileTally:
+class FileChanges:
     """The sizes of a commit's added and removed files.
 
     Attributes:
@@ -99,14 +103,14 @@ class CommitEffect:
     info_before: CommitInfo | None = None
     transactions: tuple[Transaction, ...] = ()
     domains: tuple[DomainMetadata, ...] = ()
-    files: FileTally
+    files: FileChanges
 
     @classmethod
     def of(
         cls,
         version: int,
         actions: Iterable[Action],
-        files: FileTally | None = None,
+        files: FileChanges | None = None,
         metadata_before: Metadata | None = None,
         info_before: CommitInfo | None = None,
     ) -> CommitEffect:
@@ -120,7 +124,7 @@ class CommitEffect:
         metadata: Metadata | None = None
         transactions: list[Transaction] = []
         domains: list[DomainMetadata] = []
-        tally = FileTally() if files is None else files
+        tally = FileChanges() if files is None else files
         for action in actions:
             match action:
                 case AddFile():
@@ -172,12 +176,12 @@ def first_checksum(effect: CommitEffect) -> VersionChecksum | None:
         metadata=effect.metadata,
         protocol=effect.protocol,
         file_size_histogram=FileSizeHistogram.empty(),
-        deleted_record_counts_histogram_opt=DeletedRecordCounts() if vectors else None,
+        deleted_record_counts_histogram_opt=DeletedRecordCountsHistogram() if vectors else None,
     )
-    return changed(empty, effect)
+    return apply_effect(empty, effect)
 
 
-def changed(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum | None:
+def apply_effect(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum | None:
     """The checksum after a commit, from the previous checksum; None if it can't be derived."""
     metadata = effect.metadata or base.metadata
     protocol = effect.protocol or base.protocol
@@ -201,31 +205,31 @@ def changed(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum | No
         domain_metadata=_domains(base, effect),
         metadata=metadata,
         protocol=protocol,
-        file_size_histogram=before and before.changed(files.added, files.removed),
+        file_size_histogram=before and before.updated(files.added, files.removed),
     )
 
 
-def _changed_files(effect: CommitEffect) -> FileTally | None:
+def _changed_files(effect: CommitEffect) -> FileChanges | None:
     """The files that the commit adds or removes; None if the commit has too little information."""
     if effect.operation in _UNRELIABLE or effect.operation is None:
         return None
     files = effect.files
     if effect.operation in _READDS_FILES:
-        files = FileTally(
+        files = FileChanges(
             removed=files.removed,
             removed_deleted=files.removed_deleted,
             is_complete=files.is_complete,
         )
     if effect.operation in _REMOVES_NOTHING:
-        return FileTally(added=files.added, added_deleted=files.added_deleted)
+        return FileChanges(added=files.added, added_deleted=files.added_deleted)
     return files if files.is_complete else None
 
 
-def _with_vectors(base: VersionChecksum, files: FileTally) -> VersionChecksum:
+def _with_vectors(base: VersionChecksum, files: FileChanges) -> VersionChecksum:
     records, vectors = base.num_deleted_records_opt, base.num_deletion_vectors_opt
     histogram = base.deleted_record_counts_histogram_opt
     if histogram is not None:
-        histogram = histogram.changed(
+        histogram = histogram.updated(
             _deleted_rows(files.added, files.added_deleted),
             _deleted_rows(files.removed, files.removed_deleted),
         )

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from bayou.kernel.crc.read import FileTotals, read_checksum, stated_totals
+from bayou.kernel.crc.read import FileTotals, checksum_totals, read_checksum
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan import ScanBuilder
 
-__all__ = ["count_files", "stated_file_totals"]
+__all__ = ["checksum_file_totals", "count_files"]
 
 
-def stated_file_totals(engine: Engine, state: TableState) -> FileTotals | None:
+def checksum_file_totals(engine: Engine, state: TableState) -> FileTotals | None:
     """The totals in the version's checksum; None without one. Reads at most one small file."""
     segment = state.log_segment
     if state.stated_totals is not None:
         return state.stated_totals
     if segment.checksum is None or segment.checksum.version != segment.version:
         return None
-    return stated_totals(segment, read_checksum(engine, segment, state.replay_state.commit_info))
+    return checksum_totals(segment, read_checksum(engine, segment, state.replay_state.commit_info))
 
 
 def count_files(engine: Engine, state: TableState) -> int:
     """The number of live files, from the checksum or else from a scan of the log."""
-    stated = stated_file_totals(engine, state)
+    stated = checksum_file_totals(engine, state)
     if stated is not None:
         return stated.files
     with ScanBuilder(state).build().scan_files(engine) as batches:

@@ -20,10 +20,10 @@ from bayou.protocol.version_checksum import VersionChecksum
 
 __all__ = [
     "FileTotals",
+    "checksum_totals",
     "compare_totals",
     "describes_commit",
     "read_checksum",
-    "stated_totals",
     "usable_checksum",
 ]
 
@@ -41,7 +41,7 @@ class FileTotals:
     size: int
 
 
-def stated_totals(segment: LogSegment, checksum: VersionChecksum | None) -> FileTotals | None:
+def checksum_totals(segment: LogSegment, checksum: VersionChecksum | None) -> FileTotals | None:
     """The totals in a segment's checksum; None if it is missing or of an older version."""
     if checksum is None or segment.checksum is None or segment.checksum.version != segment.version:
         return None
@@ -49,13 +49,13 @@ def stated_totals(segment: LogSegment, checksum: VersionChecksum | None) -> File
 
 
 def compare_totals(
-    table: str, version: int, stated: FileTotals | None, counted: FileTotals
+    table: str, version: int, checksum_totals: FileTotals | None, counted: FileTotals
 ) -> None:
     """Log a warning if a version's checksum has other file totals than the log.
 
     This isn't an error, because the checksum may be wrong.
     """
-    if stated is None or stated == counted:
+    if checksum_totals is None or checksum_totals == counted:
         return
     _LOG.warning(
         "Checksum %s of %s: it has %d files of %d bytes, but the log has %d files of %d bytes. "
@@ -63,21 +63,21 @@ def compare_totals(
         "log with a backup.",
         f"{log_path(table)}/{checksum_file_name(version)}",
         table,
-        stated.files,
-        stated.size,
+        checksum_totals.files,
+        checksum_totals.size,
         counted.files,
         counted.size,
     )
 
 
-def describes_commit(stated: VersionChecksum, commit: CommitInfo | None) -> bool:
+def describes_commit(checksum_totals: VersionChecksum, commit: CommitInfo | None) -> bool:
     """Whether a checksum belongs to this commit, and not to a lost commit of the same version.
 
     Args:
         commit: the commit's commitInfo; None if it has none or log cleanup deleted the commit.
     """
     txn_id = None if commit is None else commit.string("txnId")
-    return txn_id is None or stated.txn_id is None or stated.txn_id == txn_id
+    return txn_id is None or checksum_totals.txn_id is None or checksum_totals.txn_id == txn_id
 
 
 def read_checksum(

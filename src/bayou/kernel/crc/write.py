@@ -16,7 +16,7 @@ import pyarrow.compute
 
 from bayou.errors import CorruptTableError, FileMissingError
 from bayou.kernel.catalog import Catalog
-from bayou.kernel.crc.commit_effect import CommitEffect, changed, first_checksum
+from bayou.kernel.crc.commit_effect import CommitEffect, apply_effect, first_checksum
 from bayou.kernel.crc.read import describes_commit
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log.replay import CommitActions, read_commit_info, read_commits
@@ -34,7 +34,7 @@ from bayou.protocol.file_names import (
 )
 from bayou.protocol.version_checksum import FileSizeHistogram, VersionChecksum
 
-__all__ = ["put_checksum", "state_checksum", "write_checksum"]
+__all__ = ["checksum_from_state", "put_checksum", "write_checksum"]
 
 pc: Any = pyarrow.compute
 
@@ -85,7 +85,7 @@ def put_checksum(engine: Engine, table: str, version: int, checksum: VersionChec
     engine.files.put_if_absent(_path(table, version), version_checksum.encode(checksum))
 
 
-def state_checksum(
+def checksum_from_state(
     state: TableState,
     num_files: int,
     size: int,
@@ -120,7 +120,7 @@ def _derived(
         return first_checksum(effect)
     base = _usable(engine, table, version - 1, effect.info_before)
     if base is not None:
-        return changed(base, effect)
+        return apply_effect(base, effect)
     return _derived_from_older(engine, table, version, effect)
 
 
@@ -145,10 +145,10 @@ def _derived_from_older(
         between = CommitEffect.of(commit.version, commit.actions)
         if not any(name in (between.engine_info or "") for name in _KNOWN_WRITERS):
             return None
-        base = changed(base, between)
+        base = apply_effect(base, between)
         if base is None:
             return None
-    return changed(base, effect)
+    return apply_effect(base, effect)
 
 
 def _counted(
@@ -161,9 +161,9 @@ def _counted(
     if state.log_segment.checkpoint is not None:
         return None
     sizes = pa.concat_arrays([pc.struct_field(adds, "size") for adds in state.tail])
-    histogram = FileSizeHistogram.empty().changed(sizes.to_pylist(), ())
+    histogram = FileSizeHistogram.empty().updated(sizes.to_pylist(), ())
     total = pc.sum(sizes).as_py() or 0
-    return state_checksum(state, len(sizes), total, histogram, effect.txn_id)
+    return checksum_from_state(state, len(sizes), total, histogram, effect.txn_id)
 
 
 def _usable(

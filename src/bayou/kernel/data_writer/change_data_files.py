@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from bayou.kernel.data_writer.data_writer import physical_rows, write_context
-from bayou.kernel.data_writer.partition_files import PartitionBuffers, WaitingRows
-from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSplitter, pieces_to_sort
+from bayou.kernel.data_writer.data_writer import to_physical_batch, write_context
+from bayou.kernel.data_writer.partition_files import BufferedRows, PartitionBuffers
+from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSplitter, split_batch
 from bayou.kernel.engine import Engine
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import CHANGE_TYPE, AddCDCFile, ChangeType
@@ -44,8 +44,8 @@ class ChangeDataFiles:
         names = self._state.schema.names
         types = pa.repeat(pa.scalar(change_type), rows.num_rows)
         batch = rows.select(names).append_column(CHANGE_TYPE, types)
-        for piece in pieces_to_sort(batch):
-            self._buffers.keep(self._splitter.parts(piece))
+        for piece in split_batch(batch):
+            self._buffers.add(self._splitter.split(piece))
         for key, waiting in self._buffers.pop_full():
             self._write(key, waiting)
 
@@ -54,14 +54,14 @@ class ChangeDataFiles:
         for key, waiting in self._buffers.pop_all():
             self._write(key, waiting)
 
-    def _write(self, key: PartitionKey, rows: WaitingRows) -> None:
+    def _write(self, key: PartitionKey, rows: BufferedRows) -> None:
         state = self._state
         context = write_context(state, state.partition_values(key))
         partition_folder = context.target_directory.removeprefix(state.table).lstrip("/")
         directory = "/".join(filter(None, (state.table, CHANGE_DATA_DIRECTORY, partition_folder)))
         statuses = self._engine.parquet.write_parquet_files(
             directory,
-            (physical_rows(state, batch, _CARRIED) for batch in rows.together()),
+            (to_physical_batch(state, batch, _CARRIED) for batch in rows.combined_batches()),
             (),
             replace(context.options, name_prefix="cdc"),
         )

@@ -15,20 +15,24 @@ import pyarrow as pa
 
 from bayou.errors import BayouError, SchemaError
 from bayou.kernel.arrow.closeable import CloseableIterator
-from bayou.kernel.arrow.types import relabelled, to_arrow_type
-from bayou.kernel.data_writer.partition_files import PartitionBuffers, PartitionFiles, WaitingRows
-from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSplitter, pieces_to_sort
+from bayou.kernel.arrow.types import to_arrow_type, with_schema
+from bayou.kernel.data_writer.partition_files import (
+    BufferedRows,
+    PartitionBuffers,
+    PartitionWriterPool,
+)
+from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSplitter, split_batch
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.expressions.model import LiteralValue
 from bayou.kernel.scan.scan_file import data_file_path
-from bayou.kernel.scan.source import mapped_ahead
+from bayou.kernel.scan.source import map_ahead
 from bayou.kernel.table_features.column_mapping import column_mapping_mode
-from bayou.kernel.table_features.constraints import RowRules
-from bayou.kernel.table_features.variant import with_bytes_in_nulls
+from bayou.kernel.table_features.constraints import RowConstraints
+from bayou.kernel.table_features.variant import fill_null_variants
 from bayou.kernel.transaction_state import TransactionState, WriteContext
 from bayou.protocol.actions import AddCDCFile, AddFile
 from bayou.protocol.file_names import (
-    LONGEST_FOLDER_NAME,
+    MAX_FOLDER_NAME_BYTES,
     data_file_path_to_uri,
     partition_directory,
 )
@@ -37,11 +41,11 @@ from bayou.protocol.properties import TableProperties
 
 __all__ = [
     "delete_data_files",
-    "folders_show_values",
     "generate_append_actions",
     "get_write_context",
-    "physical_rows",
+    "to_physical_batch",
     "transform_logical_data",
+    "uses_partition_folders",
     "write_context",
     "write_data",
     "write_rows",
@@ -65,30 +69,32 @@ def transform_logical_data(
         SchemaError: the table doesn't have a column, or a column has another type.
         ConstraintViolationError: a row violates a constraint.
     """
-    rules = RowRules(engine, state)
+    rules = RowConstraints(engine, state)
     constants = {
         name: pa.scalar(value, to_arrow_type(state.schema.select([name]).fields[0].data_type))
         for name, value in partition_values.items()
     }
-    physical = (physical_rows(state, rules.apply(batch, constants)) for batch in batches)
+    physical = (to_physical_batch(state, rules.apply(batch, constants)) for batch in batches)
     return CloseableIterator(physical, batches)
 
 
-def physical_rows(
-    state: TransactionState, batch: pa.RecordBatch, carried: Mapping[str, str] | None = None
+def to_physical_batch(
+    state: TransactionState,
+    batch: pa.RecordBatch,
+    additional_columns: Mapping[str, str] | None = None,
 ) -> pa.RecordBatch:
     """Convert a batch with the table's columns to the physical schema of data files.
 
     Args:
-        carried: additional columns for the files: from names in the batch to names in the files.
+        additional_columns: columns for the files: from names in the batch to names in the files.
     """
-    carried = carried or {}
+    additional_columns = additional_columns or {}
     names = [f.name for f in state.data_schema]
-    data = with_bytes_in_nulls(batch.select([*names, *carried]), state.data_schema)
+    data = fill_null_variants(batch.select([*names, *additional_columns]), state.data_schema)
     schema = state.physical_schema
-    for name, stored in carried.items():
+    for name, stored in additional_columns.items():
         schema = schema.append(pa.field(stored, batch.schema.field(name).type))
-    return relabelled(data, schema, table=state.table)
+    return with_schema(data, schema, table=state.table)
 
 
 def get_write_context(
@@ -147,7 +153,7 @@ def _append_actions(
             size=status.size,
             modification_time=status.modification_time,
             data_change=state.data_change,
-            stats=None if status.statistics is None else state.statistics_text(status.statistics),
+            stats=None if status.statistics is None else state.statistics_json(status.statistics),
         )
 
 
@@ -166,7 +172,7 @@ def write_data(
         ConstraintViolationError: a row violates a constraint.
         StorageError: a file can't be written.
     """
-    rules = RowRules(engine, state)
+    rules = RowConstraints(engine, state)
     with CloseableIterator(map(rules.apply, batches), batches) as rows:
         return write_rows(engine, state, rows)
 
@@ -176,21 +182,21 @@ def write_rows(
     state: TransactionState,
     batches: Iterable[pa.RecordBatch],
     *,
-    carried: Mapping[str, str] | None = None,
+    additional_columns: Mapping[str, str] | None = None,
 ) -> list[AddFile]:
-    """Write rows that already satisfy the constraints, such as those from `RowRules.apply`.
+    """Write rows that already satisfy the constraints, such as those from `RowConstraints.apply`.
 
     Like `write_data`, but without checks, generated values and casts.
 
     Args:
-        carried: see `physical_rows`.
+        additional_columns: see `to_physical_batch`.
     """
     adds: list[AddFile] = []
     try:
         if state.partition_columns:
-            _write_partitioned(engine, state, batches, carried or {}, adds)
+            _write_partitioned(engine, state, batches, additional_columns or {}, adds)
         else:
-            rows = (physical_rows(state, batch, carried) for batch in batches)
+            rows = (to_physical_batch(state, batch, additional_columns) for batch in batches)
             _write_files(engine, state, write_context(state, {}), rows, adds)
     except BaseException:
         try:
@@ -215,29 +221,32 @@ def _write_partitioned(
     engine: Engine,
     state: TransactionState,
     batches: Iterable[pa.RecordBatch],
-    carried: Mapping[str, str],
+    additional_columns: Mapping[str, str],
     adds: list[AddFile],
 ) -> None:
-    def write(key: PartitionKey, waiting: WaitingRows, actions: list[AddFile]) -> None:
-        rows = (physical_rows(state, part, carried) for part in waiting.together())
+    def write(key: PartitionKey, waiting: BufferedRows, actions: list[AddFile]) -> None:
+        rows = (
+            to_physical_batch(state, part, additional_columns)
+            for part in waiting.combined_batches()
+        )
         context = write_context(state, state.partition_values(key))
         _write_files(engine, state, context, rows, actions)
 
-    splitter = PartitionSplitter(state, tuple(carried))
+    splitter = PartitionSplitter(state, tuple(additional_columns))
     # Rows in memory take about twice as many bytes as in a file.
     file_bytes = 2 * state.parquet_options.target_file_size
     buffers = PartitionBuffers(_BUFFERED_BYTES, file_bytes)
-    pieces = (piece for batch in batches for piece in pieces_to_sort(batch))
+    pieces = (piece for batch in batches for piece in split_batch(batch))
     with (
-        PartitionFiles(write, adds) as files,
-        mapped_ahead(splitter.parts, pieces, pa.cpu_count()) as sorted_pieces,
+        PartitionWriterPool(write, adds) as files,
+        map_ahead(splitter.split, pieces, pa.cpu_count()) as sorted_pieces,
     ):
         for parts in sorted_pieces:
-            buffers.keep(parts)
+            buffers.add(parts)
             for key, waiting in buffers.pop_full():
-                files.begin(key, waiting)
+                files.submit(key, waiting)
         for key, waiting in buffers.pop_all():
-            files.begin(key, waiting)
+            files.submit(key, waiting)
 
 
 def _write_files(
@@ -261,18 +270,20 @@ def _check_folder(state: TransactionState, folder: str) -> None:
     """
     for name, segment in zip(state.partition_columns, folder.split("/"), strict=False):
         size = len(segment.encode())
-        if size > LONGEST_FOLDER_NAME:
+        if size > MAX_FOLDER_NAME_BYTES:
             raise SchemaError(
                 f"{state.table}: a value of partition column {name!r} is too long for a folder "
                 f"name: {segment[:60]}... has {size} bytes, and the maximum is "
-                f"{LONGEST_FOLDER_NAME}. Partition by another column, or set "
+                f"{MAX_FOLDER_NAME_BYTES}. Partition by another column, or set "
                 "delta.randomizeFilePrefixes, which removes the values from folder names.",
                 table=state.table,
                 column=name,
             )
 
 
-def folders_show_values(configuration: Mapping[str, str], partition_columns: Sequence[str]) -> bool:
+def uses_partition_folders(
+    configuration: Mapping[str, str], partition_columns: Sequence[str]
+) -> bool:
     """Whether data files are in folders named after their partition values."""
     # As in delta-spark, folder names don't contain generated physical names.
     mapped = bool(partition_columns) and column_mapping_mode(configuration) != "none"
@@ -282,7 +293,7 @@ def folders_show_values(configuration: Mapping[str, str], partition_columns: Seq
 def write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
     """`get_write_context` for serialized values by physical name."""
     names = [state.physical_name(name) for name in state.partition_columns]
-    if not folders_show_values(state.configuration, names):
+    if not uses_partition_folders(state.configuration, names):
         length = TableProperties(state.configuration).random_prefix_length
         folder = uuid.uuid4().hex[:length]
     else:

@@ -16,10 +16,10 @@ from typing import Any, Self
 import pyarrow as pa
 
 from bayou.errors import StorageError
-from bayou.kernel.data_writer.partitioner import Part, PartitionKey
+from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSlice
 from bayou.protocol.actions import AddFile
 
-__all__ = ["PartitionBuffers", "PartitionFiles", "WaitingRows"]
+__all__ = ["BufferedRows", "PartitionBuffers", "PartitionWriterPool"]
 
 
 _concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
@@ -44,7 +44,7 @@ class _SpilledRows:
 
 
 @dataclass(slots=True)
-class WaitingRows:
+class BufferedRows:
     """The buffered rows of a partition, in the order in which they were added.
 
     Attributes:
@@ -57,7 +57,7 @@ class WaitingRows:
     nbytes: int = 0
     spilled: list[_SpilledRows] = field(default_factory=list)
 
-    def together(self) -> Iterator[pa.RecordBatch]:
+    def combined_batches(self) -> Iterator[pa.RecordBatch]:
         """The batches, with small adjacent batches combined to reduce the writer's overhead."""
         pending: list[pa.RecordBatch] = []
         rows = 0
@@ -95,21 +95,21 @@ class PartitionBuffers:
     def __init__(self, memory_bytes: int, file_bytes: int) -> None:
         self._memory_bytes = memory_bytes
         self._file_bytes = file_bytes
-        self._waiting: dict[PartitionKey, WaitingRows] = {}
+        self._waiting: dict[PartitionKey, BufferedRows] = {}
         self.nbytes = 0
 
-    def keep(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[PartitionSlice]) -> None:
         """Add rows to the buffers of their partitions."""
         for part in parts:
             size = max(1, part.nbytes)
             waiting = self._waiting.get(part.key)
             if waiting is None:
-                waiting = self._waiting[part.key] = WaitingRows()
+                waiting = self._waiting[part.key] = BufferedRows()
             waiting.batches.append(part.rows)
             waiting.nbytes += size
             self.nbytes += size
 
-    def pop_full(self) -> Iterator[tuple[PartitionKey, WaitingRows]]:
+    def pop_full(self) -> Iterator[tuple[PartitionKey, BufferedRows]]:
         """If memory is full, pop partitions that reach the size of a file, and spill the others.
 
         Raises:
@@ -123,7 +123,7 @@ class PartitionBuffers:
         self._spill()
         self.nbytes = 0
 
-    def pop_all(self) -> Iterator[tuple[PartitionKey, WaitingRows]]:
+    def pop_all(self) -> Iterator[tuple[PartitionKey, BufferedRows]]:
         """Pop all partitions."""
         for key in list(reversed(self._waiting)):
             yield key, self._waiting.pop(key)
@@ -154,7 +154,7 @@ class PartitionBuffers:
             waiting.batches.clear()
 
 
-def _write_batches(path: str, all_waiting: Iterable[WaitingRows]) -> list[tuple[int, int]]:
+def _write_batches(path: str, all_waiting: Iterable[BufferedRows]) -> list[tuple[int, int]]:
     """Write the rows in memory to a file; return the offset and size of each element's rows."""
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     ranges: list[tuple[int, int]] = []
@@ -173,18 +173,18 @@ _MAX_BYTES_IN_PROGRESS = 64 << 20
 """Maximum size of the rows that are being written, unless one partition is larger."""
 
 
-class PartitionFiles:
+class PartitionWriterPool:
     """A pool of threads that write partitions. The end of the `with` block waits for them.
 
     Args:
         write: writes rows of one partition and appends the actions of completed files to the list,
             even if it fails later.
-        adds: the list to which all actions are appended at the end, in the order of `begin` calls.
+        adds: the list to which all actions are appended at the end, in the order of `submit` calls.
     """
 
     def __init__(
         self,
-        write: Callable[[PartitionKey, WaitingRows, list[AddFile]], None],
+        write: Callable[[PartitionKey, BufferedRows, list[AddFile]], None],
         adds: list[AddFile],
     ) -> None:
         self._write = write
@@ -193,7 +193,7 @@ class PartitionFiles:
         self._in_progress: dict[Future[None], int] = {}
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="bayou-write")
 
-    def begin(self, key: PartitionKey, rows: WaitingRows) -> None:
+    def submit(self, key: PartitionKey, rows: BufferedRows) -> None:
         """Start writing a partition's rows; blocks while too many rows are in progress.
 
         Raises:

@@ -16,12 +16,12 @@ from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.schema import DataType
 
 __all__ = [
-    "Part",
     "PartitionKey",
+    "PartitionSlice",
     "PartitionSplitter",
-    "keeping_texts",
-    "pieces_to_sort",
-    "zoneless_texts",
+    "split_batch",
+    "with_original_values",
+    "zoneless_values",
 ]
 
 pc: Any = pyarrow.compute
@@ -34,7 +34,7 @@ _ZONELESS_KEY = b"bayou.partition_texts"
 """Key in a batch's metadata: the partition's zoneless timestamps as JSON, by logical name."""
 
 
-def zoneless_texts(state: TransactionState, values: Mapping[str, str | None]) -> dict[str, str]:
+def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -> dict[str, str]:
     """A file's serialized partition values that are timestamps without a time zone.
 
     Args:
@@ -45,12 +45,12 @@ def zoneless_texts(state: TransactionState, values: Mapping[str, str | None]) ->
         physical = state.physical_name(name)
         value = values.get(physical)
         data_type = state.schema.select([name]).fields[0].data_type
-        if value is not None and partition_values.is_zoneless(value, data_type):
+        if value is not None and partition_values.lacks_time_zone(value, data_type):
             zoneless[physical] = value
     return zoneless
 
 
-def keeping_texts(
+def with_original_values(
     state: TransactionState, batch: pa.RecordBatch, values: Mapping[str, str | None]
 ) -> pa.RecordBatch:
     """Mark rows of a file so that `PartitionSplitter` retains timestamps without a time zone.
@@ -58,7 +58,7 @@ def keeping_texts(
     Args:
         values: the file's partition values by physical name.
     """
-    zoneless = zoneless_texts(state, values)
+    zoneless = zoneless_values(state, values)
     if not zoneless:
         return batch
     by_name = {n: v for n in state.partition_columns if (v := zoneless.get(state.physical_name(n)))}
@@ -66,7 +66,7 @@ def keeping_texts(
     return batch.replace_schema_metadata(metadata)
 
 
-class Part(NamedTuple):
+class PartitionSlice(NamedTuple):
     """Rows of one partition and their approximate size."""
 
     key: PartitionKey
@@ -89,13 +89,13 @@ class PartitionSplitter:
         ]
         self._data_names = [*(f.name for f in state.data_schema), *carried]
 
-    def parts(self, batch: pa.RecordBatch) -> list[Part]:
+    def split(self, batch: pa.RecordBatch) -> list[PartitionSlice]:
         """Split a batch into parts that are slices of one batch. Thread-safe."""
         if batch.num_rows == 0:
             return []
         data = batch.select(self._data_names)
         if not self._columns:
-            return [Part((), data, data.nbytes)]
+            return [PartitionSlice((), data, data.nbytes)]
         codes, keys = _partition_codes(self._table, batch, self._columns)
         metadata = batch.schema.metadata
         if metadata and _ZONELESS_KEY in metadata:
@@ -103,16 +103,16 @@ class PartitionSplitter:
             originals = self._original_values(decode_json(metadata[_ZONELESS_KEY], dict))
             keys = [tuple(map(dict.get, originals, key, key)) for key in keys]
         if len(keys) == 1:
-            return [Part(keys[0], data, data.nbytes)]
+            return [PartitionSlice(keys[0], data, data.nbytes)]
         order = pc.array_sort_indices(codes)
         data, codes = data.take(order), codes.take(order)
         runs = pc.run_end_encode(codes)
-        parts: list[Part] = []
+        parts: list[PartitionSlice] = []
         row_bytes = data.nbytes / data.num_rows
         start = 0
         for code, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
             size = round(row_bytes * (end - start))
-            parts.append(Part(keys[code], data.slice(start, end - start), size))
+            parts.append(PartitionSlice(keys[code], data.slice(start, end - start), size))
             start = end
         return parts
 
@@ -128,7 +128,7 @@ class PartitionSplitter:
         return originals
 
 
-def pieces_to_sort(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Split a large batch into slices that are sorted within the processor's cache."""
     if batch.num_rows <= _PIECE_ROWS:
         yield batch

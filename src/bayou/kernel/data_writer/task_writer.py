@@ -10,7 +10,7 @@ from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.data_writer.change_data_files import ChangeDataFiles
 from bayou.kernel.data_writer.data_writer import delete_data_files, write_data, write_rows
 from bayou.kernel.engine import Engine
-from bayou.kernel.table_features.constraints import RowRules
+from bayou.kernel.table_features.constraints import RowConstraints
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import AddCDCFile, AddFile
 
@@ -29,7 +29,7 @@ def write_task_data(
     if not state.records_inserts:
         return list(write_data(engine, state, batches))
     changes = ChangeDataFiles(engine, state)
-    rules = RowRules(engine, state)
+    rules = RowConstraints(engine, state)
 
     def rows() -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -14,19 +14,19 @@ import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.kernel.deletion_vectors import read
-from bayou.kernel.deletion_vectors.prefetch import with_vectors
+from bayou.kernel.deletion_vectors.prefetch import prefetch_vectors
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import DELETION_VECTOR_TYPE, ScanFile
-from bayou.kernel.scan.transform import naming_data_file
+from bayou.kernel.scan.transform import data_file_errors
 from bayou.protocol.actions import DeletionVectorDescriptor
 
 __all__ = [
     "DELETED_ROW_SCHEMA",
     "VECTOR_SCHEMA",
-    "bitmap",
     "deleted_rows",
     "num_rows",
     "row_group_ranges",
+    "to_bitmap",
     "vector_batch",
 ]
 
@@ -64,7 +64,7 @@ def deleted_rows(
         DataFileError, CorruptTableError: a vector is missing or damaged.
     """
     descriptors = (row for batch in batches for row in _rows(batch))
-    with with_vectors(engine, table, descriptors, lambda row: [row[1]]) as loaded:
+    with prefetch_vectors(engine, table, descriptors, lambda row: [row[1]]) as loaded:
         for (number, descriptor), vectors in loaded:
             positions = vectors.get(descriptor)
             if positions is None:
@@ -95,7 +95,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, DeletionVectorDescriptor
 pc: Any = pyarrow.compute
 
 
-def bitmap(positions: pa.Array[Any]) -> BitMap64:
+def to_bitmap(positions: pa.Array[Any]) -> BitMap64:
     """The set of some positions, which are integers without nulls."""
     if len(positions) == 0:
         return BitMap64()
@@ -117,7 +117,7 @@ def num_rows(engine: Engine, file: ScanFile) -> int:
     """
     if file.num_records is not None:
         return file.num_records
-    with naming_data_file(file.table_root, file.status.path):
+    with data_file_errors(file.table_root, file.status.path):
         return sum(group.num_rows for group in engine.parquet.read_row_groups(file.status))
 
 
@@ -140,7 +140,7 @@ def row_group_ranges(
         return
     begin: int | None = None
     position = number = 0
-    with naming_data_file(file.table_root, file.status.path):
+    with data_file_errors(file.table_root, file.status.path):
         groups = engine.parquet.read_row_groups(file.status)
     for number, group in enumerate(groups):
         next_position = position + group.num_rows

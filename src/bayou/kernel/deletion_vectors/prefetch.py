@@ -13,7 +13,7 @@ from bayou.kernel.deletion_vectors.read import VectorLocation
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.protocol.actions import DeletionVectorDescriptor
 
-__all__ = ["LoadedVectors", "with_vectors"]
+__all__ = ["LoadedVectors", "prefetch_vectors"]
 
 LoadedVectors: TypeAlias = Mapping[DeletionVectorDescriptor, BitMap64]
 """Deleted positions by deletion vector descriptor."""
@@ -34,7 +34,7 @@ _MAX_RANGE_BYTES = 8 << 20
 
 
 @closeable
-def with_vectors(
+def prefetch_vectors(
     engine: Engine,
     table: str,
     items: Iterable[_T],
@@ -92,7 +92,7 @@ def _load(engine: Engine, table: str, vectors: Iterable[DeletionVectorDescriptor
     with engine.files.read_files(requests) as contents:
         for byte_range in ranges:
             first, first_location = byte_range.vectors[0]
-            with read.naming_vector_file(table, first, first_location):
+            with read.vector_file_errors(table, first, first_location):
                 data = next(contents)
             for vector, location in byte_range.vectors:
                 start = location.offset - byte_range.offset

@@ -16,14 +16,14 @@ from bayou.kernel.scan.scan_file import vector_file_path
 from bayou.protocol.actions import DeletionVectorDescriptor
 from bayou.protocol.deletion_vectors import (
     DeletionVectorError,
-    bitmap_of,
     check_bitmap,
+    decode_bitmap,
     inline_data,
     stored_vector,
     unframe,
 )
 
-__all__ = ["VectorLocation", "decode", "load", "locate", "naming_vector_file", "selection"]
+__all__ = ["VectorLocation", "decode", "load", "locate", "selection_vector", "vector_file_errors"]
 
 pc: Any = pyarrow.compute
 
@@ -59,7 +59,7 @@ def load(engine: Engine, table: str, descriptor: DeletionVectorDescriptor) -> Bi
             ) from error
     location = locate(table, descriptor)
     byte_range = ByteRange(path=location.path, offset=location.offset, length=location.length)
-    with naming_vector_file(table, descriptor, location):
+    with vector_file_errors(table, descriptor, location):
         data = b"".join(engine.files.read_files([byte_range]))
     return decode(table, descriptor, location, data)
 
@@ -91,12 +91,12 @@ def decode(
     Raises:
         DataFileError: the frame is corrupt or truncated. The message names its file.
     """
-    with naming_vector_file(table, descriptor, location):
+    with vector_file_errors(table, descriptor, location):
         return _bitmap(unframe(data, descriptor), descriptor)
 
 
 @contextmanager
-def naming_vector_file(
+def vector_file_errors(
     table: str, descriptor: DeletionVectorDescriptor, location: VectorLocation
 ) -> Iterator[None]:
     """Convert errors of reading a vector to a `DataFileError` that names the file and the table."""
@@ -119,7 +119,7 @@ def naming_vector_file(
         ) from error
 
 
-def selection(deleted: BitMap64, row_indices: pa.Array[Any]) -> pa.BooleanArray | None:
+def selection_vector(deleted: BitMap64, row_indices: pa.Array[Any]) -> pa.BooleanArray | None:
     """The rows of a batch that aren't deleted; None if no row is deleted.
 
     Args:
@@ -149,7 +149,7 @@ def selection(deleted: BitMap64, row_indices: pa.Array[Any]) -> pa.BooleanArray 
 
 
 def _bitmap(body: bytes, descriptor: DeletionVectorDescriptor) -> BitMap64:
-    serialized = bitmap_of(body)
+    serialized = decode_bitmap(body)
     check_bitmap(serialized)
     try:
         bitmap = BitMap64.deserialize(serialized)

@@ -11,10 +11,10 @@ from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import DeletionVectorDescriptor
 from bayou.protocol.deletion_vectors import (
     FORMAT_VERSION,
+    encode_bitmap,
     file_path,
     frame,
     vector_in_file,
-    with_magic,
 )
 from bayou.protocol.properties import TableProperties
 
@@ -57,7 +57,7 @@ class DeletionVectorFiles:
         """
         compact = positions.copy()
         compact.run_optimize()
-        body = with_magic(compact.serialize())
+        body = encode_bitmap(compact.serialize())
         framed = frame(body)
         if len(self._data) > FORMAT_VERSION and len(self._data) + len(framed) > self._target:
             self.finish()

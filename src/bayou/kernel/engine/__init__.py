@@ -9,13 +9,18 @@ are thread-safe, iterators aren't. Errors are from `bayou.errors`; an iterator r
 item that they affect.
 """
 
-from bayou.kernel.engine.engine import CommitNotes, Engine
+from bayou.kernel.engine.engine import CommitDefaults, Engine
 from bayou.kernel.engine.expression_handler import (
     ExpressionEvaluator,
     ExpressionHandler,
     PredicateEvaluator,
 )
-from bayou.kernel.engine.file_system import UNFINISHED, ByteRange, FileStatus, FileSystemClient
+from bayou.kernel.engine.file_system import (
+    TEMPORARY_FILE_PATTERN,
+    ByteRange,
+    FileStatus,
+    FileSystemClient,
+)
 from bayou.kernel.engine.json_handler import JsonHandler
 from bayou.kernel.engine.parquet_handler import (
     FIELD_ID_KEY,
@@ -34,10 +39,10 @@ __all__ = [
     "FIELD_ID_KEY",
     "METADATA_COLUMN_KEY",
     "ROW_INDEX",
-    "UNFINISHED",
+    "TEMPORARY_FILE_PATTERN",
     "VARIANT_KEY",
     "ByteRange",
-    "CommitNotes",
+    "CommitDefaults",
     "DataFileStatus",
     "Engine",
     "ExpressionEvaluator",

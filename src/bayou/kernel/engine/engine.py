@@ -18,7 +18,7 @@ from bayou.kernel.engine.json_handler import JsonHandler
 from bayou.kernel.engine.parquet_handler import ParquetHandler
 from bayou.kernel.metrics import MetricsReporter
 
-__all__ = ["CommitNotes", "Engine", "EngineDescription", "EngineFactory"]
+__all__ = ["CommitDefaults", "Engine", "EngineDescription", "EngineFactory"]
 
 
 EngineFactory = Callable[[Mapping[str, str]], Any]
@@ -143,7 +143,7 @@ class Engine(Protocol):
 
 
 @runtime_checkable
-class CommitNotes(Protocol):
+class CommitDefaults(Protocol):
     """An optional protocol of an engine: defaults for commits.
 
     A connector implements it to apply session settings to the commits of all operations.

@@ -9,10 +9,10 @@ from typing import IO, Protocol
 
 from bayou.kernel.arrow.closeable import CloseableIterator
 
-__all__ = ["UNFINISHED", "ByteRange", "FileStatus", "FileSystemClient"]
+__all__ = ["TEMPORARY_FILE_PATTERN", "ByteRange", "FileStatus", "FileSystemClient"]
 
 
-UNFINISHED = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.tmp", re.DOTALL)
+TEMPORARY_FILE_PATTERN = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.tmp", re.DOTALL)
 """Names of incomplete files, on stores where they are visible.
 
 A name consists of a dot, the start of the final name, and 32 random digits. VACUUM deletes the file
@@ -62,7 +62,7 @@ class FileSystemClient(Protocol):
     def list_tree(
         self,
         path: str,
-        skips: Callable[[str], bool],
+        should_skip: Callable[[str], bool],
         *,
         after: str | None = None,
         until: str | None = None,
@@ -71,14 +71,14 @@ class FileSystemClient(Protocol):
 
         The order is undefined, but the files of a folder are adjacent. On stores that have folders,
         these are listed too: their paths end with a slash, and their size is 0. A missing folder is
-        empty. Symbolic links to folders are passed to `skips`, but are neither listed nor followed.
-        Broken links are listed as files with the current time as modification time, because their
-        age is unknown.
+        empty. Symbolic links to folders are passed to `should_skip`, but are neither listed nor
+        followed. Broken links are listed as files with the current time as modification time,
+        because their age is unknown.
 
         Args:
-            skips: returns whether to skip a folder and its contents. It is called once for each
-                folder, or prefix on object stores, with its path without a trailing slash, before
-                its contents are listed.
+            should_skip: returns whether to skip a folder and its contents. It is called once for
+                each folder, or prefix on object stores, with its path without a trailing slash,
+                before its contents are listed.
             after: list only paths after this one, in the order of their UTF-8 bytes. The path of a
                 folder ends with a slash.
             until: list only paths up to this one. Object stores list only this range; other stores

@@ -19,7 +19,7 @@ class JsonHandler(Protocol):
 
     def parse_json(
         self,
-        texts: pa.Array[Any],
+        json_strings: pa.Array[Any],
         output_schema: pa.Schema,
         selection: pa.BooleanArray | None = None,
     ) -> pa.RecordBatch:
@@ -31,7 +31,7 @@ class JsonHandler(Protocol):
         becomes null, so that an invalid statistic counts as missing.
 
         Args:
-            texts: JSON strings.
+            json_strings: JSON strings.
             output_schema: the fields to read.
             selection: the strings to parse, one value for each, with null for false. The rows of
                 the other strings are null.

@@ -40,10 +40,10 @@ __all__ = [
     "can_cast",
     "cast",
     "decimals_to_floats",
-    "distinct",
-    "fail",
     "java_double",
     "java_float",
+    "map_distinct",
+    "raise_if_failed",
 ]
 
 
@@ -136,11 +136,11 @@ def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = Fals
     result: Datum = _converted(column, source, target)
     if not safe:
         failed = pc.and_(pc.is_null(result), pc.is_valid(column))
-        fail(failed, column, lambda value: f"{value!r} can't be cast to {target}")
+        raise_if_failed(failed, column, lambda value: f"{value!r} can't be cast to {target}")
     return result[0] if scalar else result
 
 
-def fail(failed: Datum, values: Datum, reason: Callable[[Any], str]) -> None:
+def raise_if_failed(failed: Datum, values: Datum, reason: Callable[[Any], str]) -> None:
     """Raise an error for the first row that failed, if any.
 
     Args:
@@ -175,7 +175,7 @@ def decimals_to_floats(values: Datum, float_type: pa.DataType) -> Datum:
     return pc.cast(pc.cast(values, pa.string()), float_type)
 
 
-def distinct(values: Datum, function: Callable[[Any], Any], arrow_type: Any) -> Datum:
+def map_distinct(values: Datum, function: Callable[[Any], Any], arrow_type: Any) -> Datum:
     """Apply a Python function once to each distinct value.
 
     The result is null if the value is null, or if the function raises ValueError or
@@ -277,7 +277,7 @@ def _to_float(values: Datum, source: DataType, float_type: Any) -> Datum:
         case "string":
             strings = pc.utf8_lower(pc.utf8_trim(values, characters=_BLANKS))
             numeric = pc.match_substring_regex(strings, _FLOAT_PATTERN)
-            special = distinct(
+            special = map_distinct(
                 pc.if_else(numeric, pa.scalar(None, pa.string()), strings),
                 _parse_special_float,
                 float_type,
@@ -309,9 +309,11 @@ def _to_decimal(values: Datum, source: DataType, target: DecimalType) -> Datum:
             values = pc.multiply(values, pa.scalar(Decimal("0.000001"), pa.decimal256(7, 6)))
         case "float":
             # As in Java, the shortest decimal representation is converted.
-            return distinct(values, lambda v: _rounded(_shortest(v), target), to_arrow_type(target))
+            return map_distinct(
+                values, lambda v: _rounded(_shortest(v), target), to_arrow_type(target)
+            )
         case "string":
-            return distinct(
+            return map_distinct(
                 pc.utf8_trim(values, characters=_BLANKS),
                 lambda string: _rounded(_parse_decimal(string), target),
                 to_arrow_type(target),
@@ -363,7 +365,7 @@ def _rescaled(values: Datum, target: DecimalType) -> Datum:
 def _to_time(values: Datum, source: DataType, target: DataType) -> Datum:
     arrow_type: Any = to_arrow_type(target)
     if source == STRING:
-        return distinct(values, lambda string: _parse_time(string, target), arrow_type)
+        return map_distinct(values, lambda string: _parse_time(string, target), arrow_type)
     if target == DATE:
         # Some versions of Arrow round times before 1970 up instead of down.
         days = _floor_divide(pc.cast(values, pa.int64()), 86_400 * _MICROS)
@@ -408,13 +410,13 @@ def _to_string(values: Datum, source: DataType) -> Datum:
         case "timestamp" | "timestamp_ntz":
             return _without_zeros(pc.cast(pc.cast(values, pa.timestamp("us")), pa.string()))
         case "float" if source == FLOAT:
-            return distinct(pc.cast(values, pa.float32()), java_float, pa.string())
+            return map_distinct(pc.cast(values, pa.float32()), java_float, pa.string())
         case "float":
-            return distinct(values, java_double, pa.string())
+            return map_distinct(values, java_double, pa.string())
         case "decimal":
-            return distinct(values, lambda number: f"{number:f}", pa.string())
+            return map_distinct(values, lambda number: f"{number:f}", pa.string())
         case _:  # binary
-            return distinct(values, lambda raw: raw.decode("utf-8", "replace"), pa.string())
+            return map_distinct(values, lambda raw: raw.decode("utf-8", "replace"), pa.string())
 
 
 def _without_zeros(strings: Datum) -> Datum:

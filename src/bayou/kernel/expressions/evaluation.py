@@ -38,7 +38,14 @@ from bayou.kernel.expressions.resolution import resolve, resolve_expression, typ
 from bayou.kernel.expressions.types import comparison_type
 from bayou.protocol.schema import VOID, DataType, StructField, StructType
 
-__all__ = ["DefaultExpressionHandler", "Evaluation", "compare", "evaluate", "resolve", "widened"]
+__all__ = [
+    "DefaultExpressionHandler",
+    "Evaluator",
+    "cast_for_comparison",
+    "compare",
+    "evaluate",
+    "resolve",
+]
 
 
 # A pyarrow array or scalar. pyarrow's type hints don't allow both where its functions do.
@@ -57,7 +64,7 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
         EvaluationError: the expression fails for a value of a row.
     """
     schema = _schema_of(expression, batch)
-    return Evaluation(schema, resolve_expression(expression, schema)).values(batch)
+    return Evaluator(schema, resolve_expression(expression, schema)).values(batch)
 
 
 def compare(op: str, left: Datum, right: Datum) -> Datum:
@@ -98,7 +105,7 @@ _COMPARE = {
 }
 
 
-class Evaluation:
+class Evaluator:
     """Evaluates an expression from `resolve_expression` over batches of a schema. Stateless.
 
     Batches have the schema's columns by their exact names. Other columns are ignored.
@@ -136,7 +143,7 @@ class Evaluation:
     ) -> Datum:
         match expression:
             case Column(path):
-                return widened(_column(path, batch, self._schema), target)
+                return cast_for_comparison(_column(path, batch, self._schema), target)
             case Literal():
                 return _constant(expression, target)
             case And(operands):
@@ -159,9 +166,9 @@ class Evaluation:
             case Cast(operand, data_type, safe):
                 source_type = type_of(operand, self._schema)
                 result = cast(self._value(operand, batch), source_type, data_type, safe=safe)
-                return widened(result, target)
+                return cast_for_comparison(result, target)
             case Function(name, arguments):
-                return widened(self._call(name, expression, arguments, batch), target)
+                return cast_for_comparison(self._call(name, expression, arguments, batch), target)
             case _:
                 raise PredicateError(
                     f"{type(expression).__name__} isn't a supported class of expressions.",
@@ -169,7 +176,7 @@ class Evaluation:
                 )
 
     def _condition(self, predicate: Expression, batch: pa.RecordBatch) -> Datum:
-        return widened(self._value(predicate, batch), pa.bool_())
+        return cast_for_comparison(self._value(predicate, batch), pa.bool_())
 
     def _all(self, operands: Sequence[Expression], batch: pa.RecordBatch) -> Datum:
         result = self._condition(operands[0], batch)
@@ -230,7 +237,7 @@ class Evaluation:
         column = _as_array(self._value(operand, batch), batch)
         for common, scalars in by_type.items():
             matches: Datum = pc.is_in(
-                _without_negative_zero(widened(column, common)),
+                _without_negative_zero(cast_for_comparison(column, common)),
                 value_set=_without_negative_zero(pa.array(scalars, common)),
             )
             result = pc.or_kleene(result, matches)
@@ -264,7 +271,9 @@ class Evaluation:
         branches: list[tuple[Datum, Datum]] = []
         for index in range(0, len(arguments) - 1, 2):
             condition = self._on_rows(arguments[index], batch, remaining)
-            taken = pc.fill_null(_as_array(widened(condition, pa.bool_()), batch), False)
+            taken = pc.fill_null(
+                _as_array(cast_for_comparison(condition, pa.bool_()), batch), False
+            )
             taken = pc.and_(taken, remaining)
             branches.append((taken, self._on_rows(arguments[index + 1], batch, taken)))
             remaining = pc.and_not(remaining, taken)
@@ -309,7 +318,7 @@ def _column(path: tuple[str, ...], batch: pa.RecordBatch, schema: StructType) ->
         data_type = inner.data_type
     if isinstance(data_type, StructType):
         return values
-    return widened(values, to_arrow_type(data_type))
+    return cast_for_comparison(values, to_arrow_type(data_type))
 
 
 def _constant(literal: Literal, target: pa.DataType | None) -> Datum:
@@ -317,7 +326,7 @@ def _constant(literal: Literal, target: pa.DataType | None) -> Datum:
     return arrow_scalar(literal, target or to_arrow_type(literal.data_type))
 
 
-def widened(values: Datum, target: pa.DataType | None) -> Datum:
+def cast_for_comparison(values: Datum, target: pa.DataType | None) -> Datum:
     """Cast values to a comparison type. Only casts of decimal and long to double are inexact."""
     if target is None or values.type == target:
         return values
@@ -395,7 +404,7 @@ class DefaultExpressionEvaluator:
                     expression=repr(expression),
                 )
             resolved = Cast(resolved, output_type)
-        self._evaluation = Evaluation(schema, resolved)
+        self._evaluation = Evaluator(schema, resolved)
         self._type = to_arrow_type(output_type)
 
     def eval(self, batch: pa.RecordBatch) -> pa.Array[Any]:
@@ -411,7 +420,7 @@ class DefaultPredicateEvaluator:
     __slots__ = ("_evaluation",)
 
     def __init__(self, schema: StructType, predicate: Predicate) -> None:
-        self._evaluation = Evaluation(schema, resolve(predicate, schema))
+        self._evaluation = Evaluator(schema, resolve(predicate, schema))
 
     def eval(
         self, batch: pa.RecordBatch, selection: pa.BooleanArray | None = None

@@ -30,7 +30,13 @@ from bayou.protocol.schema import (
     PrimitiveType,
 )
 
-__all__ = ["arrow_scalar", "checked_time_zone", "coerce", "literal_of", "parse_timestamp"]
+__all__ = [
+    "arrow_scalar",
+    "literal_of",
+    "normalize_time_zone",
+    "parse_timestamp",
+    "resolve_literal",
+]
 
 
 def literal_of(value: LiteralValue) -> Literal:
@@ -71,7 +77,7 @@ def arrow_scalar(literal: Literal, arrow_type: Any) -> Any:
     return pa.scalar(value, arrow_type)
 
 
-def coerce(literal: Literal, other: DataType | None) -> Literal:
+def resolve_literal(literal: Literal, other: DataType | None) -> Literal:
     """The literal with a type, which depends on the other operand's type if it has no type yet.
 
     Strings are parsed as the other operand's type.
@@ -253,7 +259,7 @@ _SHORT = {
 """Java's short time zone names (`ZoneId.SHORT_IDS`), which Spark accepts."""
 
 
-def checked_time_zone(name: str) -> str:
+def normalize_time_zone(name: str) -> str:
     """Validate and normalize a time zone name as in `spark.sql.session.timeZone`.
 
     A name is a region (`Europe/Berlin`), `Z`, an offset (`+02:00`) or a Java short name (`PST`).

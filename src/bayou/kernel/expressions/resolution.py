@@ -17,7 +17,7 @@ from bayou.kernel.expressions.casts import can_cast
 from bayou.kernel.expressions.functions import Call, Macro, find
 from bayou.kernel.expressions.functions import Function as Definition
 from bayou.kernel.expressions.functions.regular_expressions import like_to_re2
-from bayou.kernel.expressions.literals import coerce
+from bayou.kernel.expressions.literals import resolve_literal
 from bayou.kernel.expressions.model import (
     And,
     Cast,
@@ -56,7 +56,7 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["field_at", "resolve", "resolve_expression", "type_of", "with_literals", "with_paths"]
+__all__ = ["field_at", "map_columns", "map_literals", "resolve", "resolve_expression", "type_of"]
 
 
 COMPARISON_OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
@@ -172,7 +172,7 @@ def _cast_string(expression: Expression, data_type: DataType, other: DataType) -
 def _in(operand: Expression, values: tuple[Literal, ...], schema: StructType) -> Predicate:
     operand = _value(operand, schema, None)
     operand_type = type_of(operand, schema)
-    resolved = tuple(coerce(value, operand_type) for value in values)
+    resolved = tuple(resolve_literal(value, operand_type) for value in values)
     if operand_type == STRING and any(type_of(v, schema) not in (STRING, VOID) for v in resolved):
         checks = tuple(_comparison("=", operand, value, schema) for value in resolved)
         return checks[0] if len(checks) == 1 else Or(checks)
@@ -207,7 +207,7 @@ def _value(expression: Expression, schema: StructType, other: DataType | None) -
         case Column(path):
             return Column(_find(path, schema)[0])
         case Literal():
-            return coerce(expression, other)
+            return resolve_literal(expression, other)
         case Cast(operand, data_type, safe):
             value = _value(operand, schema, None)
             source_type = type_of(value, schema)
@@ -339,7 +339,7 @@ def _name(expression: Expression) -> str:
 _ExpressionT = TypeVar("_ExpressionT", bound=Expression)
 
 
-def with_paths(
+def map_columns(
     expression: _ExpressionT, rename: Callable[[tuple[str, ...]], tuple[str, ...]]
 ) -> _ExpressionT:
     """Replace the path of each column in an expression by the result of `rename`."""
@@ -348,7 +348,7 @@ def with_paths(
     return renamed
 
 
-def with_literals(expression: _ExpressionT, replace: Callable[[Literal], Literal]) -> _ExpressionT:
+def map_literals(expression: _ExpressionT, replace: Callable[[Literal], Literal]) -> _ExpressionT:
     """Replace each literal in an expression by the result of `replace`."""
     replaced: Any = _replaced(expression, Literal, replace)
     assert isinstance(replaced, type(expression))

@@ -27,7 +27,7 @@ from bayou.kernel.expressions.model import (
 )
 from bayou.protocol.schema import data_type_from_json, data_type_to_json
 
-__all__ = ["from_bytes", "from_wire", "to_bytes", "to_wire"]
+__all__ = ["from_bytes", "from_tree", "to_bytes", "to_tree"]
 
 _WIRE: WireFormat[list[Any]] = WireFormat("expression", 1, list[Any])
 
@@ -38,7 +38,7 @@ def to_bytes(expression: Expression) -> bytes:
     Raises:
         SerializationError: the expression contains a custom class.
     """
-    return _WIRE.encode(to_wire(expression))
+    return _WIRE.encode(to_tree(expression))
 
 
 def from_bytes(data: bytes) -> Expression:
@@ -47,12 +47,12 @@ def from_bytes(data: bytes) -> Expression:
     Raises:
         SerializationError: the bytes are malformed or of a newer package version.
     """
-    expression: Expression = _WIRE.decode(data, from_wire)
+    expression: Expression = _WIRE.decode(data, from_tree)
     return expression
 
 
-def to_wire(expression: Expression) -> list[Any]:
-    """The expression as nested lists of plain values; `from_wire` is the inverse."""
+def to_tree(expression: Expression) -> list[Any]:
+    """The expression as nested lists of plain values; `from_tree` is the inverse."""
     match expression:
         case Column(path):
             return ["column", *path]
@@ -65,31 +65,31 @@ def to_wire(expression: Expression) -> list[Any]:
                 None if data_type is None else data_type_to_json(data_type),
             ]
         case Comparison(op, left, right):
-            return ["compare", op, to_wire(left), to_wire(right)]
+            return ["compare", op, to_tree(left), to_tree(right)]
         case And(operands):
-            return ["and", *map(to_wire, operands)]
+            return ["and", *map(to_tree, operands)]
         case Or(operands):
-            return ["or", *map(to_wire, operands)]
+            return ["or", *map(to_tree, operands)]
         case Not(operand):
-            return ["not", to_wire(operand)]
+            return ["not", to_tree(operand)]
         case IsNull(operand):
-            return ["is_null", to_wire(operand)]
+            return ["is_null", to_tree(operand)]
         case In(operand, values):
-            return ["in", to_wire(operand), *map(to_wire, values)]
+            return ["in", to_tree(operand), *map(to_tree, values)]
         case StartsWith(operand, prefix):
-            return ["starts_with", to_wire(operand), prefix]
+            return ["starts_with", to_tree(operand), prefix]
         case Like(operand, pattern, escape):
-            return ["like", to_wire(operand), pattern, escape]
+            return ["like", to_tree(operand), pattern, escape]
         case Cast(operand, target, safe):
-            return ["cast", to_wire(operand), data_type_to_json(target), safe]
+            return ["cast", to_tree(operand), data_type_to_json(target), safe]
         case Function(name, arguments):
-            return ["call", name, *map(to_wire, arguments)]
+            return ["call", name, *map(to_tree, arguments)]
         case _:
             raise SerializationError(f"{type(expression).__name__} has no serialized form.")
 
 
-def from_wire(tree: Sequence[Any]) -> Any:
-    """The inverse of `to_wire`.
+def from_tree(tree: Sequence[Any]) -> Any:
+    """The inverse of `to_tree`.
 
     Raises:
         SerializationError: the tree is malformed or of a newer package version.
@@ -103,25 +103,25 @@ def from_wire(tree: Sequence[Any]) -> Any:
                 None if data_type is None else data_type_from_json(data_type),
             )
         case ["compare", op, left, right]:
-            return Comparison(op, from_wire(left), from_wire(right))
+            return Comparison(op, from_tree(left), from_tree(right))
         case ["and", *operands]:
             return And(_predicates(operands))
         case ["or", *operands]:
             return Or(_predicates(operands))
         case ["not", operand]:
-            return Not(from_wire(operand))
+            return Not(from_tree(operand))
         case ["is_null", operand]:
-            return IsNull(from_wire(operand))
+            return IsNull(from_tree(operand))
         case ["in", operand, *values]:
-            return In(from_wire(operand), tuple(from_wire(v) for v in values))
+            return In(from_tree(operand), tuple(from_tree(v) for v in values))
         case ["starts_with", operand, prefix]:
-            return StartsWith(from_wire(operand), prefix)
+            return StartsWith(from_tree(operand), prefix)
         case ["like", operand, str(pattern), str(escape)]:
-            return Like(from_wire(operand), pattern, escape)
+            return Like(from_tree(operand), pattern, escape)
         case ["cast", operand, data_type, bool(safe)]:
-            return Cast(from_wire(operand), data_type_from_json(data_type), safe)
+            return Cast(from_tree(operand), data_type_from_json(data_type), safe)
         case ["call", str(name), *arguments]:
-            return Function(name, tuple(from_wire(a) for a in arguments))
+            return Function(name, tuple(from_tree(a) for a in arguments))
         case _:
             raise SerializationError(
                 f"{tree!r} isn't an expression that this version of Bayou supports."
@@ -129,7 +129,7 @@ def from_wire(tree: Sequence[Any]) -> Any:
 
 
 def _predicates(trees: Sequence[Any]) -> tuple[Predicate, ...]:
-    return tuple(from_wire(t) for t in trees)
+    return tuple(from_tree(t) for t in trees)
 
 
 def _value_to_wire(value: Any) -> tuple[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.protocol.file_names import spellings
+from bayou.protocol.file_names import equivalent_paths
 
-__all__ = ["KEY_SEPARATOR", "FileKey", "TouchedKeys", "key_texts"]
+__all__ = ["KEY_SEPARATOR", "FileActionKeys", "FileKey", "key_strings"]
 
 pc: Any = pyarrow.compute
 
@@ -26,7 +26,7 @@ _LOOKUP_CHUNK_SIZE = 131_072
 
 
 @dataclass(frozen=True, slots=True)
-class TouchedKeys:
+class FileActionKeys:
     """Keys of the files that the commits after a checkpoint add or remove, as sorted columns.
 
     A checkpoint may encode a path differently from the commits. The columns therefore contain every
@@ -42,24 +42,26 @@ class TouchedKeys:
     keys: pa.Array[Any]
 
     @classmethod
-    def of(cls, keys: Iterable[FileKey]) -> TouchedKeys:
+    def from_keys(cls, keys: Iterable[FileKey]) -> FileActionKeys:
         """Create the columns from keys whose paths are written as in the log."""
-        spelled = sorted({(name, dv_id or "") for path, dv_id in keys for name in spellings(path)})
+        spelled = sorted(
+            {(name, dv_id or "") for path, dv_id in keys for name in equivalent_paths(path)}
+        )
         return cls(
             pa.array(sorted({path for path, _ in spelled}), pa.string()),
             pa.array([path + KEY_SEPARATOR + dv_id for path, dv_id in spelled], pa.string()),
         )
 
-    def and_those_of(self, other: TouchedKeys) -> TouchedKeys:
+    def union(self, other: FileActionKeys) -> FileActionKeys:
         """The union of both sets of keys."""
-        return TouchedKeys(_union(self.paths, other.paths), _union(self.keys, other.keys))
+        return FileActionKeys(_union(self.paths, other.paths), _union(self.keys, other.keys))
 
     @property
     def has_vectors(self) -> bool:
         """Whether a key has a deletion vector id, so that a checkpoint's vectors must be read."""
         return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, KEY_SEPARATOR)).as_py()
 
-    def untouched(self, adds: pa.StructArray) -> pa.BooleanArray | None:
+    def untouched_mask(self, adds: pa.StructArray) -> pa.BooleanArray | None:
         """Mask of the `add` or `remove` structs whose key isn't touched; None if all are."""
         if len(self.paths) == 0:
             return None
@@ -67,14 +69,14 @@ class TouchedKeys:
         candidates = _is_in(paths, self.paths)
         if not pc.any(candidates).as_py():
             return None
-        touched = _is_in(key_texts(adds.filter(candidates)), self.keys)
+        touched = _is_in(key_strings(adds.filter(candidates)), self.keys)
         untouched: pa.BooleanArray = pc.invert(
             pc.replace_with_mask(candidates, candidates, touched)
         )
         return untouched
 
 
-def key_texts(files: pa.StructArray, paths: Any = None) -> pa.Array[Any]:
+def key_strings(files: pa.StructArray, paths: Any = None) -> pa.Array[Any]:
     """Key string of each file: path and deletion vector id.
 
     See `DeletionVectorDescriptor.unique_id`.

@@ -24,7 +24,7 @@ from bayou.kernel.checkpoint.add_files import read_checkpoint_adds
 from bayou.kernel.checkpoint.contents import CheckpointContents, locate_checkpoint_files
 from bayou.kernel.checkpoint.parsed_stats import full_stats_type
 from bayou.kernel.engine import Engine, FileStatus
-from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, TouchedKeys, key_texts
+from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys, key_strings
 from bayou.kernel.log.replay import read_commits
 from bayou.kernel.log.segment import LogSegment
 from bayou.kernel.log.slices import LogSlice, checkpoint_slices
@@ -120,12 +120,12 @@ class FileActions:
         self._contents = contents
 
     @classmethod
-    def of(cls, state: TableState, scan: Scan) -> FileActions:
+    def for_version(cls, state: TableState, scan: Scan) -> FileActions:
         """The file actions of a version, with the fields of `add` that `scan` reads."""
         definition = scan.definition
         source = replace(
             definition.source,
-            touched=TouchedKeys.of(()),
+            touched=FileActionKeys.from_keys(()),
             double_files=definition.source.double_files.slice(0, 0),
         )
         checkpoint = state.log_segment.checkpoint
@@ -248,14 +248,14 @@ class FileActions:
             columns,
             parsed=parsed,
             forms=source.stats_forms,
-            as_text=True,
+            as_json=True,
         ) as batches:
             for files in batches:
                 yield self._checkpoint_batch(files.adds)
 
     def _checkpoint_batch(self, adds: pa.StructArray) -> pa.RecordBatch:
         columns: list[Any] = [
-            key_texts(adds, _canonical_paths(adds)),
+            key_strings(adds, _canonical_paths(adds)),
             pa.repeat(pa.scalar(self._checkpoint_version, pa.int64()), len(adds)),
             pa.repeat(pa.scalar(value=False), len(adds)),
             adds,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bayou.errors import FileMissingError
-from bayou.kernel.crc.read import read_checksum, stated_totals
+from bayou.kernel.crc.read import checksum_totals, read_checksum
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.listing import LogListing
 from bayou.kernel.log.replay import replay_newer_commits
@@ -13,10 +13,10 @@ from bayou.kernel.log.segment import LogSegment, log_path
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.protocol.file_names import list_prefix
 
-__all__ = ["refreshed_state"]
+__all__ = ["refresh_state"]
 
 
-def refreshed_state(engine: Engine, state: TableState) -> TableState:
+def refresh_state(engine: Engine, state: TableState) -> TableState:
     """Load the latest version of a table from an earlier version; `state` if it is the latest.
 
     Usually reads only the newer commits. The table is loaded anew if the commit of the known
@@ -44,7 +44,7 @@ def refreshed_state(engine: Engine, state: TableState) -> TableState:
         segment=segment,
         replay=replay,
         contents=state.checkpoint_contents,
-        stated_totals=stated_totals(segment, checksum),
+        stated_totals=checksum_totals(segment, checksum),
         in_commit_timestamp=None if info is None else info.integer("inCommitTimestamp"),
         protocol=state.protocol,
         metadata=state.metadata,
@@ -61,7 +61,7 @@ def _extend_segment(engine: Engine, known: LogSegment) -> LogSegment | None:
     try:
         with engine.files.list_from(start) as statuses:
             for status in statuses:
-                listing.take(status)
+                listing.add(status)
     except FileMissingError:
         return None
     commits = listing.commits

@@ -85,27 +85,33 @@ class LogListing:
         self.version = version
         self.ratified = ratified
         self.commits: dict[int, FileStatus] = {}
-        self.later: int | None = None
+        self.first_later_version: int | None = None
         self._has_later_commit = False
         self._without = without
         self._parts: dict[tuple[int, int, str], dict[int, FileStatus]] = {}
         self._compacted: list[CompactedFile] = []
         self._checksums: dict[int, FileStatus] = {}
 
-    def take(self, status: FileStatus) -> None:
+    def add(self, status: FileStatus) -> None:
         """Add one listed file."""
         match parse_log_file(file_name(status)):
             case None:
                 pass
             case CommitFile(version=version):
                 if self._is_above(version):
-                    self.later = version if self.later is None else self.later
+                    self.first_later_version = (
+                        version if self.first_later_version is None else self.first_later_version
+                    )
                     self._has_later_commit = True
                 else:
                     self.commits[version] = status
             case ClassicCheckpoint() | MultiPartCheckpoint() | UuidCheckpoint() as file:
                 if self._is_above(file.version):
-                    self.later = file.version if self.later is None else self.later
+                    self.first_later_version = (
+                        file.version
+                        if self.first_later_version is None
+                        else self.first_later_version
+                    )
                 elif status.size > 0 and status.path not in self._without:
                     # Empty if a writer failed on a store without atomic writes.
                     self._take_checkpoint(file, status)
@@ -130,7 +136,7 @@ class LogListing:
         """
         return not self.commits or self._has_later_commit or version <= max(self.commits)
 
-    def ends(self) -> tuple[int | None, int]:
+    def version_bounds(self) -> tuple[int | None, int]:
         """The earliest version that can be rebuilt, None for none, and the latest version."""
         complete = [c.version for c in self.checkpoints() if self.reaches(c.version)]
         earliest = 0 if 0 in self.commits else min(complete, default=None)

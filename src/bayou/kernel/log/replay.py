@@ -21,9 +21,9 @@ from bayou.errors import CorruptTableError, FileMissingError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.catalog import InlineCommit
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
-from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileKey, TouchedKeys
+from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys, FileKey
 from bayou.kernel.log.segment import LogSegment
-from bayou.kernel.log.spilled_replay import LongTail
+from bayou.kernel.log.spilled_replay import SpilledReplay
 from bayou.kernel.scan.data_skipping.stored_bounds import DatedMetadata, double_files
 from bayou.kernel.scan.scan_file import adds_to_array
 from bayou.protocol.actions import (
@@ -58,7 +58,7 @@ _MAX_INT = (1 << 31) - 1
 _HEAD_BYTES = 64 * 1024
 """Length of the beginning of a commit that is searched for `commitInfo` first."""
 
-LONG_TAIL_BYTES = 64 * 1024 * 1024
+SPILL_THRESHOLD_BYTES = 64 * 1024 * 1024
 """Larger commits in total (about 150,000 actions) are reconciled on the local disk."""
 
 
@@ -84,7 +84,7 @@ class ReplayState:
             the unordered memory-mapped arrays of a spilled replay.
         double_files: paths of files that have doubles in all columns that were widened from float.
         removes: tombstones of the commits.
-        long_removes: tombstones of a spilled replay, `REMOVE_TYPE`, also memory-mapped.
+        spilled_removes: tombstones of a spilled replay, `REMOVE_TYPE`, also memory-mapped.
         commit_info: `commitInfo` of the newest commit, None for none.
     """
 
@@ -92,11 +92,11 @@ class ReplayState:
     metadata: Metadata | None
     transactions: Mapping[str, Transaction] = field(default_factory=dict)
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
-    touched: TouchedKeys
+    touched: FileActionKeys
     adds: tuple[pa.StructArray, ...]
     double_files: pa.Array[Any]
     removes: tuple[RemoveFile, ...] = ()
-    long_removes: tuple[pa.StructArray, ...] = ()
+    spilled_removes: tuple[pa.StructArray, ...] = ()
     commit_info: CommitInfo | None = None
 
 
@@ -245,7 +245,7 @@ def replay_newer_commits(
         metadata=before.metadata,
         transactions={**before.transactions, **since.transactions},
         domains={**before.domains, **since.domains},
-        touched=before.touched.and_those_of(since.touched),
+        touched=before.touched.union(since.touched),
         adds=_concatenate((*_untouched(before.adds, touched), *since.adds)),
         # May drop too many paths, which only makes data skipping less effective.
         double_files=double.filter(
@@ -255,14 +255,16 @@ def replay_newer_commits(
             *since.removes,
             *(r for r in before.removes if r.path + KEY_SEPARATOR + (r.key[1] or "") not in keys),
         ),
-        long_removes=(*since.long_removes, *_untouched(before.long_removes, touched)),
+        spilled_removes=(*since.spilled_removes, *_untouched(before.spilled_removes, touched)),
         commit_info=since.commit_info,
     )
 
 
-def _untouched(files: Iterable[pa.StructArray], touched: TouchedKeys) -> Iterator[pa.StructArray]:
+def _untouched(
+    files: Iterable[pa.StructArray], touched: FileActionKeys
+) -> Iterator[pa.StructArray]:
     for array in files:
-        untouched = touched.untouched(array)
+        untouched = touched.untouched_mask(array)
         yield array if untouched is None else array.filter(untouched)
 
 
@@ -293,10 +295,10 @@ def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
     return list(reversed(files))
 
 
-def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKeys]:
+def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActionKeys]:
     """Replay a segment's commits; also returns the touched keys, even without a checkpoint."""
     files = _newest_first(segment)
-    if sum(file.size for _, file in files) > LONG_TAIL_BYTES:
+    if sum(file.size for _, file in files) > SPILL_THRESHOLD_BYTES:
         return _replay_spilled(engine, segment, files)
     protocol: Protocol | None = None
     metadata: Metadata | None = None
@@ -350,13 +352,13 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKe
         seen.update(keys)
     adds.reverse()  # oldest first, as in the log
     versions.reverse()
-    touched = TouchedKeys.of(written)
+    touched = FileActionKeys.from_keys(written)
     state = ReplayState(
         protocol=protocol,
         metadata=metadata,
         transactions=transactions,
         domains=domains,
-        touched=touched if segment.checkpoint else TouchedKeys.of(()),
+        touched=touched if segment.checkpoint else FileActionKeys.from_keys(()),
         adds=(adds_to_array(adds),),
         double_files=double_files(history, adds, versions, seen, repeated),
         removes=tuple(removes),
@@ -367,7 +369,7 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKe
 
 def _replay_spilled(
     engine: Engine, segment: LogSegment, files: Sequence[tuple[int, FileStatus]]
-) -> tuple[ReplayState, TouchedKeys]:
+) -> tuple[ReplayState, FileActionKeys]:
     """Like `_replay`, with file actions on the local disk and without `double_files`."""
     newest: dict[type, Protocol | Metadata] = {}
     transactions: dict[str, Transaction] = {}
@@ -375,12 +377,12 @@ def _replay_spilled(
     commit_info: CommitInfo | None = None
     size = sum(file.size for _, file in files)
     compacted = {c.file.path for c in segment.compacted}
-    with LongTail(size) as tail, read_commit_files(engine, segment.table, files) as contents:
+    with SpilledReplay(size) as tail, read_commit_files(engine, segment.table, files) as contents:
         for version, file, data in contents:
             for action in decode_commit(segment.table, version, file, data):
                 match action:
                     case AddFile() | RemoveFile():
-                        tail.take(action)
+                        tail.add(action)
                         if file.path in compacted:
                             tail.end_commit()  # the first action of a file counts
                     case Transaction():
@@ -404,10 +406,10 @@ def _replay_spilled(
         transactions=transactions,
         domains=domains,
         commit_info=commit_info,
-        touched=touched if segment.checkpoint else TouchedKeys.of(()),
+        touched=touched if segment.checkpoint else FileActionKeys.from_keys(()),
         adds=adds,
         double_files=pa.array([], pa.string()),
-        long_removes=removes,
+        spilled_removes=removes,
     )
     return state, touched
 

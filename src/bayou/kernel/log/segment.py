@@ -83,7 +83,7 @@ def load_log_segment(
     table: str,
     version: int | None = None,
     *,
-    without: Collection[str] = (),
+    ignored_checkpoints: Collection[str] = (),
     catalog: Catalog | None = None,
 ) -> LogSegment:
     """List the log and select the files of a version, the latest if `version` is None.
@@ -93,7 +93,7 @@ def load_log_segment(
     listing that isn't atomic may miss a concurrent commit and contain the next one.
 
     Args:
-        without: paths of checkpoint files that can't be read and are ignored.
+        ignored_checkpoints: paths of checkpoint files that can't be read and are ignored.
         catalog: the catalog that manages the table and whose ratified commits the table has.
 
     Raises:
@@ -112,24 +112,32 @@ def load_log_segment(
         ratified = catalog.ratified_commits(table, version)
         version = ratified_version(table, ratified, version)
         unpublished = {v: f for v, f in ratified_files(table, ratified) if v <= version}
-    hint = None if without else _hinted_version(engine, table)
+    hint = None if ignored_checkpoints else _hinted_version(engine, table)
     start = hint if hint is not None and (version is None or hint <= version) else 0
     try:
         try:
-            segment = _segment_from(engine, table, start, LogListing(version, without, unpublished))
+            segment = _segment_from(
+                engine, table, start, LogListing(version, ignored_checkpoints, unpublished)
+            )
             if segment is not None:
                 return segment
         except CorruptTableError:
             pass
-        segment = _segment_from(engine, table, 0, LogListing(version, without, unpublished))
+        segment = _segment_from(
+            engine, table, 0, LogListing(version, ignored_checkpoints, unpublished)
+        )
     except VersionNotFoundError as error:
-        raise _version_not_found(engine, table, version, LogListing(None, without, {})) from error
+        raise _version_not_found(
+            engine, table, version, LogListing(None, ignored_checkpoints, {})
+        ) from error
     except TableNotFoundError as error:
         existing = _existing_log_file(engine, table, hint)
         if existing is None:
             raise
         try:  # the table may have been created since the listing
-            segment = _segment_from(engine, table, 0, LogListing(version, without, unpublished))
+            segment = _segment_from(
+                engine, table, 0, LogListing(version, ignored_checkpoints, unpublished)
+            )
         except TableNotFoundError:
             raise _log_not_listed(table, existing) from error
     if segment is None:
@@ -172,17 +180,20 @@ def commit_files(
     yield from sorted(unpublished.items(), key=lambda item: item[0])
 
 
-def complete_checkpoints(files: Iterable[FileStatus], *, every: bool = False) -> list[Checkpoint]:
+def complete_checkpoints(
+    files: Iterable[FileStatus], *, include_duplicates: bool = False
+) -> list[Checkpoint]:
     """The complete checkpoints among the files of a log, ascending.
 
     Args:
-        every: whether to return all checkpoints of a version instead of the preferred one.
+        include_duplicates: whether to return all checkpoints of a version instead of the preferred
+            one.
     """
     listing = LogListing(None, (), {})
     for status in files:
-        listing.take(status)
+        listing.add(status)
     checkpoints = listing.checkpoints()
-    if every:
+    if include_duplicates:
         return checkpoints
     best = {c.version: c for c in reversed(checkpoints)}
     return [best[version] for version in sorted(best)]
@@ -213,7 +224,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
     """The segment from a listing that starts at `start`; None if it must start earlier."""
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):
-            listing.take(status)
+            listing.add(status)
     except FileMissingError as error:
         if not listing.ratified:
             raise _not_found(table, error) from error
@@ -256,8 +267,8 @@ def _version_not_found(
 ) -> VersionNotFoundError:
     """The error for a missing version, with the versions that exist."""
     for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(0)}"):
-        listing.take(status)
-    earliest, latest = listing.ends()
+        listing.add(status)
+    earliest, latest = listing.version_bounds()
     if version is not None and version > latest:
         message = f"{table}: version {version} doesn't exist; the latest version is {latest}"
         message += "." if earliest is None else f", the earliest that can be rebuilt is {earliest}."
@@ -275,7 +286,7 @@ def _version_not_found(
 
 
 def _assemble(table: str, listing: LogListing, checkpoint: Checkpoint | None) -> LogSegment:
-    version, commits, later = listing.version, listing.commits, listing.later
+    version, commits, later = listing.version, listing.commits, listing.first_later_version
     base = -1 if checkpoint is None else checkpoint.version
     if checkpoint is not None and not listing.reaches(base):
         raise _checkpoint_ahead(table, checkpoint, max(commits))

@@ -19,7 +19,7 @@ from bayou.kernel.arrow.serialization import WireFormat, array_from_bytes, array
 from bayou.kernel.checkpoint.add_files import read_checkpoint_adds
 from bayou.kernel.checkpoint.contents import CheckpointContents, unreadable_checkpoint
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
-from bayou.kernel.log.file_action_keys import TouchedKeys
+from bayou.kernel.log.file_action_keys import FileActionKeys
 
 __all__ = [
     "LogSlice",
@@ -113,7 +113,7 @@ def replay_checkpoint_adds(
     engine: Engine,
     table: str,
     split: FileSplit,
-    touched: TouchedKeys,
+    touched: FileActionKeys,
     columns: Sequence[str],
     *,
     parsed: pa.DataType | None = None,
@@ -128,10 +128,10 @@ def replay_checkpoint_adds(
         CorruptTableError: the file is missing or isn't a checkpoint.
     """
     with read_checkpoint_adds(
-        engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_text=True
+        engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_json=True
     ) as batches:
         for batch in batches:
-            yield batch.adds, touched.untouched(batch.adds)
+            yield batch.adds, touched.untouched_mask(batch.adds)
 
 
 def _split_file(engine: Engine, table: str, file: FileStatus, count: int) -> Iterator[LogSlice]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bayou.kernel.log.table_state import TableState
-from bayou.kernel.metrics import MetricsReporter, SnapshotReport, Stopwatch, send
+from bayou.kernel.metrics import MetricsReporter, SnapshotReport, Stopwatch, send_report
 
-__all__ = ["measured"]
+__all__ = ["measure_snapshot"]
 
 
-def measured(
+def measure_snapshot(
     reporter: MetricsReporter, table: str, version: int | None, load: Callable[[], TableState]
 ) -> TableState:
     """Call `load` and report its duration and result, also if it fails."""
     watch = Stopwatch()
     try:
-        with watch.running():
+        with watch.measure():
             state = load()
     except Exception as error:
         report = SnapshotReport(
@@ -25,7 +25,7 @@ def measured(
             duration_ms=watch.milliseconds,
             error=f"{type(error).__name__}: {error}",
         )
-        send(reporter, report)
+        send_report(reporter, report)
         raise
     commits = state.log_segment.commits
     report = SnapshotReport(
@@ -37,5 +37,5 @@ def measured(
         commit_bytes=sum(file.size for file in commits),
         checkpoint_bytes=state.checkpoint_bytes,
     )
-    send(reporter, report)
+    send_report(reporter, report)
     return state

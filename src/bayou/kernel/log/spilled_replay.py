@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.kernel.checkpoint.schema import REMOVE_TYPE, removes_to_array
-from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, TouchedKeys, key_texts
+from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys, key_strings
 from bayou.kernel.scan.scan_file import ADD_TYPE, adds_to_array
 from bayou.protocol.actions import AddFile, RemoveFile
 
-__all__ = ["LongTail"]
+__all__ = ["SpilledReplay"]
 
 pc: Any = pyarrow.compute
 
@@ -43,7 +43,7 @@ _SINGLE_SPELLING = r"^[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*$"
 """Matches paths that have only one spelling; see `spellings`."""
 
 
-class LongTail:
+class SpilledReplay:
     """Reconciles file actions of commits, newest commit first. Deletes its files on exit.
 
     Args:
@@ -72,7 +72,7 @@ class LongTail:
             writer.close()
         shutil.rmtree(self._folder, ignore_errors=True)  # mapped files stay valid
 
-    def take(self, action: AddFile | RemoveFile) -> None:
+    def add(self, action: AddFile | RemoveFile) -> None:
         """Add an action of the current commit."""
         if isinstance(action, AddFile):
             self._adds.append(action)
@@ -88,7 +88,7 @@ class LongTail:
 
     def reconciled(
         self,
-    ) -> tuple[tuple[pa.StructArray, ...], tuple[pa.StructArray, ...], TouchedKeys]:
+    ) -> tuple[tuple[pa.StructArray, ...], tuple[pa.StructArray, ...], FileActionKeys]:
         """Live files, tombstones and the keys of all files, unordered."""
         self._write()
         adds, removes = self._open_result("add", ADD_TYPE), self._open_result("remove", REMOVE_TYPE)
@@ -106,7 +106,7 @@ class LongTail:
         return (
             self._map_result("add", adds),
             self._map_result("remove", removes),
-            TouchedKeys(paths.mapped(), keys.mapped()),
+            FileActionKeys(paths.mapped(), keys.mapped()),
         )
 
     def _write(self) -> None:
@@ -208,13 +208,13 @@ def _write_keys(table: pa.Table, paths: _StringColumn, keys: _StringColumn) -> N
     """Write the distinct keys of a partition's files in all spellings."""
     files: list[Any] = [_valid_rows(table, name).column(0) for name in ("add", "remove")]
     file_paths = pa.concat_arrays([pc.struct_field(part, "path") for part in files])
-    file_keys = pa.concat_arrays([key_texts(part) for part in files])
+    file_keys = pa.concat_arrays([key_strings(part) for part in files])
     has_single_spelling = pc.match_substring_regex(file_paths, _SINGLE_SPELLING)
     paths.write(pc.unique(file_paths.filter(has_single_spelling)))
     keys.write(pc.unique(file_keys.filter(has_single_spelling)))
     remaining = pc.unique(file_keys.filter(pc.invert(has_single_spelling))).to_pylist()
     if remaining:
         pairs = (key.split(KEY_SEPARATOR) for key in remaining)
-        spelled = TouchedKeys.of((path, dv_id) for path, dv_id in pairs)
+        spelled = FileActionKeys.from_keys((path, dv_id) for path, dv_id in pairs)
         paths.write(spelled.paths)
         keys.write(spelled.keys)

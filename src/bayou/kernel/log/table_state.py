@@ -19,9 +19,9 @@ from bayou.errors import (
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.checkpoint.contents import CheckpointContents, read_checkpoint
-from bayou.kernel.checkpoint.stats import KnownStatistics
-from bayou.kernel.crc.read import FileTotals, stated_totals, usable_checksum
-from bayou.kernel.elapsed_time import Age
+from bayou.kernel.checkpoint.stats import CheckpointStatisticsCache
+from bayou.kernel.crc.read import FileTotals, checksum_totals, usable_checksum
+from bayou.kernel.elapsed_time import ElapsedTime
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.listing import Checkpoint
 from bayou.kernel.log.replay import ReplayState, read_commit_files, replay_commits
@@ -71,7 +71,7 @@ class TableState:
         schema: StructType,
         transactions: Mapping[str, Transaction],
         domains: Mapping[str, DomainMetadata],
-        known_statistics: KnownStatistics | None = None,
+        known_statistics: CheckpointStatisticsCache | None = None,
     ) -> None:
         self._segment = segment
         self._replay = replay
@@ -85,7 +85,7 @@ class TableState:
         self._transactions = transactions
         self._domains = domains
         self._known_statistics = known_statistics
-        self._age = Age()
+        self._age = ElapsedTime()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path!r}, version={self.version})"
@@ -220,7 +220,7 @@ class TableState:
         return self._in_commit_timestamp
 
     @property
-    def known_statistics(self) -> KnownStatistics | None:
+    def known_statistics(self) -> CheckpointStatisticsCache | None:
         """Cache of statistics that scans share; None for no cache."""
         return self._known_statistics
 
@@ -239,7 +239,7 @@ class TableState:
         if self._contents is None or not self._contents.adds:
             return commit_adds
         adds = adds_to_array(self._contents.adds)
-        untouched = self._replay.touched.untouched(adds)
+        untouched = self._replay.touched.untouched_mask(adds)
         return (adds if untouched is None else adds.filter(untouched), *commit_adds)
 
     @property
@@ -272,7 +272,7 @@ def load_table_state(
     table: str,
     version: int | None = None,
     *,
-    without: Collection[str] = (),
+    ignored_checkpoints: Collection[str] = (),
     catalog: Catalog | None = None,
 ) -> TableState:
     """Load the state of a version, the latest if `version` is None.
@@ -280,18 +280,20 @@ def load_table_state(
     If a checkpoint can't be read, the version is rebuilt from older log files where possible.
 
     Args:
-        without: paths of checkpoint files to ignore.
+        ignored_checkpoints: paths of checkpoint files to ignore.
         catalog: the catalog that manages the table, None for none.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, CorruptTableError: see `load_log_segment`.
         UnsupportedFeatureError: the protocol requires an unsupported reader feature.
     """
-    excluded = set(without)
+    excluded = set(ignored_checkpoints)
     unreadable: CorruptTableError | None = None
     while True:
         try:
-            segment = load_log_segment(engine, table, version, without=excluded, catalog=catalog)
+            segment = load_log_segment(
+                engine, table, version, ignored_checkpoints=excluded, catalog=catalog
+            )
         except TableError as error:
             if unreadable is None:
                 raise
@@ -355,7 +357,7 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
         segment=segment,
         replay=replay,
         contents=contents,
-        stated_totals=stated_totals(segment, checksum),
+        stated_totals=checksum_totals(segment, checksum),
         in_commit_timestamp=(
             timestamp if replay.commit_info is None else _in_commit_timestamp(replay.commit_info)
         ),

@@ -197,7 +197,7 @@ def _first_commit(engine: Engine, table: str) -> FileStatus | None:
 
 def _cutoff_checkpoint(engine: Engine, state: TableState, newest: int) -> Checkpoint | None:
     """The newest checkpoint up to a version whose files all exist and are readable."""
-    checkpoints = complete_checkpoints(_log_files(engine, state.path), every=True)
+    checkpoints = complete_checkpoints(_log_files(engine, state.path), include_duplicates=True)
     for checkpoint in sorted(checkpoints, key=lambda c: c.version, reverse=True):
         if checkpoint.version <= newest and _is_readable(engine, state.path, checkpoint):
             return checkpoint
@@ -281,7 +281,7 @@ def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> 
     if not old:
         return []
     referenced: set[str] = set()
-    for checkpoint in complete_checkpoints(_log_files(engine, table), every=True):
+    for checkpoint in complete_checkpoints(_log_files(engine, table), include_duplicates=True):
         try:
             contents = locate_checkpoint_files(engine, table, checkpoint)
         except CorruptTableError:

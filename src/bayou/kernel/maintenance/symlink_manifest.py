@@ -20,8 +20,8 @@ from bayou.kernel.log.segment import commit_files
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.scan.data_skipping.pruning import (
     PartitionKey,
-    of_partitions,
     partition_key,
+    partition_predicate,
 )
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import data_file_path
@@ -143,7 +143,9 @@ def _lines(
     if partitions is not None:
         if not partitions:
             return lines
-        scan = scan.with_filter(of_partitions(_partition_fields(state), set(partitions.values())))
+        scan = scan.with_filter(
+            partition_predicate(_partition_fields(state), set(partitions.values()))
+        )
     with scan.build().scan_files(engine) as batches:
         for batch in batches:
             add: Any = batch.selected().column("add")

@@ -15,13 +15,13 @@ import pyarrow.compute
 
 from bayou.errors import CorruptTableError
 from bayou.kernel.arrow.types import to_arrow_type
-from bayou.kernel.scan.data_skipping.pruning import partition_texts
+from bayou.kernel.scan.data_skipping.pruning import partition_strings
 from bayou.kernel.scan.scan_file import DELETION_VECTOR_TYPE, ScanFileBatch, data_file_path
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.protocol import partition_values
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = ["DataFiles", "data_files", "join_data_files", "vector_keys"]
+__all__ = ["DataFiles", "concat_data_files", "data_files", "vector_keys"]
 
 pc: Any = pyarrow.compute
 
@@ -41,12 +41,12 @@ class DataFiles:
     Attributes:
         files: columns `path` (decoded, absolute), `size` in bytes, `modification_time` in ms since
             the epoch, and `deletion_vector` (the descriptor, null for none).
-        partitions: the partition columns by logical name, in the table's order and types;
+        partition_values: the partition columns by logical name, in the table's order and types;
             timestamps in UTC.
     """
 
     files: pa.RecordBatch
-    partitions: pa.RecordBatch
+    partition_values: pa.RecordBatch
 
     def __len__(self) -> int:
         """Number of files."""
@@ -86,7 +86,7 @@ def data_files(
     values = pc.struct_field(add, "partitionValues")
     return DataFiles(
         files=files,
-        partitions=pa.RecordBatch.from_arrays(
+        partition_values=pa.RecordBatch.from_arrays(
             [_partition_column(table, values, field, time_zone) for field in fields],
             schema=_partition_schema(fields),
         )
@@ -95,14 +95,16 @@ def data_files(
     )
 
 
-def join_data_files(
+def concat_data_files(
     parts: Sequence[DataFiles], schema: StructType, partition_columns: Sequence[str]
 ) -> DataFiles:
     """Concatenate files in order; for the arguments see `data_files`."""
     fields = [_field(schema, name) for name in partition_columns]
     return DataFiles(
         files=_concatenate([p.files for p in parts], _FILE_SCHEMA),
-        partitions=_concatenate([p.partitions for p in parts], _partition_schema(fields)),
+        partition_values=_concatenate(
+            [p.partition_values for p in parts], _partition_schema(fields)
+        ),
     )
 
 
@@ -156,7 +158,7 @@ def _decode_paths(table: str, uris: Any) -> pa.Array[Any]:
 
 def _partition_column(table: str, values: Any, field: StructField, time_zone: str) -> pa.Array[Any]:
     """The values of a partition column; each distinct value is parsed once."""
-    encoded: Any = partition_texts(values, physical_name(field)).dictionary_encode()
+    encoded: Any = partition_strings(values, physical_name(field)).dictionary_encode()
     try:
         distinct: Any = pa.array(
             [

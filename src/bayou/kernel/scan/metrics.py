@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow.compute
 
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
-from bayou.kernel.metrics import MetricsReporter, ScanReport, Stopwatch, send
+from bayou.kernel.metrics import MetricsReporter, ScanReport, Stopwatch, send_report
 from bayou.kernel.scan.scan_file import ScanFileBatch
 
-__all__ = ["ScanCounts", "measured"]
+__all__ = ["ScanCounts", "measure_scan"]
 
 pc: Any = pyarrow.compute
 
@@ -28,7 +28,7 @@ class ScanCounts:
 
 
 @closeable
-def measured(
+def measure_scan(
     reporter: MetricsReporter,
     table: str,
     filter: str | None,
@@ -43,7 +43,7 @@ def measured(
     with plan(counts) as batches:
         try:
             while True:
-                with watch.running():
+                with watch.measure():
                     batch = next(batches, None)
                 if batch is None:
                     complete = True
@@ -69,4 +69,4 @@ def measured(
                 is_complete=complete,
                 error=error,
             )
-            send(reporter, report)
+            send_report(reporter, report)

@@ -20,14 +20,14 @@ from bayou.kernel.checkpoint.add_files import CheckpointAdds, read_checkpoint_ad
 from bayou.kernel.checkpoint.contents import locate_checkpoint_files
 from bayou.kernel.checkpoint.fallback import live_files_without_checkpoint
 from bayou.kernel.checkpoint.parsed_stats import full_stats_type
-from bayou.kernel.checkpoint.stats import keeping_statistics, with_known_statistics
+from bayou.kernel.checkpoint.stats import cache_statistics, with_cached_statistics
 from bayou.kernel.crc.read import FileTotals, compare_totals
 from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.expressions.evaluation import resolve
-from bayou.kernel.expressions.literals import checked_time_zone
+from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.kernel.expressions.model import And, Predicate, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_predicate
-from bayou.kernel.log.file_action_keys import TouchedKeys
+from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.log.slices import (
     LogSlice,
     checkpoint_slices,
@@ -36,12 +36,12 @@ from bayou.kernel.log.slices import (
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.data_skipping.pruning import Pruning
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
-from bayou.kernel.scan.metrics import ScanCounts, measured
+from bayou.kernel.scan.metrics import ScanCounts, measure_scan
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch, scan_batch
 from bayou.kernel.scan.scan_state import (
     METADATA_COLUMNS,
     ScanState,
-    checked_metadata_columns,
+    check_metadata_columns,
     decode_scan,
     encode_scan,
 )
@@ -114,7 +114,7 @@ class ScanBuilder:
             ArgumentError: the time zone doesn't exist.
         """
         builder = copy.copy(self)
-        builder._time_zone = checked_time_zone(name)
+        builder._time_zone = normalize_time_zone(name)
         return builder
 
     def with_whole_adds(self) -> ScanBuilder:
@@ -150,8 +150,10 @@ class ScanBuilder:
                 read_schema=read_schema,
                 statistics=self._statistics,
                 time_zone=self._time_zone,
-                metadata_columns=checked_metadata_columns(
-                    source.table, self._metadata_columns, tracked=source.row_tracking is not None
+                metadata_columns=check_metadata_columns(
+                    source.table,
+                    self._metadata_columns,
+                    has_row_tracking=source.row_tracking is not None,
                 ),
             )
         )
@@ -268,7 +270,7 @@ class Scan:
             return plan(None)
         predicate = self._definition.predicate
         sql = None if predicate is None else str(predicate)
-        return measured(engine.metrics_reporter, self._source.table, sql, plan)
+        return measure_scan(engine.metrics_reporter, self._source.table, sql, plan)
 
     def _list_files(
         self, engine: Engine, counts: ScanCounts | None
@@ -349,13 +351,13 @@ class Scan:
         statistics = cache.get(split, schema)
         if statistics is None:
             files = self._read(engine, split, self._columns())
-            if pruning.looks_at_partitions:  # most files are pruned before statistics are parsed
+            if pruning.prunes_partitions:  # most files are pruned before statistics are parsed
                 return files
-            return keeping_statistics(
-                files, partial(pruning.statistics, engine), partial(cache.keep, split, schema)
+            return cache_statistics(
+                files, partial(pruning.statistics, engine), partial(cache.put, split, schema)
             )
         files = self._read(engine, split, (*_BASE_COLUMNS, *self._source.columns))
-        return with_known_statistics(files, statistics)
+        return with_cached_statistics(files, statistics)
 
     def _read(
         self, engine: Engine, split: FileSplit, columns: tuple[str, ...]
@@ -373,7 +375,7 @@ class Scan:
             columns,
             parsed=parsed,
             forms=source.stats_forms,
-            as_text=self._definition.statistics,
+            as_json=self._definition.statistics,
         )
 
     def scan_state(self, engine: Engine) -> ScanState:
@@ -441,7 +443,7 @@ class Scan:
         self,
         engine: Engine,
         files: CheckpointAdds,
-        touched: TouchedKeys | None,
+        touched: FileActionKeys | None,
         counts: ScanCounts | None,
     ) -> Iterator[ScanFileBatch]:
         if len(files.adds) == 0:
@@ -451,9 +453,9 @@ class Scan:
             counts.considered += len(files.adds)
         adds = files.adds
         if self._pruning is not None:
-            adds, selection = self._pruning.keep(engine, files, touched, counts)
+            adds, selection = self._pruning.select(engine, files, touched, counts)
         else:
-            selection = None if touched is None else touched.untouched(adds)
+            selection = None if touched is None else touched.untouched_mask(adds)
         if selection is not None:
             selected = selection.true_count
             if selected == len(adds):
@@ -465,6 +467,6 @@ class Scan:
         yield ScanFileBatch(scan_batch(self._source.table, adds), selection)
 
 
-def _filter_live(files: CheckpointAdds, touched: TouchedKeys | None) -> CheckpointAdds:
-    untouched = None if touched is None else touched.untouched(files.adds)
+def _filter_live(files: CheckpointAdds, touched: FileActionKeys | None) -> CheckpointAdds:
+    untouched = None if touched is None else touched.untouched_mask(files.adds)
     return files if untouched is None else files.filter(untouched)

@@ -15,9 +15,9 @@ from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.checkpoint.add_files import StatsForm
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
 from bayou.kernel.expressions.model import Predicate
-from bayou.kernel.expressions.resolution import with_paths
-from bayou.kernel.expressions.serialization import from_wire, to_wire
-from bayou.kernel.log.file_action_keys import TouchedKeys
+from bayou.kernel.expressions.resolution import map_columns
+from bayou.kernel.expressions.serialization import from_tree, to_tree
+from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.scan.source import ScanDefinition, ScanSource
 from bayou.kernel.table_features.column_mapping import (
     ColumnMappingMode,
@@ -38,7 +38,7 @@ __all__ = [
     "ROW_ID",
     "ROW_INDEX_COLUMN",
     "ScanState",
-    "checked_metadata_columns",
+    "check_metadata_columns",
     "decode_scan",
     "encode_scan",
 ]
@@ -64,13 +64,13 @@ _METADATA_TYPES: dict[str, pa.DataType] = {
 METADATA_COLUMNS = tuple(_METADATA_TYPES)
 
 
-def checked_metadata_columns(
-    table: str, names: tuple[str, ...], *, tracked: bool
+def check_metadata_columns(
+    table: str, names: tuple[str, ...], *, has_row_tracking: bool
 ) -> tuple[str, ...]:
     """Check the names of metadata columns and return them.
 
     Args:
-        tracked: whether the table has row tracking enabled.
+        has_row_tracking: whether the table has row tracking enabled.
 
     Raises:
         SchemaError: a name isn't in `METADATA_COLUMNS`.
@@ -84,7 +84,7 @@ def checked_metadata_columns(
                 table=table,
                 column=name,
             )
-        if name in (ROW_ID, ROW_COMMIT_VERSION) and not tracked:
+        if name in (ROW_ID, ROW_COMMIT_VERSION) and not has_row_tracking:
             raise UnsupportedFeatureError(
                 f"{table}: the table has no {name}, because row tracking is disabled. Set the "
                 "table property delta.enableRowTracking.",
@@ -202,7 +202,9 @@ class ScanState:
         if self.predicate is None or self.column_mapping == "none":
             return self.predicate
         try:
-            return with_paths(self.predicate, lambda path: physical_path(self.logical_schema, path))
+            return map_columns(
+                self.predicate, lambda path: physical_path(self.logical_schema, path)
+            )
         except KeyError:  # the predicate references a field that isn't read
             return None
 
@@ -219,7 +221,7 @@ class ScanState:
                 self.partition_columns,
                 self.metadata_columns,
                 self.row_tracking,
-                None if self.predicate is None else to_wire(self.predicate),
+                None if self.predicate is None else to_tree(self.predicate),
                 self.column_mapping,
                 self.deletion_vectors,
                 self.time_zone,
@@ -242,7 +244,7 @@ class ScanState:
                 partition_columns=wire.partition_columns,
                 metadata_columns=wire.metadata_columns,
                 row_tracking=wire.row_tracking,
-                predicate=None if wire.predicate is None else from_wire(wire.predicate),
+                predicate=None if wire.predicate is None else from_tree(wire.predicate),
                 column_mapping=wire.column_mapping,
                 deletion_vectors=wire.deletion_vectors,
                 time_zone=wire.time_zone,
@@ -260,7 +262,7 @@ def encode_scan(scan: ScanDefinition) -> bytes:
         columns=source.columns,
         touched_keys=array_to_bytes(source.touched.keys),
         touched_paths=array_to_bytes(source.touched.paths),
-        predicate=None if scan.predicate is None else to_wire(scan.predicate),
+        predicate=None if scan.predicate is None else to_tree(scan.predicate),
         read_schema=scan.read_schema.to_json(),
         statistics=scan.statistics,
         metadata_columns=scan.metadata_columns,
@@ -314,7 +316,7 @@ def _definition(wire: _WireScan) -> ScanDefinition:
         checkpoint=None,
         contents=None,
         stated_totals=None,
-        touched=TouchedKeys(
+        touched=FileActionKeys(
             array_from_bytes(wire.touched_paths), array_from_bytes(wire.touched_keys)
         ),
         tail=None,
@@ -327,7 +329,7 @@ def _definition(wire: _WireScan) -> ScanDefinition:
     )
     return ScanDefinition(
         source=source,
-        predicate=None if wire.predicate is None else from_wire(wire.predicate),
+        predicate=None if wire.predicate is None else from_tree(wire.predicate),
         read_schema=StructType.from_json(wire.read_schema),
         statistics=wire.statistics,
         metadata_columns=wire.metadata_columns,

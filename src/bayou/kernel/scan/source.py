@@ -14,10 +14,10 @@ from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.checkpoint.add_files import StatsForm, stats_forms
 from bayou.kernel.checkpoint.contents import CheckpointContents
-from bayou.kernel.checkpoint.stats import KnownStatistics
+from bayou.kernel.checkpoint.stats import CheckpointStatisticsCache
 from bayou.kernel.crc.read import FileTotals
 from bayou.kernel.expressions.model import Predicate
-from bayou.kernel.log.file_action_keys import TouchedKeys
+from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.log.listing import Checkpoint
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.table_features.column_mapping import ColumnMappingMode
@@ -25,7 +25,7 @@ from bayou.protocol import features
 from bayou.protocol.property_strings import PropertyValueError
 from bayou.protocol.schema import StructType
 
-__all__ = ["ScanDefinition", "ScanSource", "mapped_ahead", "read_ahead"]
+__all__ = ["ScanDefinition", "ScanSource", "map_ahead", "read_ahead"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +61,14 @@ class ScanSource:
     checkpoint: Checkpoint | None
     contents: CheckpointContents | None
     stated_totals: FileTotals | None
-    touched: TouchedKeys
+    touched: FileActionKeys
     tail: tuple[pa.StructArray, ...] | None
     double_files: pa.Array[Any]
     row_tracking: tuple[str, str] | None
     stats_forms: tuple[StatsForm, ...]
     column_mapping: ColumnMappingMode
     catalog: Catalog | None = None
-    known_statistics: KnownStatistics | None = None
+    known_statistics: CheckpointStatisticsCache | None = None
 
     @classmethod
     def of(cls, state: TableState) -> ScanSource:
@@ -197,7 +197,7 @@ def read_ahead(items: Iterable[_T], depth: int) -> Iterator[_T]:
 
 
 @closeable
-def mapped_ahead(function: Callable[[_T], _U], items: Iterable[_T], threads: int) -> Iterator[_U]:
+def map_ahead(function: Callable[[_T], _U], items: Iterable[_T], threads: int) -> Iterator[_U]:
     """Apply a function to items in a thread pool and return the results in order.
 
     The caller's thread iterates `items`. At most one result per thread waits, and a single item is

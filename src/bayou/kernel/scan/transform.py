@@ -23,7 +23,7 @@ from bayou.errors import (
 )
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.arrow.row import FilteredColumnarBatch
-from bayou.kernel.arrow.types import relabelled, to_arrow_type
+from bayou.kernel.arrow.types import to_arrow_type, with_schema
 from bayou.kernel.deletion_vectors import read
 from bayou.kernel.deletion_vectors.prefetch import LoadedVectors
 from bayou.kernel.engine import Engine, FileSplit
@@ -41,7 +41,7 @@ from bayou.protocol import partition_values
 from bayou.protocol.actions import CHANGE_TYPE
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
-__all__ = ["naming_data_file", "read_scan_file", "select_columns", "transform_physical_data"]
+__all__ = ["data_file_errors", "read_scan_file", "select_columns", "transform_physical_data"]
 
 
 pc: Any = pyarrow.compute
@@ -85,8 +85,8 @@ def read_scan_file(
     applied to rows, but row groups without matching rows are skipped.
 
     Args:
-        vectors: deletion vectors that were read ahead (`with_vectors`). The file's deletion vector
-            is read if it isn't among them.
+        vectors: deletion vectors that were read ahead (`prefetch_vectors`). The file's deletion
+            vector is read if it isn't among them.
 
     Returns:
         Batches with `state.logical_arrow_schema`.
@@ -101,7 +101,7 @@ def read_scan_file(
         first_row_group=first_row_group,
         end_row_group=end_row_group,
     )
-    with naming_data_file(state.table, status.path):
+    with data_file_errors(state.table, status.path):
         physical = engine.parquet.read_parquet_files(
             [split], state.physical_read_schema, state.physical_predicate
         )
@@ -113,7 +113,7 @@ def read_scan_file(
 
 
 @contextmanager
-def naming_data_file(table: str, path: str) -> Iterator[None]:
+def data_file_errors(table: str, path: str) -> Iterator[None]:
     """Convert an engine's errors for a data file to `DataFileError` with file and table."""
     try:
         yield
@@ -162,7 +162,9 @@ def _transform(
                 table=state.table,
             )
         selection = (
-            None if deleted is None else read.selection(deleted, batch.column(ROW_INDEX_COLUMN))
+            None
+            if deleted is None
+            else read.selection_vector(deleted, batch.column(ROW_INDEX_COLUMN))
         )
         if columns:
             data = _to_batch([column(batch) for column in columns], schema, state.table)
@@ -175,7 +177,7 @@ def _to_batch(arrays: list[pa.Array[Any]], schema: pa.Schema, table: str) -> pa.
     kinds = schema.types
     if all(a.type.equals(k, check_metadata=True) for a, k in zip(arrays, kinds, strict=True)):
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-    return relabelled(pa.RecordBatch.from_arrays(arrays, names=schema.names), schema, table=table)
+    return with_schema(pa.RecordBatch.from_arrays(arrays, names=schema.names), schema, table=table)
 
 
 def _columns(state: ScanState, file: ScanFile) -> list[_Column]:

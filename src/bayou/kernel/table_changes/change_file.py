@@ -55,7 +55,7 @@ class ChangeFile:
 
     @property
     def deletion_vectors(self) -> tuple[DeletionVectorDescriptor | None, ...]:
-        """The deletion vectors that are needed to read the file, for `with_vectors`."""
+        """The deletion vectors that are needed to read the file, for `prefetch_vectors`."""
         return (self.file.deletion_vector, self.only)
 
     def to_bytes(self) -> bytes:

@@ -38,9 +38,9 @@ from bayou.protocol.actions import (
     DeletionVectorDescriptor,
     RemoveFile,
 )
-from bayou.protocol.file_names import canonical_path, hadoop_spelling, spellings
+from bayou.protocol.file_names import canonical_path, equivalent_paths, hadoop_encoded_path
 
-__all__ = ["ChangePlan", "changed_nothing", "path_order"]
+__all__ = ["ChangePlan", "is_merge_without_changes", "path_order"]
 
 
 pc: Any = pyarrow.compute
@@ -92,7 +92,7 @@ class ChangePlan:
                 return
             if isinstance(action, RemoveFile) and action.data_change:
                 removes[canonical_path(action.path)] = action
-        if changed_nothing(commit):
+        if is_merge_without_changes(commit):
             return
         replaced: dict[str, AddFile] = {}
         if removes:
@@ -156,7 +156,7 @@ class ChangePlan:
         """The adds, by canonical path, of files that a version removes without partition values."""
         table = self.read_state.path
         spelled = pa.array(
-            sorted({name for path in paths for name in spellings(path)}), pa.string()
+            sorted({name for path in paths for name in equivalent_paths(path)}), pa.string()
         )
         adds: dict[str, AddFile] = {}
         if version > 0:
@@ -268,7 +268,7 @@ def _change_data_file(table: str, commit: CommitActions, cdc: AddCDCFile) -> Cha
     )
 
 
-def changed_nothing(commit: CommitActions) -> bool:
+def is_merge_without_changes(commit: CommitActions) -> bool:
     """Whether a commit is a MERGE that, by its metrics, rewrites files without changing a row."""
     info = next(commit.decoded(CommitInfo), None)
     if not isinstance(info, CommitInfo) or info.get("operation") != "MERGE":
@@ -286,6 +286,6 @@ def path_order(paths: pa.Array[Any]) -> pa.Array[Any]:
     if not pc.any(several).as_py():
         return paths
     affected: list[Any] = paths.filter(several).to_pylist()
-    normalized = pa.array([hadoop_spelling(path) for path in affected], pa.string())
+    normalized = pa.array([hadoop_encoded_path(path) for path in affected], pa.string())
     keys: pa.Array[Any] = pc.replace_with_mask(paths, several, normalized)
     return keys

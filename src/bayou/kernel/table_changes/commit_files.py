@@ -15,7 +15,7 @@ from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log.commit_times import monotonic_times
 from bayou.kernel.log.segment import commit_files, log_path
 from bayou.kernel.scan.scan_file import ADD_TYPE, adds_to_array
-from bayou.kernel.table_changes.change_plan import changed_nothing
+from bayou.kernel.table_changes.change_plan import is_merge_without_changes
 from bayou.kernel.table_changes.commit_range import CommitActions, CommitBoundary, CommitRange
 from bayou.protocol.actions import (
     AddCDCFile,
@@ -52,8 +52,9 @@ class CommitFiles:
         adds: the files as `ADD_TYPE` without statistics; None for `changed_files`.
         removed: the path of one file that the commit removes with `dataChange`, None for none.
         recorded: whether the files are change data files.
-        whole: whether the files must be read together, because an update may have its preimage and
-            postimage in different files, or a file has an old and a new deletion vector.
+        read_together: whether the files must be read together, because an update may have its
+            preimage and postimage in different files, or a file has an old and a new deletion
+            vector.
         has_files: whether the commit has adds or removes, also without `dataChange`.
         metadata, protocol: metadata and protocol that the commit sets, None for none.
         info: `commitInfo` of the commit, None for none.
@@ -65,7 +66,7 @@ class CommitFiles:
     adds: pa.StructArray | None = None
     removed: str | None = None
     recorded: bool = False
-    whole: bool = False
+    read_together: bool = False
     has_files: bool = False
     metadata: Metadata | None
     protocol: Protocol | None
@@ -136,14 +137,14 @@ def changed_files(commit: CommitActions) -> CommitFiles:
             case _:
                 pass
     files: list[Any] = list(recorded) if recorded else list(touched)
-    if not recorded and changed_nothing(commit):
+    if not recorded and is_merge_without_changes(commit):
         files = []
     return CommitFiles(
         commit=commit,
         paths=pa.array([f.path for f in files], pa.string()),
         sizes=pa.array([f.size or 0 for f in files], pa.int64()),
         recorded=bool(recorded),
-        whole=bool(recorded) or any(f.deletion_vector is not None for f in files),
+        read_together=bool(recorded) or any(f.deletion_vector is not None for f in files),
         has_files=bool(recorded or touched),
         metadata=header.get(Metadata),
         protocol=header.get(Protocol),

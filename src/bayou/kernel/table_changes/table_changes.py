@@ -39,7 +39,12 @@ from bayou.kernel.table_changes.commit_range import (
 )
 from bayou.kernel.table_changes.schema_changes import TableShape, incompatibility
 from bayou.kernel.table_features.column_mapping import column_mapping_mode, without_mapping
-from bayou.protocol.actions import CHANGE_TYPE, Metadata, is_feed_enabled, reserved_columns
+from bayou.protocol.actions import (
+    CHANGE_TYPE,
+    Metadata,
+    is_change_data_feed_enabled,
+    reserved_columns,
+)
 from bayou.protocol.schema import SchemaJsonError, StructType
 
 __all__ = ["TableChanges", "load_table_changes", "read_change_file"]
@@ -220,7 +225,7 @@ def _check_commits(
 
 
 def _check_enabled(commits: CommitRange, version: int, metadata: Metadata) -> None:
-    if is_feed_enabled(metadata.configuration):
+    if is_change_data_feed_enabled(metadata.configuration):
         return
     raise ChangeDataFeedError(
         f"{commits.table}: the changes from version {commits.start_version} to "
@@ -301,7 +306,7 @@ def read_change_file(
     row groups without matching rows are skipped.
 
     Args:
-        vectors: deletion vectors that were read ahead (`with_vectors`). Missing ones are read.
+        vectors: deletion vectors that were read ahead (`prefetch_vectors`). Missing ones are read.
 
     Returns:
         Non-empty batches with `state.logical_arrow_schema`.
@@ -361,7 +366,7 @@ def _state_for(state: ScanState, file: ScanFile) -> ScanState:
 
 def _select_rows(only: BitMap64, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of a batch that the bitmap contains."""
-    others = read.selection(only, batch.column(ROW_INDEX_COLUMN))
+    others = read.selection_vector(only, batch.column(ROW_INDEX_COLUMN))
     if others is None:
         return batch.slice(0, 0)
     return batch.filter(pc.invert(others))

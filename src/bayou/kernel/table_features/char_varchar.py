@@ -29,7 +29,9 @@ class LengthLimits:
         for path, limits in _limits(table, schema, ()):
             for limit in limits:
                 path_in_column = (*path[1:], *limit.path)
-                column_limit = LengthLimit(path=path_in_column, kind=limit.kind, most=limit.most)
+                column_limit = LengthLimit(
+                    path=path_in_column, kind=limit.kind, max_length=limit.max_length
+                )
                 self._limits.append((path[0], column_limit))
 
     def check(self, rows: pa.RecordBatch) -> None:
@@ -44,14 +46,14 @@ class LengthLimits:
                 continue
             if limit.kind == "char":
                 strings = pc.utf8_rtrim(strings, " ")
-            too_long = pc.fill_null(pc.greater(pc.utf8_length(strings), limit.most), False)
+            too_long = pc.fill_null(pc.greater(pc.utf8_length(strings), limit.max_length), False)
             index: int = too_long.index(True).as_py()
             if index >= 0:
                 name = ".".join((column, *limit.path))
                 value = repr(strings[index].as_py())
                 raise ConstraintViolationError(
                     f"{self._table}: rows violate {name} {limit}: column {name!r} holds at most "
-                    f"{limit.most} characters, and "
+                    f"{limit.max_length} characters, and "
                     f"{value if len(value) <= 60 else f'{value[:60]}...'} is longer "
                     "(DELTA_EXCEED_CHAR_VARCHAR_LIMIT). No rows were written. Correct or remove "
                     "the rows.",

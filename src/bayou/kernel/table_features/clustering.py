@@ -20,12 +20,12 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["checked_clustering_columns", "clustering_configuration"]
+__all__ = ["clustering_configuration", "resolve_clustering_columns"]
 
 _MAX_COLUMNS = 4
 
 
-def checked_clustering_columns(
+def resolve_clustering_columns(
     table: str,
     schema: StructType,
     configuration: Mapping[str, str],

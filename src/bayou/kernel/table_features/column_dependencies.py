@@ -30,22 +30,22 @@ from bayou.protocol.schema import (
 
 __all__ = [
     "ColumnPath",
+    "check_not_in_layout",
+    "check_not_referenced",
     "check_statistics_columns",
-    "path_text",
-    "refuse_if_used",
-    "refuse_if_used_for_layout",
+    "quote_path",
 ]
 
 
 ColumnPath: TypeAlias = tuple[str, ...]
 
 
-def path_text(path: ColumnPath) -> str:
+def quote_path(path: ColumnPath) -> str:
     """A path as delta-spark writes it into the history: names with a dot in backticks."""
     return ".".join(f"`{name}`" if "." in name else name for name in path)
 
 
-def refuse_if_used(state: TableState, path: ColumnPath, what: str) -> None:
+def check_not_referenced(state: TableState, path: ColumnPath, what: str) -> None:
     """Check that no constraint, invariant or generated column references a column or its fields.
 
     Args:
@@ -63,14 +63,14 @@ def refuse_if_used(state: TableState, path: ColumnPath, what: str) -> None:
             references = [path]
         if any(_overlap(path, other) for other in references):
             raise SchemaError(
-                f"Column {path_text(path)!r} of {state.path} can't be {what}: {owner} ({sql}) "
+                f"Column {quote_path(path)!r} of {state.path} can't be {what}: {owner} ({sql}) "
                 "references it. Drop that first.",
                 table=state.path,
-                column=path_text(path),
+                column=quote_path(path),
             )
 
 
-def refuse_if_used_for_layout(state: TableState, path: ColumnPath, what: str) -> None:
+def check_not_in_layout(state: TableState, path: ColumnPath, what: str) -> None:
     """Check that a column is neither a partition column nor a clustering column.
 
     Raises:
@@ -81,7 +81,8 @@ def refuse_if_used_for_layout(state: TableState, path: ColumnPath, what: str) ->
         layout = "clustered"
     if layout is not None:
         raise SchemaError(
-            f"Column {path_text(path)!r} of {state.path} can't be {what}: the table is {layout} by "
+            f"Column {quote_path(path)!r} of {state.path} can't be {what}: the table is {layout} "
+            "by "
             "it. "
             + (
                 "Change the clustering first."
@@ -89,7 +90,7 @@ def refuse_if_used_for_layout(state: TableState, path: ColumnPath, what: str) ->
                 else "Create a new table without it."
             ),
             table=state.path,
-            column=path_text(path),
+            column=quote_path(path),
         )
 
 
@@ -102,7 +103,7 @@ def _expressions(state: TableState) -> Iterator[tuple[str, str]]:
         if generated is not None:
             yield f"generated column {field.name}", str(generated)
         try:
-            invariant = column_rules.invariant_of(field)
+            invariant = column_rules.column_invariant(field)
         except ValueError:
             invariant = None
         if invariant is not None:

@@ -22,7 +22,7 @@ from bayou.errors import (
 from bayou.kernel.engine import Engine, ExpressionEvaluator, PredicateEvaluator
 from bayou.kernel.expressions.model import Expression, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
-from bayou.kernel.schema_enforcement import conform
+from bayou.kernel.schema_enforcement import conform_to_schema
 from bayou.kernel.table_features.char_varchar import LengthLimits
 from bayou.kernel.table_features.identity_columns import IdentityValues
 from bayou.kernel.transaction_state import TransactionState
@@ -38,12 +38,12 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["RowRules"]
+__all__ = ["RowConstraints"]
 
 pc: Any = pyarrow.compute
 
 
-class RowRules:
+class RowConstraints:
     """Generates values and enforces constraints for rows. Only identity values are mutable state.
 
     Raises:
@@ -80,15 +80,15 @@ class RowRules:
         batch: pa.RecordBatch,
         constants: Mapping[str, pa.Scalar[Any]] | None = None,
         *,
-        of_table: Collection[str] | None = None,
+        unchanged_columns: Collection[str] | None = None,
     ) -> pa.RecordBatch:
         """Rows with exactly the table's columns, checked against all constraints.
 
         Args:
             constants: values of partition columns, in the types of their columns.
-            of_table: columns with unchanged values, if the rows are new versions of existing rows.
-                Identity columns keep their values, and generated columns among these aren't
-                recomputed. None for new rows.
+            unchanged_columns: columns with unchanged values, if the rows are new versions of
+                existing rows. Identity columns keep their values, and generated columns among these
+                aren't recomputed. None for new rows.
 
         Raises:
             SchemaError: the table doesn't have a column, or a column has another type.
@@ -97,17 +97,17 @@ class RowRules:
         """
         batch = _with_constants(batch, constants or {})
         input_names = {name.lower() for name in batch.schema.names}
-        if of_table is None:
-            self._identity.refuse_given(input_names)
+        if unchanged_columns is None:
+            self._identity.check_explicit_values(input_names)
             batch = self._with_defaults(batch, input_names)
         missing = [
             f.name
             for f in self._schema
             if f.name.lower() not in input_names
-            and (f.name in self._generated or self._identity.makes(f.name))
+            and (f.name in self._generated or self._identity.is_generated(f.name))
         ]
         input_schema = StructType(tuple(f for f in self._schema if f.name not in missing))
-        rows = conform(self._table, input_schema, batch)
+        rows = conform_to_schema(self._table, input_schema, batch)
         generated = {
             name: self._generated[name].eval(rows)
             if name in self._generated
@@ -115,9 +115,9 @@ class RowRules:
             for name in missing
         }
         if generated:
-            rows = conform(self._table, self._schema, _with_columns(rows, generated))
+            rows = conform_to_schema(self._table, self._schema, _with_columns(rows, generated))
         rows = self._empty_strings_to_null(rows)
-        self._check_generated(rows, {*missing, *(of_table or ())})
+        self._check_generated(rows, {*missing, *(unchanged_columns or ())})
         self._limits.check(rows)
         self._check_conditions(rows)
         return rows
@@ -209,7 +209,7 @@ class RowRules:
             yield self._condition(f"CHECK constraint {name}", sql)
         for path, field in _fields(self._schema, ""):
             try:
-                invariant = column_rules.invariant_of(field)
+                invariant = column_rules.column_invariant(field)
             except ValueError as error:
                 raise self._unsupported(f"invariant of column {path}", str(error)) from error
             if invariant is not None:

@@ -14,7 +14,7 @@ from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import AddFile
-from bayou.protocol.column_rules import IdentityColumn, identity_of, with_high_water_mark
+from bayou.protocol.column_rules import IdentityColumn, identity_column, with_high_water_mark
 from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.schema import StructType
 
@@ -27,14 +27,14 @@ class IdentityValues:
     def __init__(self, state: TransactionState) -> None:
         self._state = state
         self._columns: dict[str, IdentityColumn] = {
-            f.name: column for f in state.schema if (column := identity_of(f)) is not None
+            f.name: column for f in state.schema if (column := identity_column(f)) is not None
         }
 
-    def makes(self, name: str) -> bool:
+    def is_generated(self, name: str) -> bool:
         """Whether the values of a column are generated."""
         return name in self._state.generated_identity
 
-    def refuse_given(self, columns: set[str]) -> None:
+    def check_explicit_values(self, columns: set[str]) -> None:
         """Check that rows have no values for generated identity columns.
 
         Args:
@@ -53,7 +53,7 @@ class IdentityValues:
                     table=self._state.table,
                     column=name,
                 )
-            if self.makes(name):
+            if self.is_generated(name):
                 raise SchemaError(
                     f"{self._state.table}: the rows have values for identity column {name!r}, and "
                     "the transaction was started without them. Pass the rows' schema to "
@@ -77,7 +77,7 @@ class IdentityValues:
                 argument="state",
             )
         column = self._columns[name]
-        first = self._state.given_out(name, count)
+        first = self._state.reserve_identity_values(name, count)
         step = column.step * writers
         begin = column.next_value + column.step * writer + step * first
         last = begin + step * max(0, count - 1)
@@ -109,7 +109,7 @@ def with_high_water_marks(
     bounds = [decode_json(a.stats, _Bounds) for a in adds if a.stats is not None]
     fields = []
     for field in schema:
-        column = identity_of(field)
+        column = identity_column(field)
         if column is None or field.name not in generated:
             fields.append(field)
             continue

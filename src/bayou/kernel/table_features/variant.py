@@ -11,7 +11,7 @@ from bayou.errors import SchemaError
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructType
 
-__all__ = ["conform_variants", "with_bytes_in_nulls"]
+__all__ = ["conform_variants", "fill_null_variants"]
 
 pc: Any = pyarrow.compute
 
@@ -42,7 +42,7 @@ def conform_variants(table: str, array: Any, path: str) -> pa.StructArray:
     return pa.StructArray.from_arrays(children, fields=list(variant_type), mask=mask)
 
 
-def with_bytes_in_nulls(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBatch:
+def fill_null_variants(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBatch:
     """Replace null fields of null variants by empty bytes, also in nested variants.
 
     Both fields of a variant are required in Parquet, while Arrow's null structs have null fields.

@@ -1,8 +1,9 @@
 """Checks that a transaction leaves a table in a state that Bayou can write.
 
-`only_enables` decides whether a commit can be rebased onto a concurrent metadata change. As in
-delta-spark's conflict checker, a commit prepared without a feature is valid in a table that has
-enabled it since. Unlike in delta-spark, row tracking is an exception: the files would have no ids.
+`only_enables_features` decides whether a commit can be rebased onto a concurrent metadata change.
+As in delta-spark's conflict checker, a commit prepared without a feature is valid in a table that
+has enabled it since. Unlike in delta-spark, row tracking is an exception: the files would have no
+ids.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.kernel.table_features.reader_support import table_schema
 from bayou.protocol import features, properties
-from bayou.protocol.actions import Metadata, Protocol, is_feed_enabled, reserved_columns
+from bayou.protocol.actions import Metadata, Protocol, is_change_data_feed_enabled, reserved_columns
 from bayou.protocol.property_strings import PropertyValueError
 from bayou.protocol.schema import StructField, StructType
 
@@ -42,8 +43,8 @@ __all__ = [
     "check_schema_can_be_read",
     "check_universal_format",
     "check_writable",
-    "given_properties",
-    "only_enables",
+    "normalize_properties",
+    "only_enables_features",
 ]
 
 
@@ -147,7 +148,7 @@ def check_properties(table: str, configuration: Mapping[str, str]) -> None:
             raise TablePropertyError(f"{table}: {error}.", table=table, key=error.key) from error
 
 
-def given_properties(table: str, user_properties: Mapping[str, str]) -> dict[str, str]:
+def normalize_properties(table: str, user_properties: Mapping[str, str]) -> dict[str, str]:
     """Properties set by the user, with keys spelled as in the log.
 
     Raises:
@@ -205,7 +206,7 @@ def check_change_data_columns(
     Raises:
         SchemaError: a column has such a name.
     """
-    reserved = reserved_columns(schema) if is_feed_enabled(configuration) else ()
+    reserved = reserved_columns(schema) if is_change_data_feed_enabled(configuration) else ()
     if reserved:
         raise SchemaError(
             f"{table}: the change data feed reserves the column name {reserved[0]!r}. Rename the "
@@ -294,7 +295,7 @@ _COLUMN_IDS = frozenset(
 )
 
 
-def only_enables(before: Metadata, after: Metadata) -> bool:
+def only_enables_features(before: Metadata, after: Metadata) -> bool:
     """Whether the only change between two metaData actions is that features were enabled."""
     without_configuration = msgspec.structs.replace(
         after, configuration=before.configuration, schema_string=before.schema_string

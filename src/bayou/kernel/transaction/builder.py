@@ -9,12 +9,12 @@ import msgspec
 
 from bayou.errors import ArgumentError, ProtocolChangedError, TableNotFoundError
 from bayou.kernel.catalog import Catalog
-from bayou.kernel.engine import CommitNotes, Engine
+from bayou.kernel.engine import CommitDefaults, Engine
 from bayou.kernel.log.table_state import TableState, load_table_state
-from bayou.kernel.operation import WITHOUT_NEW_ROWS, Operation
+from bayou.kernel.operation import OPERATIONS_WITHOUT_INSERTS, Operation
 from bayou.kernel.table_features.clustering import (
-    checked_clustering_columns,
     clustering_configuration,
+    resolve_clustering_columns,
 )
 from bayou.kernel.table_features.column_dependencies import check_statistics_columns
 from bayou.kernel.table_features.writer_support import (
@@ -25,12 +25,12 @@ from bayou.kernel.table_features.writer_support import (
     check_schema_can_be_read,
     check_universal_format,
     check_writable,
-    given_properties,
+    normalize_properties,
 )
 from bayou.kernel.transaction.metadata_update import (
     MetadataChange,
     MetadataRequest,
-    changed_metadata,
+    update_metadata,
 )
 from bayou.kernel.transaction.table_update import TableUpdate
 from bayou.kernel.transaction.transaction import Transaction
@@ -38,7 +38,7 @@ from bayou.protocol import features, properties
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol
 from bayou.protocol.actions import Transaction as TransactionIdentifier
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
-from bayou.protocol.column_rules import identity_of
+from bayou.protocol.column_rules import identity_column
 from bayou.protocol.schema import StructType
 
 __all__ = ["TransactionBuilder"]
@@ -151,7 +151,7 @@ class TransactionBuilder:
         builder._description = description
         return builder
 
-    def with_definition_told(self) -> TransactionBuilder:
+    def with_definition_recorded(self) -> TransactionBuilder:
         """Record the table's definition in the history, as delta-spark's CREATE TABLE does."""
         builder = copy.copy(self)
         builder._records_definition = True
@@ -348,7 +348,7 @@ class TransactionBuilder:
         return builder
 
     def with_user_metadata(self, user_metadata: str | None) -> TransactionBuilder:
-        """Set `commitInfo.userMetadata`; None for the engine's value (`CommitNotes`)."""
+        """Set `commitInfo.userMetadata`; None for the engine's value (`CommitDefaults`)."""
         builder = copy.copy(self)
         builder._user_metadata = user_metadata
         return builder
@@ -377,16 +377,16 @@ class TransactionBuilder:
                 table=self._table,
                 winning_version=state.version,
             )
-        change = changed_metadata(self._table, state, self._request())
+        change = update_metadata(self._table, state, self._request())
         metadata, schema = change.metadata, change.schema
         domains = self._domain_actions(state)
         protocol = self._next_protocol(state, change)
         if self._clustering is not None:
             domains[CLUSTERING_DOMAIN] = self._clustering_action(metadata, schema)
-            protocol = features.upgraded(protocol, [features.CLUSTERING])
+            protocol = features.with_features(protocol, [features.CLUSTERING])
         if domains:
-            protocol = features.upgraded(protocol, [features.DOMAIN_METADATA])
-        protocol = features.upgraded(protocol, self._features)
+            protocol = features.with_features(protocol, [features.DOMAIN_METADATA])
+        protocol = features.with_features(protocol, self._features)
         protocol = features.with_versions(protocol, *self._versions)
         new_protocol = None if state is not None and protocol == state.protocol else protocol
         new_metadata = None if state is not None and metadata == state.metadata else metadata
@@ -442,7 +442,7 @@ class TransactionBuilder:
         )
 
     def _commit_notes(self, engine: Engine) -> str | None:
-        if self._user_metadata is None and isinstance(engine, CommitNotes):
+        if self._user_metadata is None and isinstance(engine, CommitDefaults):
             return engine.user_metadata
         return self._user_metadata
 
@@ -452,7 +452,7 @@ class TransactionBuilder:
             evolves=self._schema_evolution,
             replaces=self._replaces_schema,
             partition_columns=self._partition_columns,
-            set_properties=given_properties(self._table, self._properties),
+            set_properties=normalize_properties(self._table, self._properties),
             removed_properties=self._removed_properties,
             metadata=self._metadata,
             files_checked=self._files_checked,
@@ -470,13 +470,15 @@ class TransactionBuilder:
 
     def _next_protocol(self, state: TableState | None, change: MetadataChange) -> Protocol:
         """The protocol with the features that the metadata uses or requests."""
-        configuration = {**change.metadata.configuration, **change.asked_features}
+        configuration = {**change.metadata.configuration, **change.protocol_properties}
         protocol = self._protocol or (None if state is None else state.protocol)
         if protocol is None:
             return features.protocol_for(change.schema, configuration)
-        if state is None or change.metadata != state.metadata or change.asked_features:
+        if state is None or change.metadata != state.metadata or change.protocol_properties:
             used = features.features_in_use(change.schema, configuration, protocol)
-            return features.with_asked_versions(features.upgraded(protocol, used), configuration)
+            return features.with_requested_versions(
+                features.with_features(protocol, used), configuration
+            )
         return protocol
 
     def _domain_actions(self, state: TableState | None) -> dict[str, DomainMetadata]:
@@ -488,7 +490,7 @@ class TransactionBuilder:
         }
 
     def _clustering_action(self, metadata: Metadata, schema: StructType) -> DomainMetadata:
-        columns = checked_clustering_columns(
+        columns = resolve_clustering_columns(
             self._table,
             schema,
             metadata.configuration,
@@ -500,13 +502,13 @@ class TransactionBuilder:
 
     def _generated_identity(self, schema: StructType) -> tuple[str, ...]:
         """Identity columns that the rows don't have, so that writers generate their values."""
-        if self._operation in WITHOUT_NEW_ROWS:
+        if self._operation in OPERATIONS_WITHOUT_INSERTS:
             return ()
         rows = self._schema
-        if rows is None or any(identity_of(f) is not None for f in rows):
-            return tuple(f.name for f in schema if identity_of(f) is not None)
+        if rows is None or any(identity_column(f) is not None for f in rows):
+            return tuple(f.name for f in schema if identity_column(f) is not None)
         return tuple(
-            f.name for f in schema if identity_of(f) is not None and rows.get(f.name) is None
+            f.name for f in schema if identity_column(f) is not None and rows.get(f.name) is None
         )
 
 

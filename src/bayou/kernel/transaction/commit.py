@@ -44,8 +44,8 @@ __all__ = [
     "TransactionCommitResult",
     "commit_with_retries",
     "discard_unless_committed",
+    "report_lost_commit",
     "report_possible_commit",
-    "report_refused_commit",
 ]
 
 
@@ -89,7 +89,7 @@ def report_possible_commit(txn_id: str) -> None:
         possible.add(txn_id)
 
 
-def report_refused_commit(txn_id: str) -> None:
+def report_lost_commit(txn_id: str) -> None:
     """Report that a commit did not happen, because its version has another commit."""
     for possible in _OPEN_BLOCKS.get():
         possible.discard(txn_id)
@@ -155,7 +155,7 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
         while (winner := attempt.committer.find(engine, attempt.table, version)) is not None:
             if _txn_id(winner) == attempt.txn_id:
                 return version, winners
-            report_refused_commit(attempt.txn_id)
+            report_lost_commit(attempt.txn_id)
             check_winner(attempt.table, winner, attempt.reads, attempt.writes, lost + 1)
             winners.append(winner)
             version += 1
@@ -235,7 +235,7 @@ def _put(
         try:
             return attempt.committer.put(engine, attempt.table, version, lines)
         except PrerequisiteError:
-            report_refused_commit(attempt.txn_id)  # the storage doesn't support conditional puts
+            report_lost_commit(attempt.txn_id)  # the storage doesn't support conditional puts
             raise
         except StorageError as error:
             failures += 1

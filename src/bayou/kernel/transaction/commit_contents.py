@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from bayou.errors import ArgumentError
-from bayou.kernel.crc.commit_effect import FileTally
+from bayou.kernel.crc.commit_effect import FileChanges
 from bayou.protocol.actions import (
     Action,
     AddCDCFile,
@@ -56,7 +56,7 @@ class CommitContents:
     added_bytes: int
     removed_bytes: int
     rows: int | None
-    tally: FileTally
+    tally: FileChanges
 
     @classmethod
     def of(cls, actions: Iterable[Action], *, keep_adds: bool = False) -> CommitContents:
@@ -71,7 +71,7 @@ class CommitContents:
         changes_removed = changes_data = False
         num_added = num_changes = added_bytes = removed_bytes = 0
         rows: int | None = 0
-        tally = FileTally()
+        tally = FileChanges()
         for action in actions:
             if keep_adds and isinstance(action, AddFile):
                 adds.append(action)

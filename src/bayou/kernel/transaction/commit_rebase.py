@@ -24,10 +24,10 @@ __all__ = [
     "ENABLEMENT_TIMESTAMP",
     "ENABLEMENT_VERSION",
     "ROW_TRACKING_DOMAIN",
-    "commit_info_behind",
+    "commit_info_after",
     "high_water_mark",
     "in_commit_timestamp",
-    "metadata_behind",
+    "metadata_after",
     "with_enablement",
     "with_row_ids",
 ]
@@ -59,7 +59,7 @@ def in_commit_timestamp(
     return max(now, previous + 1)
 
 
-def metadata_behind(state: TableState | None, winners: Sequence[CommitActions]) -> Metadata | None:
+def metadata_after(state: TableState | None, winners: Sequence[CommitActions]) -> Metadata | None:
     """The table's metadata after the winning commits; None for a new table."""
     metadata = None if state is None else state.metadata
     for winner in winners:
@@ -67,7 +67,7 @@ def metadata_behind(state: TableState | None, winners: Sequence[CommitActions]) 
     return metadata
 
 
-def commit_info_behind(
+def commit_info_after(
     state: TableState | None, winners: Sequence[CommitActions]
 ) -> CommitInfo | None:
     """The `commitInfo` of the last winning commit, or of the read version without winners."""

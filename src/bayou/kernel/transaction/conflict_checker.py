@@ -27,7 +27,7 @@ from bayou.kernel.scan.data_skipping.pruning import Pruning
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 from bayou.kernel.scan.scan_file import adds_to_array
 from bayou.kernel.table_features.column_mapping import physical_name
-from bayou.kernel.table_features.writer_support import only_enables
+from bayou.kernel.table_features.writer_support import only_enables_features
 from bayou.protocol import features
 from bayou.protocol.actions import (
     AddFile,
@@ -39,7 +39,7 @@ from bayou.protocol.actions import (
     Transaction,
 )
 from bayou.protocol.file_names import canonical_path
-from bayou.protocol.partition_values import is_zoneless
+from bayou.protocol.partition_values import lacks_time_zone
 from bayou.protocol.schema import StructType
 
 __all__ = [
@@ -194,7 +194,9 @@ def _permits(metadata: Metadata, winner: _WinnerActions, writes: WriteSet) -> bo
         return False
     if winner.identity_only:
         return True
-    return writes.read_metadata is not None and only_enables(writes.read_metadata, metadata)
+    return writes.read_metadata is not None and only_enables_features(
+        writes.read_metadata, metadata
+    )
 
 
 def _feature_changes(new: Protocol, old: Protocol | None) -> list[str]:
@@ -202,7 +204,7 @@ def _feature_changes(new: Protocol, old: Protocol | None) -> list[str]:
     if old is None:
         return ["the table was created"]
     before, after = set(features.all_features(old)), set(features.all_features(new))
-    added = after - before - features.PASSED_BY_WRITES
+    added = after - before - features.REBASE_COMPATIBLE_FEATURES
     return sorted([*(f"{name} added" for name in added), *(f"{n} dropped" for n in before - after)])
 
 
@@ -268,7 +270,7 @@ def _any_time(add: AddFile, schema: StructType, columns: Sequence[str]) -> bool:
     his own, which nobody has noted, so that it may be any.
     """
     return any(
-        is_zoneless(add.partition_values.get(physical_name(field)), field.data_type)
+        lacks_time_zone(add.partition_values.get(physical_name(field)), field.data_type)
         for field in schema
         if field.name in columns
     )

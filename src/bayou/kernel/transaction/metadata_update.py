@@ -11,7 +11,7 @@ import msgspec
 
 from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
 from bayou.kernel.log.table_state import TableState
-from bayou.kernel.table_features.column_dependencies import refuse_if_used
+from bayou.kernel.table_features.column_dependencies import check_not_referenced
 from bayou.kernel.table_features.column_mapping import with_column_ids, without_mapping
 from bayou.kernel.transaction.schema_evolution import (
     check_fits,
@@ -24,7 +24,7 @@ from bayou.protocol.actions import Metadata
 from bayou.protocol.schema import StructType
 from bayou.protocol.type_changes import with_type_changes
 
-__all__ = ["MetadataChange", "MetadataRequest", "changed_metadata", "preview_version"]
+__all__ = ["MetadataChange", "MetadataRequest", "preview_version", "update_metadata"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +60,16 @@ class MetadataChange:
     Attributes:
         metadata: the metadata.
         schema: the parsed schema of `metadata`.
-        asked_features: properties that only change the protocol (`delta.feature.*`,
+        protocol_properties: properties that only change the protocol (`delta.feature.*`,
             `delta.minReaderVersion`) and aren't stored in the metadata.
     """
 
     metadata: Metadata
     schema: StructType
-    asked_features: Mapping[str, str]
+    protocol_properties: Mapping[str, str]
 
 
-def changed_metadata(
+def update_metadata(
     table: str, state: TableState | None, request: MetadataRequest
 ) -> MetadataChange:
     """Compute the metadata of a new table (`state` is None) or of an existing table.
@@ -106,7 +106,7 @@ def _create(table: str, request: MetadataRequest) -> MetadataChange:
         created_time=time.time_ns() // 1_000_000,
         configuration=stored,
     )
-    return MetadataChange(metadata=metadata, schema=schema, asked_features=protocol_properties)
+    return MetadataChange(metadata=metadata, schema=schema, protocol_properties=protocol_properties)
 
 
 def _use_metadata(metadata: Metadata, set_properties: Mapping[str, str]) -> MetadataChange:
@@ -116,7 +116,7 @@ def _use_metadata(metadata: Metadata, set_properties: Mapping[str, str]) -> Meta
     return MetadataChange(
         metadata=msgspec.structs.replace(metadata, configuration=stored),
         schema=StructType.from_json(metadata.schema_string),
-        asked_features=protocol_properties,
+        protocol_properties=protocol_properties,
     )
 
 
@@ -159,7 +159,7 @@ def _update(state: TableState, request: MetadataRequest) -> MetadataChange:
         metadata = msgspec.structs.replace(metadata, configuration=merged)
     if request.description is not None:
         metadata = msgspec.structs.replace(metadata, description=request.description or None)
-    return MetadataChange(metadata=metadata, schema=schema, asked_features=protocol_properties)
+    return MetadataChange(metadata=metadata, schema=schema, protocol_properties=protocol_properties)
 
 
 def preview_version(state: TableState) -> int | None:
@@ -183,7 +183,7 @@ def _evolve_schema(
     if not widened:
         return merged
     for path in widened:
-        refuse_if_used(state, path, "changed to a wider type, which the rows have")
+        check_not_referenced(state, path, "changed to a wider type, which the rows have")
     return with_type_changes(schema, merged, preview_version(state))
 
 

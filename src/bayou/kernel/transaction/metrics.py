@@ -10,26 +10,26 @@ from bayou.kernel.metrics import (
     Stopwatch,
     TransactionMetrics,
     TransactionReport,
-    send,
+    send_report,
 )
 from bayou.kernel.transaction.commit import TransactionCommitResult
 from bayou.kernel.transaction.commit_contents import CommitContents
 from bayou.kernel.transaction.table_update import TableUpdate
 
-__all__ = ["CommitMeasure", "measured"]
+__all__ = ["CommitMeasurements", "measure_commit"]
 
 
-class CommitMeasure:
+class CommitMeasurements:
     """Measurements of a commit, which the commit fills in.
 
     Attributes:
         contents: the file actions, None before they are read.
-        tries: a collection with one item per attempted version.
+        attempts: a collection with one item per attempted version.
     """
 
     def __init__(self) -> None:
         self.contents: CommitContents | None = None
-        self.tries: Sized = ()
+        self.attempts: Sized = ()
 
     def metrics(self, duration_ms: float) -> TransactionMetrics:
         """The measurements as metrics."""
@@ -38,7 +38,7 @@ class CommitMeasure:
             return TransactionMetrics(duration_ms=duration_ms)
         return TransactionMetrics(
             duration_ms=duration_ms,
-            attempts=len(self.tries),
+            attempts=len(self.attempts),
             files_added=contents.num_added,
             files_removed=len(contents.removed_paths),
             change_files=contents.num_changes,
@@ -47,14 +47,14 @@ class CommitMeasure:
         )
 
 
-def measured(
+def measure_commit(
     reporter: MetricsReporter | None,
     update: TableUpdate,
-    commit: Callable[[CommitMeasure], TransactionCommitResult],
+    commit: Callable[[CommitMeasurements], TransactionCommitResult],
 ) -> TransactionCommitResult:
     """Call `commit`, add metrics to its result, and send a report, also if it fails."""
     watch = Stopwatch()
-    measure = CommitMeasure()
+    measure = CommitMeasurements()
 
     def report(version: int | None, error: Exception | None) -> None:
         if reporter is None:
@@ -68,10 +68,10 @@ def measured(
             metrics=measure.metrics(watch.milliseconds),
             error=None if error is None else f"{type(error).__name__}: {error}",
         )
-        send(reporter, transaction_report)
+        send_report(reporter, transaction_report)
 
     try:
-        with watch.running():
+        with watch.measure():
             result = commit(measure)
     except Exception as error:
         report(None, error)

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from bayou.errors import BayouError
 from bayou.kernel.catalog import Catalog, permits_maintenance
-from bayou.kernel.checkpoint.parts import checkpoint_by_workers
+from bayou.kernel.checkpoint.parts import write_checkpoint_with_workers
 from bayou.kernel.crc.commit_effect import CommitEffect
 from bayou.kernel.crc.write import write_checksum
 from bayou.kernel.engine import Engine
@@ -67,7 +67,7 @@ class PostCommitHook:
             case "checksum":
                 write_checksum(engine, self.table, self.version, self.effect, self.catalog)
             case "checkpoint":
-                checkpoint_by_workers(engine, self.table, self.version, self.catalog)
+                write_checkpoint_with_workers(engine, self.table, self.version, self.catalog)
             case "log_compaction":
                 first = self.first_version
                 compact_log(engine, self.table, 0 if first is None else first, self.version)

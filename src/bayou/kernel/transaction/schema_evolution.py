@@ -29,7 +29,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_changes import widens_by_itself
+from bayou.protocol.type_changes import is_automatic_widening
 
 __all__ = [
     "SchemaMerge",
@@ -284,7 +284,7 @@ class SchemaMerge:
                 key = self._merge_types(current.key_type, incoming.key_type, f"{path}.key")
                 value = self._merge_types(current.value_type, incoming.value_type, f"{path}.value")
                 return replace(current, key_type=key, value_type=value)
-            case _ if self.widens and widens_by_itself(current, incoming):
+            case _ if self.widens and is_automatic_widening(current, incoming):
                 return incoming
             case _ if self.casts or current == incoming or is_variant(current, incoming):
                 return current

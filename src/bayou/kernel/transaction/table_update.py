@@ -35,7 +35,7 @@ from bayou.protocol.commit_info import commit_info
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import StructType
 
-__all__ = ["CommitLines", "TableUpdate", "moved_marks", "now", "remove_of"]
+__all__ = ["CommitLines", "TableUpdate", "now", "to_remove", "update_high_water_marks"]
 
 
 _PRESERVING_ROW_IDS = frozenset(
@@ -204,7 +204,7 @@ class CommitLines:
     Attributes:
         update: the changes of the transaction besides files.
         contents: the file actions.
-        metadata: new metadata, see `moved_marks`.
+        metadata: new metadata, see `update_high_water_marks`.
         txn_id, is_blind_append, isolation_level: fields of `commitInfo`.
         metrics: `commitInfo.operationMetrics`.
         tags: `commitInfo.tags`.
@@ -226,7 +226,7 @@ class CommitLines:
         update = self.update
         time = now()
         in_commit_timestamp = None
-        before = commit_rebase.metadata_behind(update.read_state, winners)
+        before = commit_rebase.metadata_after(update.read_state, winners)
         # A winning commit may have enabled in-commit timestamps. In this case `self.metadata` is
         # None, because two commits that change metadata conflict.
         after = self.metadata or before
@@ -256,12 +256,12 @@ class CommitLines:
             (info, *head, *rest),
             self.contents.tally,
             before,
-            commit_rebase.commit_info_behind(update.read_state, winners),
+            commit_rebase.commit_info_after(update.read_state, winners),
         )
         return [encode_action(a) for a in (info, *head, *tracked)] + self.contents.lines
 
 
-def moved_marks(
+def update_high_water_marks(
     update: TableUpdate, contents: CommitContents
 ) -> tuple[Metadata | None, Mapping[str, str] | None]:
     """The metadata with new high watermarks of identity columns, and the tags of the commit."""
@@ -320,7 +320,7 @@ def _with_row_ids(
     return [domain, *adds]
 
 
-def remove_of(add: AddFile, now: int, *, data_change: bool = True) -> RemoveFile:
+def to_remove(add: AddFile, now: int, *, data_change: bool = True) -> RemoveFile:
     """Create the action that removes a live file, with the same path and deletion vector.
 
     Args:

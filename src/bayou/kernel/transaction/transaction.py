@@ -11,7 +11,7 @@ import pyarrow as pa
 from bayou.errors import ConstraintViolationError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.data_writer import data_writer
-from bayou.kernel.elapsed_time import Age
+from bayou.kernel.elapsed_time import ElapsedTime
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import LiteralValue, Predicate
@@ -25,14 +25,14 @@ from bayou.kernel.transaction.commit import (
 )
 from bayou.kernel.transaction.commit_contents import CommitContents
 from bayou.kernel.transaction.conflict_checker import ReadSet, WriteSet
-from bayou.kernel.transaction.metrics import CommitMeasure, measured
+from bayou.kernel.transaction.metrics import CommitMeasurements, measure_commit
 from bayou.kernel.transaction.post_commit_hooks import due_hooks
 from bayou.kernel.transaction.table_update import (
     CommitLines,
     TableUpdate,
-    moved_marks,
     now,
-    remove_of,
+    to_remove,
+    update_high_water_marks,
 )
 from bayou.kernel.transaction_state import TransactionState, WriteContext
 from bayou.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile
@@ -53,7 +53,7 @@ class Transaction:
     def __init__(self, update: TableUpdate) -> None:
         self._update = update
         self._identity_counts: dict[str, int] = {}
-        self._age = Age()
+        self._age = ElapsedTime()
         state = update.read_state
         self._reads = ReadSet(
             schema=update.schema if state is None else state.schema,
@@ -110,7 +110,7 @@ class Transaction:
             data_change=self._update.data_change,
             max_records_per_file=self._update.max_records_per_file,
             compression=self._update.compression,
-            says_tight_bounds=self._update.may_have_deletion_vectors,
+            records_tight_bounds=self._update.may_have_deletion_vectors,
             identity_counts=self._identity_counts,
         )
 
@@ -239,7 +239,7 @@ class Transaction:
         deleted_at = now()
         with self.read_files(engine, filter) as files:
             for file in files:
-                yield remove_of(file.add, deleted_at, data_change=data_change)
+                yield to_remove(file.add, deleted_at, data_change=data_change)
 
     def commit(
         self,
@@ -269,7 +269,7 @@ class Transaction:
             ArgumentError: an action isn't a file action, or a file of a table with row tracking
                 has no `numRecords` in its statistics.
         """
-        return measured(
+        return measure_commit(
             engine.metrics_reporter,
             self._update,
             lambda measure: self._commit(engine, actions, operation_metrics, tags, measure),
@@ -281,7 +281,7 @@ class Transaction:
         actions: Iterable[Action],
         operation_metrics: Mapping[str, object] | None,
         tags: Mapping[str, str] | None,
-        measure: CommitMeasure,
+        measure: CommitMeasurements,
     ) -> TransactionCommitResult:
         update = self._update
         if update.is_recorded:
@@ -291,7 +291,7 @@ class Transaction:
         )
         if contents.changes_removed:
             self.check_rows_may_be_removed()
-        metadata, identity_tags = moved_marks(update, contents)
+        metadata, identity_tags = update_high_water_marks(update, contents)
         state = update.read_state
         writes = WriteSet(
             removed_paths=contents.removed_paths,
@@ -312,7 +312,7 @@ class Transaction:
             metrics=contents.metrics() if operation_metrics is None else operation_metrics,
             tags={**(tags or {}), **(identity_tags or {})},
         )
-        measure.tries = commit.effects
+        measure.attempts = commit.effects
         version, _ = commit_with_retries(
             engine,
             CommitAttempt(

@@ -1,5 +1,5 @@
 """DELETE, UPDATE, MERGE, OPTIMIZE and VACUUM in a Spark session.
 
 Each command plans with the kernel, runs in the driver or on executors by the size of the files
-(`optimize.stays_local`), and commits in the driver.
+(`optimize.runs_in_driver`), and commits in the driver.
 """

@@ -13,34 +13,38 @@ from bayou.engines import from_description
 from bayou.errors import ArgumentError, PredicateError
 from bayou.kernel import Snapshot
 from bayou.kernel.commands.row_changes.delete import DeleteMetrics, begin_delete, commit_delete
-from bayou.kernel.commands.row_changes.matched_rows import FoundRows, FoundRowsWork, check_assigned
+from bayou.kernel.commands.row_changes.matched_rows import (
+    MatchedRows,
+    MatchedRowsTask,
+    check_assigned,
+)
 from bayou.kernel.commands.row_changes.operation import RowOperation
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.row_search import Candidate
-from bayou.kernel.commands.row_changes.task import RowWork
+from bayou.kernel.commands.row_changes.task import RowChangeTask
 from bayou.kernel.commands.row_changes.update import UpdateMetrics, begin_update, commit_update
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan_file import ScanFile
-from bayou.spark.commands.merge_bounds import known_part
-from bayou.spark.commands.optimize import stays_local
+from bayou.spark.commands.merge_bounds import kernel_predicate
+from bayou.spark.commands.optimize import runs_in_driver
 from bayou.spark.commands.rows_by_spark import (
     ACTION,
     FILE,
     POSITION,
     RowAction,
     apply_rows,
-    by_file,
-    found_positions,
+    collect_positions,
     located_rows,
+    pair_with_files,
 )
 from bayou.spark.executors.executor_tasks import (
     number_of_tasks,
-    run_shares,
-    shares_by_size,
+    run_tasks,
+    split_by_size,
 )
 from bayou.spark.expressions.assigned_columns import assigned_columns
 from bayou.spark.expressions.expressions import RowExpression
-from bayou.spark.expressions.kernel_eligibility import Understood, by_spark
+from bayou.spark.expressions.kernel_eligibility import KernelExpressions, fall_back_to_spark
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 
 __all__ = ["run_delete", "run_update"]
@@ -53,11 +57,11 @@ def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMe
         None if the table already has the session's transaction identifier.
     """
     snapshot = target.snapshot()
-    if target.has_recorded(snapshot, target.application):
-        target.forget_transaction_version()
+    if target.is_committed(snapshot, target.transaction_identifier):
+        target.reset_transaction_version()
         return None
     metrics = _delete(target, snapshot, condition)
-    target.forget_transaction_version()
+    target.reset_transaction_version()
     return metrics
 
 
@@ -72,30 +76,32 @@ def run_update(
     if not values:
         raise ArgumentError("set: it is empty. Set at least one column.", argument="set")
     snapshot = target.snapshot()
-    if target.has_recorded(snapshot, target.application):
-        target.forget_transaction_version()
+    if target.is_committed(snapshot, target.transaction_identifier):
+        target.reset_transaction_version()
         return None
     metrics = _update(target, snapshot, condition, values)
-    target.forget_transaction_version()
+    target.reset_transaction_version()
     return metrics
 
 
 def _delete(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> DeleteMetrics:
-    shown = None if condition is None else condition.shown
+    shown = None if condition is None else condition.display_string
     try:
-        predicate = Understood(target, snapshot.schema).predicate(condition)
+        predicate = KernelExpressions(target, snapshot.schema).predicate(condition)
     except PredicateError as error:
-        return by_spark(target, error, lambda: _delete_by_spark(target, snapshot, condition))
+        return fall_back_to_spark(
+            target, error, lambda: _delete_by_spark(target, snapshot, condition)
+        )
     operation = begin_delete(
         target.engine,
         snapshot,
         predicate,
-        shown=shown,
+        history_predicate=shown,
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
-        application=target.application,
+        transaction_id=target.transaction_identifier,
     )
     return commit_delete(target.engine, operation, _changes(target, operation))
 
@@ -106,14 +112,14 @@ def _update(
     condition: RowExpression | None,
     values: Mapping[str, RowExpression],
 ) -> UpdateMetrics:
-    kernel = Understood(target, snapshot.schema)
+    kernel = KernelExpressions(target, snapshot.schema)
     try:
         predicate = kernel.predicate(condition)
         assigned = {
             kernel.column(name): kernel.value(name, value) for name, value in values.items()
         }
     except PredicateError as error:
-        return by_spark(
+        return fall_back_to_spark(
             target, error, lambda: _update_by_spark(target, snapshot, condition, values)
         )
     operation = begin_update(
@@ -121,10 +127,10 @@ def _update(
         snapshot,
         assigned,
         predicate,
-        shown=None if condition is None else condition.shown,
+        history_predicate=None if condition is None else condition.display_string,
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
-        application=target.application,
+        transaction_id=target.transaction_identifier,
     )
     return commit_update(target.engine, operation, _changes(target, operation))
 
@@ -133,14 +139,16 @@ def _changes(target: TargetTable, operation: RowOperation) -> RowChanges:
     """Find the rows and write the changed files, in the driver or on executors."""
     with operation.candidates(target.engine) as candidate_files:
         candidates = list(candidate_files)
-    work = operation.work
-    if stays_local(target, (c.file.size for c in candidates if not c.certain or work.assigned)):
+    work = operation.task
+    if runs_in_driver(
+        target, (c.file.size for c in candidates if not c.all_rows_match or work.assigned)
+    ):
         return work.run(target.engine, candidates)
-    chunks = shares_by_size(candidates, lambda c: c.file.size, number_of_tasks(target.spark))
+    chunks = split_by_size(candidates, lambda c: c.file.size, number_of_tasks(target.spark))
     work_bytes, engine, count = work.to_bytes(), target.engine.description(), len(chunks)
 
     def run(number: int, chunk: list[bytes]) -> bytes:
-        task_work = RowWork.from_bytes(work_bytes)
+        task_work = RowChangeTask.from_bytes(work_bytes)
         task_work = replace(task_work, state=task_work.state.for_writer(number, count))
         files = [Candidate.from_bytes(data) for data in chunk]
         return task_work.run(from_description(engine), files).to_bytes()
@@ -153,7 +161,7 @@ def _run_on_executors(target: TargetTable, chunks: Sequence[Any], run: Any) -> R
         written = RowChanges.combined(map(RowChanges.from_bytes, results))
         written.discard(target.engine, target.path)
 
-    results = run_shares(
+    results = run_tasks(
         target.spark,
         chunks,
         run,
@@ -171,31 +179,31 @@ def _delete_by_spark(
     operation = begin_delete(
         target.engine,
         snapshot,
-        known_part(target, snapshot, condition),
-        shown=condition.shown,
+        kernel_predicate(target, snapshot, condition),
+        history_predicate=condition.display_string,
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
-        application=target.application,
+        transaction_id=target.transaction_identifier,
     )
     rows = _with_alias(target, located_rows(target, snapshot)).where(condition.column)
     with operation.candidates(target.engine) as candidates:
         files = [candidate.file for candidate in candidates]
-    matches = by_file(files, found_positions(rows))
-    work = FoundRowsWork(state=operation.work.state)
-    recorded = work.state.records_changes and not work.state.marks_rows
-    reads = recorded or not work.state.marks_rows
-    if stays_local(target, (file.size for file, _ in matches if reads)):
+    matches = pair_with_files(files, collect_positions(rows))
+    work = MatchedRowsTask(state=operation.task.state)
+    recorded = work.state.change_data_feed and not work.state.deletion_vectors
+    reads = recorded or not work.state.deletion_vectors
+    if runs_in_driver(target, (file.size for file, _ in matches if reads)):
         changes = work.run(
             target.engine,
-            [FoundRows(file=file, deleted=rows) for file, rows in matches],
+            [MatchedRows(file=file, deleted=rows) for file, rows in matches],
             record_changes=recorded,
         )
     else:
-        chunks = shares_by_size(matches, lambda f: f[0].size, number_of_tasks(target.spark))
+        chunks = split_by_size(matches, lambda f: f[0].size, number_of_tasks(target.spark))
         work_bytes, engine, count = work.to_bytes(), target.engine.description(), len(chunks)
 
         def run(number: int, chunk: list[tuple[bytes, bytes]]) -> bytes:
-            task_work = FoundRowsWork.from_bytes(work_bytes).for_writer(number, count)
+            task_work = MatchedRowsTask.from_bytes(work_bytes).for_writer(number, count)
             rows_of_files = [_decode_rows(*item) for item in chunk]
             changes = task_work.run(
                 from_description(engine), rows_of_files, record_changes=recorded
@@ -217,18 +225,18 @@ def _update_by_spark(
         target.engine,
         snapshot,
         Operation.UPDATE,
-        known_part(target, snapshot, condition),
-        without_condition=[],
-        shown=None if condition is None else condition.shown,
+        kernel_predicate(target, snapshot, condition),
+        default_predicate=[],
+        history_predicate=None if condition is None else condition.display_string,
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
-        application=target.application,
+        transaction_id=target.transaction_identifier,
     )
     alias = target.alias or "target"
     rows = located_rows(target, snapshot).alias(alias)
     schema = snapshot.schema
     columns = assigned_columns(schema, schema, values, alias, table=snapshot.path, rows=rows)
-    check_assigned(operation.work.state.write, columns)
+    check_assigned(operation.task.state.transaction_state, columns)
     if condition is not None:
         rows = rows.where(condition.column)
     names = tuple(field.name for field in snapshot.schema if field.name in columns)
@@ -237,7 +245,7 @@ def _update_by_spark(
     )
     with operation.candidates(target.engine) as candidates:
         files = [candidate.file for candidate in candidates]
-    work = FoundRowsWork(state=operation.work.state, assigned=names)
+    work = MatchedRowsTask(state=operation.task.state, assigned=names)
     applied = apply_rows(target, rows, files, work, [RowAction(kind="update")])
     return commit_update(target.engine, operation, applied.changes)
 
@@ -246,6 +254,6 @@ def _with_alias(target: TargetTable, rows: Any) -> Any:
     return rows if target.alias is None else rows.alias(target.alias)
 
 
-def _decode_rows(file: bytes, rows: bytes) -> FoundRows:
+def _decode_rows(file: bytes, rows: bytes) -> MatchedRows:
     """Deserialize a file and the positions of its rows to delete."""
-    return FoundRows(file=ScanFile.from_bytes(file), deleted=BitMap64.deserialize(rows))
+    return MatchedRows(file=ScanFile.from_bytes(file), deleted=BitMap64.deserialize(rows))

@@ -14,20 +14,20 @@ from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
 from bayou.kernel.commands.merge import MergeMetrics, MergeSource
 from bayou.kernel.commands.merge.execution import MergeOperation, check_merge
-from bayou.kernel.commands.merge.result import MergeOutcome
-from bayou.kernel.commands.merge.task import MergeWork, PreparedSource
+from bayou.kernel.commands.merge.result import MergeResult
+from bayou.kernel.commands.merge.task import MergeTask, PreparedSource
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.spark.commands.merge_by_spark import merge_by_spark
 from bayou.spark.commands.merge_request import MergeRequest
-from bayou.spark.commands.optimize import stays_local
+from bayou.spark.commands.optimize import runs_in_driver
 from bayou.spark.commands.source_rows import collected
 from bayou.spark.executors.executor_tasks import (
     number_of_tasks,
-    run_shares,
-    shares_by_size,
+    run_tasks,
+    split_by_size,
 )
-from bayou.spark.expressions.kernel_eligibility import by_spark
+from bayou.spark.expressions.kernel_eligibility import fall_back_to_spark
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable, is_classic
 from bayou.spark.types import from_spark
 
@@ -44,12 +44,12 @@ def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeM
         None if the table already has the session's transaction identifier.
     """
     started = time.perf_counter()
-    snapshot, application = target.snapshot(), target.application
-    if target.has_recorded(snapshot, application):
-        target.forget_transaction_version()
+    snapshot, application = target.snapshot(), target.transaction_identifier
+    if target.is_committed(snapshot, application):
+        target.reset_transaction_version()
         return None
     metrics = _merge(target, snapshot, source, request, started)
-    target.forget_transaction_version()
+    target.reset_transaction_version()
     return metrics
 
 
@@ -67,7 +67,7 @@ def _merge(
         try:  # before the source is collected, which may take long
             check_merge(snapshot, schema, request.definition)
         except PredicateError as error:
-            return by_spark(target, error, run_spark_plan)
+            return fall_back_to_spark(target, error, run_spark_plan)
         source_table = collected(target.spark, source)
         if source_table is None:
             return run_spark_plan()
@@ -82,11 +82,11 @@ def _merge(
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
         started=started,
-        application=target.application,
+        application=target.transaction_identifier,
     )
     with operation.files(target.engine) as candidate_files:
         files = list(candidate_files)
-    if stays_local(target, (file.size for file in files)):
+    if runs_in_driver(target, (file.size for file in files)):
         result = operation.work.run(target.engine, operation.source, files, inserting=True)
     else:
         result = _run_on_executors(target, operation, rows, files)
@@ -106,16 +106,16 @@ def source_alias(source: Any) -> str | None:
 
 def _run_on_executors(
     target: TargetTable, operation: MergeOperation, rows: MergeSource, files: Sequence[ScanFile]
-) -> MergeOutcome:
+) -> MergeResult:
     """Update and delete matched rows in tasks by file, then insert unmatched source rows."""
     spark = target.spark
     source = spark.sparkContext.broadcast(rows.to_bytes())
     tasks = number_of_tasks(spark)
-    chunks = shares_by_size(files, lambda file: file.size, tasks)
+    chunks = split_by_size(files, lambda file: file.size, tasks)
     worker = _Worker(operation.work.to_bytes(), target.engine.description(), source, 2 * tasks)
 
     def discard(results: list[bytes]) -> None:
-        written = MergeOutcome.combined(map(MergeOutcome.from_bytes, results))
+        written = MergeResult.combined(map(MergeResult.from_bytes, results))
         written.changes.discard(target.engine, target.path)
 
     def merge_chunk(number: int, chunk: list[bytes]) -> bytes:
@@ -125,7 +125,7 @@ def _run_on_executors(
         return worker.insert(tasks + number, *chunk)
 
     try:
-        results = run_shares(
+        results = run_tasks(
             spark,
             [[file.to_bytes() for file in chunk] for chunk in chunks],
             merge_chunk,
@@ -133,7 +133,7 @@ def _run_on_executors(
             description=f"Merge into {target.path}",
             discard=discard,
         )
-        matched = MergeOutcome.combined(map(MergeOutcome.from_bytes, results))
+        matched = MergeResult.combined(map(MergeResult.from_bytes, results))
         unmatched = operation.unmatched(matched)
         if not unmatched:
             return matched
@@ -148,7 +148,7 @@ def _run_on_executors(
                     ).to_bytes()
                 ]
             else:
-                new = run_shares(
+                new = run_tasks(
                     spark,
                     [(part.serialize(), recorded) for part in parts],
                     insert_chunk,
@@ -159,7 +159,7 @@ def _run_on_executors(
         except BaseException:
             matched.changes.discard(target.engine, target.path)
             raise
-        return MergeOutcome.combined([matched, *map(MergeOutcome.from_bytes, new)])
+        return MergeResult.combined([matched, *map(MergeResult.from_bytes, new)])
     finally:
         source.destroy()
 
@@ -174,19 +174,19 @@ class _Worker:
     writers: int
 
     def merge(self, number: int, chunk: list[bytes]) -> bytes:
-        work = MergeWork.from_bytes(self.work).for_writer(number, self.writers)
+        work = MergeTask.from_bytes(self.work).for_writer(number, self.writers)
         files = [ScanFile.from_bytes(data) for data in chunk]
         engine = from_description(self.engine)
         return work.run(engine, self._prepared(work), files).to_bytes()
 
     def insert(self, number: int, rows: bytes, recorded: bool) -> bytes:
-        work = MergeWork.from_bytes(self.work).for_writer(number, self.writers)
+        work = MergeTask.from_bytes(self.work).for_writer(number, self.writers)
         engine = from_description(self.engine)
         unmatched = BitMap64.deserialize(rows)
         result = work.insert(engine, self._prepared(work), unmatched, record_changes=recorded)
         return result.to_bytes()
 
-    def _prepared(self, work: MergeWork) -> PreparedSource:
+    def _prepared(self, work: MergeTask) -> PreparedSource:
         return work.prepare(MergeSource.from_bytes(self.source.value))
 
 

@@ -17,19 +17,19 @@ from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.commands.merge import MergeSource
-from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, JoinedNames
+from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, JoinedColumns
 from bayou.kernel.commands.merge.target_rows import TargetRows
 from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import And, Column, Comparison, In, Literal, Or, Predicate
-from bayou.kernel.expressions.resolution import with_paths
+from bayou.kernel.expressions.resolution import map_columns
 from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, StructField, StructType
 from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.expressions.assigned_columns import quoted
 from bayou.spark.expressions.expressions import RowExpression
-from bayou.spark.expressions.session_semantics import is_plain_session, means_the_same
+from bayou.spark.expressions.session_semantics import matches_session, session_matches_kernel
 from bayou.spark.target import TargetTable
 
-__all__ = ["MergedRows", "SourceBounds", "known_part", "spark_filter"]
+__all__ = ["SourceBounds", "TargetRowPredicates", "kernel_predicate", "spark_filter"]
 
 
 _MAX_IN_VALUES = 100
@@ -38,7 +38,7 @@ _COMPARABLE_TYPES = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
 """Types that Python, Spark and the kernel compare alike in every session."""
 
 
-def known_part(
+def kernel_predicate(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> Predicate | None:
     """The conjuncts of a condition that the kernel supports, as a predicate; None if none."""
@@ -53,7 +53,7 @@ def known_part(
 
     for part in _kernel_conjuncts(target.spark, condition, [snapshot.schema]):
         try:
-            predicates.append(resolve(with_paths(part, without_alias), snapshot.schema))
+            predicates.append(resolve(map_columns(part, without_alias), snapshot.schema))
         except PredicateError:
             continue
     if len(predicates) < 2:
@@ -61,7 +61,7 @@ def known_part(
     return And(tuple(predicates))
 
 
-class MergedRows:
+class TargetRowPredicates:
     """Predicates that each target row satisfies that a merge may match or change.
 
     Args:
@@ -72,7 +72,7 @@ class MergedRows:
         self, target: TargetTable, snapshot: Snapshot, columns: StructType, request: MergeRequest
     ) -> None:
         spark, schemas = target.spark, [snapshot.schema, columns]
-        names = JoinedNames(
+        names = JoinedColumns(
             target=snapshot.schema,
             source=columns,
             target_alias=request.target_alias or TARGET,
@@ -94,7 +94,7 @@ class MergedRows:
         """See `TargetRows.bounded_columns`."""
         return self._rows.bounded_columns
 
-    def by_rows(self, source: Any) -> Predicate | None:
+    def from_keys(self, source: Any) -> Predicate | None:
         """The predicate from the source's key values; None for all rows.
 
         Args:
@@ -106,7 +106,7 @@ class MergedRows:
             keys = MergeSource.read(values.schema, values.to_batches())
         return self._rows.predicate(keys, self._partitions, self._by_source)
 
-    def by_bounds(self, bounds: MergeSource) -> Predicate | None:
+    def from_bounds(self, bounds: MergeSource) -> Predicate | None:
         """The predicate from the bounds of the source's keys; see `TargetRows.predicate`."""
         return self._rows.predicate(bounds, self._partitions, self._by_source, bounds_only=True)
 
@@ -151,9 +151,9 @@ def _kernel_conjuncts(
 ) -> list[Predicate]:
     """The conjuncts of a condition that the kernel evaluates as the session does."""
     parts = condition.conjuncts
-    if is_plain_session(spark, schemas):
+    if session_matches_kernel(spark, schemas):
         return parts
-    return [part for part in parts if means_the_same(spark, part, schemas)]
+    return [part for part in parts if matches_session(spark, part, schemas)]
 
 
 def _comparable(values: Sequence[Literal]) -> bool:

@@ -18,11 +18,11 @@ from pyspark.sql import functions as F  # noqa: N812  # conventional name
 from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
 from bayou.kernel.commands.merge import ClauseKind, MergeDefinition, MergeMetrics
-from bayou.kernel.commands.merge.external_join_merge import JoinedMerge
-from bayou.kernel.commands.merge.struct_by_name import Place, check_assignable
-from bayou.kernel.commands.row_changes.matched_rows import FoundRowsWork
+from bayou.kernel.commands.merge.external_join_merge import ExternalJoinMerge
+from bayou.kernel.commands.merge.struct_by_name import TargetColumn, check_assignable
+from bayou.kernel.commands.row_changes.matched_rows import MatchedRowsTask
 from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructType
-from bayou.spark.commands.merge_bounds import MergedRows, SourceBounds, spark_filter
+from bayou.spark.commands.merge_bounds import SourceBounds, TargetRowPredicates, spark_filter
 from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.commands.rows_by_spark import (
     ACTION,
@@ -34,7 +34,7 @@ from bayou.spark.commands.rows_by_spark import (
     apply_rows,
     located_rows,
 )
-from bayou.spark.commands.source_rows import is_steady, materialized, parts_of
+from bayou.spark.commands.source_rows import checkpointed, is_deterministic, number_of_parts
 from bayou.spark.executors.executor_tasks import number_of_tasks
 from bayou.spark.expressions.assigned_columns import (
     assigned_columns,
@@ -43,12 +43,12 @@ from bayou.spark.expressions.assigned_columns import (
     quoted,
 )
 from bayou.spark.expressions.expressions import RowExpression
-from bayou.spark.expressions.kernel_eligibility import resolved_in
-from bayou.spark.expressions.struct_by_name import put_into
+from bayou.spark.expressions.kernel_eligibility import bound_to
+from bayou.spark.expressions.struct_by_name import assign_by_name
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 
-__all__ = ["merge_by_spark", "merge_kept_rows"]
+__all__ = ["merge_by_spark", "merge_deterministic_source"]
 
 _CHECKPOINT_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _AMBIGUOUS = "AMBIGUOUS_REFERENCE"
@@ -68,7 +68,7 @@ def merge_by_spark(
         PredicateError: a condition isn't deterministic.
         Exception: Spark can't analyze or run an expression.
     """
-    steady = is_steady(source)
+    steady = is_deterministic(source)
     for attempt in range(_MAX_ATTEMPTS):
         # If an executor dies and its checkpointed rows are lost, the source is computed again.
         last = attempt == _MAX_ATTEMPTS - 1
@@ -88,7 +88,7 @@ def merge_by_spark(
     raise AssertionError  # the last attempt has returned or raised
 
 
-def merge_kept_rows(
+def merge_deterministic_source(
     target: TargetTable,
     snapshot: Snapshot,
     source: Any,
@@ -148,7 +148,7 @@ def _merge(
     """
     columns = from_spark(source.schema, table="the source of the merge")
     alias = request.target_alias or "target"
-    merge = JoinedMerge(
+    merge = ExternalJoinMerge(
         target.engine,
         snapshot,
         columns,
@@ -160,23 +160,23 @@ def _merge(
         engine_info=engine_info,
         user_metadata=user_metadata or target.user_metadata,
         started=started,
-        application=target.application,
+        application=target.transaction_identifier,
         transaction_ids=transaction_ids,
         table_properties=table_properties,
     )
-    work = FoundRowsWork(state=merge.state, assigned=merge.updated_columns)
+    work = MatchedRowsTask(state=merge.state, assigned=merge.updated_columns)
     plan = _Plan(merge, request, snapshot, columns)
     rows = located_rows(target, snapshot)
     plan.check_conditions(rows, source)  # raises errors before any work starts
     plan.joined(rows, source)
-    merged_rows = MergedRows(target, snapshot, columns, request)
-    small = materialized(target.spark, source) if checkpoint_small else None
+    merged_rows = TargetRowPredicates(target, snapshot, columns, request)
+    small = checkpointed(target.spark, source) if checkpoint_small else None
     bounds = None
     if small is None:
         source = source.localCheckpoint() if checkpoint_large else source
         if plan.reads_whole_source:
             bounds = SourceBounds(columns, merged_rows.bounded_columns)
-    predicate = merged_rows.by_rows(small)
+    predicate = merged_rows.from_keys(small)
     read = spark_filter(predicate)
     joined = plan.joined(
         rows if read is None else rows.where(read),
@@ -189,26 +189,26 @@ def _merge(
     tasks = number_of_tasks(target.spark)
     applied = apply_rows(
         target,
-        plan.rows(joined, parts_of(source if small is None else small, tasks)),
+        plan.rows(joined, number_of_parts(source if small is None else small, tasks)),
         files,
         work,
         plan.actions,
-        several=merge.may_match_several,
+        allow_duplicates=merge.may_match_several,
     )
     observed = applied.observed
     if bounds is not None:
         if observed is not None:
-            predicate = merged_rows.by_bounds(bounds.rows(observed[1:]))
+            predicate = merged_rows.from_bounds(bounds.rows(observed[1:]))
         merge.record_read(target.engine, predicate)
     source_rows = None if observed is None else int(observed[0])
-    return merge.commit(target.engine, applied.changes, applied.taken, source_rows)
+    return merge.commit(target.engine, applied.changes, applied.action_counts, source_rows)
 
 
 class _Plan:
     """Builds the DataFrames of a merge: the join, and its rows with their actions and values."""
 
     def __init__(
-        self, merge: JoinedMerge, request: MergeRequest, table: Snapshot, source: StructType
+        self, merge: ExternalJoinMerge, request: MergeRequest, table: Snapshot, source: StructType
     ) -> None:
         self._merge = merge
         self._request = request
@@ -244,10 +244,11 @@ class _Plan:
             expressions = rows._jdf.queryExecution().analyzed().expressions()  # noqa: SLF001
             if not expressions.apply(0).deterministic():
                 raise PredicateError(
-                    f"{self._table}: the {name} condition of the MERGE, {condition.shown}, isn't "
+                    f"{self._table}: the {name} condition of the MERGE, "
+                    f"{condition.display_string}, isn't "
                     "deterministic. Compute it as a column of the source "
                     "(DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED).",
-                    expression=condition.shown,
+                    expression=condition.display_string,
                 )
 
     @property
@@ -363,7 +364,7 @@ class _Plan:
         before = self._before(name)
         if before is None:
             return cases.otherwise(cast_to(field, F.lit(None)))
-        return cases.otherwise(put_into(field.data_type, *before, before))
+        return cases.otherwise(assign_by_name(field.data_type, *before, before))
 
     def _before(self, name: str) -> tuple[Any, DataType] | None:
         """A column of the target and its type; None if the target lacks the column."""
@@ -398,7 +399,7 @@ class _Plan:
         except AnalysisException as error:
             if error.getCondition() != _AMBIGUOUS:
                 raise
-            return replace(expression, given=resolved_in(side, expression.column))
+            return replace(expression, user_column=bound_to(side, expression.column))
         return expression
 
     def _assigned(self, values: Mapping[str, RowExpression]) -> Mapping[str, Any]:
@@ -409,18 +410,20 @@ class _Plan:
             self._alias,
             table=self._table,
             rows=self._joined,
-            growing=self._request.schema_evolution,
+            schema_evolution=self._request.schema_evolution,
         )
 
     def _from_source(self, name: str, *, keeps_fields: bool) -> Any:
         field, source_field = self._merge.schema.get(name), self._source.get(name)
-        assert field is not None  # `JoinedMerge` checks both
+        assert field is not None  # `ExternalJoinMerge` checks both
         assert source_field is not None
-        place = Place(self._table, field.name, field.data_type)
-        check_assignable(place, source_field.data_type, growing=self._request.schema_evolution)
+        place = TargetColumn(self._table, field.name, field.data_type)
+        check_assignable(
+            place, source_field.data_type, schema_evolution=self._request.schema_evolution
+        )
         value = F.col(f"{_VALUE}{self._source.names.index(source_field.name)}")
         before = self._before(name) if keeps_fields else None
-        return put_into(field.data_type, value, source_field.data_type, before)
+        return assign_by_name(field.data_type, value, source_field.data_type, before)
 
 
 def _has_hash(data_type: DataType) -> bool:

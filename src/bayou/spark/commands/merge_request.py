@@ -14,8 +14,8 @@ from bayou.protocol.schema import StructType
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import (
     has_timestamps,
-    is_plain_session,
-    means_the_same,
+    matches_session,
+    session_matches_kernel,
 )
 from bayou.spark.types import same_type
 
@@ -87,15 +87,15 @@ class MergeRequest:
     def definition(self) -> MergeDefinition:
         """The definition for the kernel and for the table history."""
         definition = MergeDefinition(
-            on=self.on.shown,
+            on=self.on.display_string,
             clauses=tuple(
                 MergeClause(
                     kind=clause.kind,
                     action=clause.action,
-                    condition=None if clause.condition is None else clause.condition.shown,
+                    condition=None if clause.condition is None else clause.condition.display_string,
                     assignments=None
                     if clause.values is None
-                    else {name: value.shown for name, value in clause.values.items()},
+                    else {name: value.display_string for name, value in clause.values.items()},
                 )
                 for clause in self.clauses
             ),
@@ -110,18 +110,18 @@ class MergeRequest:
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
         """Whether the kernel evaluates all conditions and values as the session does."""
         expressions = [self.on, *(e for clause in self.clauses for e in clause.expressions)]
-        if any(expression.text is None for expression in expressions):
+        if any(expression.sql is None for expression in expressions):
             return False
-        if is_plain_session(spark, (target, source)):
+        if session_matches_kernel(spark, (target, source)):
             return True
         if _casts_timestamps(target, source):
             return False
         for expression in expressions:
             try:
-                parsed: Expression = parse_expression(expression.text or "")
+                parsed: Expression = parse_expression(expression.sql or "")
             except PredicateError:
                 return False
-            if not means_the_same(spark, parsed, (target, source)):
+            if not matches_session(spark, parsed, (target, source)):
                 return False
         return True
 

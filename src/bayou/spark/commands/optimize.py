@@ -39,17 +39,17 @@ from bayou.kernel.commands.optimize.rewrite_plan import (
 )
 from bayou.kernel.commands.optimize.sorted_rewrite import (
     OrderedParts,
-    for_files,
     sample_item,
     split_item,
+    with_files,
     write_ordered,
 )
 from bayou.protocol.actions import AddFile, decode_actions, encode_actions
 from bayou.spark.executors.executor_tasks import (
     from_cell,
-    run_shares,
-    run_shuffled,
-    shares_by_size,
+    run_shuffled_tasks,
+    run_tasks,
+    split_by_size,
     to_cell,
 )
 from bayou.spark.session.settings import (
@@ -66,12 +66,12 @@ from bayou.version import ENGINE_INFO
 
 __all__ = [
     "DEFAULT_LOCAL_BYTES",
-    "Rearranging",
-    "adds_in",
-    "discarding",
-    "order_on_executors",
+    "DeleteTaskFiles",
+    "OptimizeCommands",
+    "decode_adds",
     "rewrite_on_executors",
-    "stays_local",
+    "runs_in_driver",
+    "sort_on_executors",
 ]
 
 
@@ -91,26 +91,26 @@ def rewrite_on_executors(spark: Any, engine: Engine, table: str, description: st
 
     def run(items: Sequence[Rewrite]) -> list[list[AddFile]]:
         order = sorted(range(len(items)), key=lambda number: -items[number].size)
-        results = run_shares(
+        results = run_tasks(
             spark,
             [items[number].to_bytes() for number in order],
             task,
             table=table,
             description=description,
-            discard=discarding(engine_description, table),
+            discard=DeleteTaskFiles(engine_description, table),
         )
         by_number = dict(zip(order, results, strict=True))
-        return [adds_in(by_number[number]) for number in range(len(items))]
+        return [decode_adds(by_number[number]) for number in range(len(items))]
 
     return run
 
 
-def adds_in(result: bytes) -> list[AddFile]:
+def decode_adds(result: bytes) -> list[AddFile]:
     """The `add` actions in a task result."""
     return [action for action in decode_actions(result) if isinstance(action, AddFile)]
 
 
-class discarding:  # noqa: N801  # used like a function
+class DeleteTaskFiles:  # used like a function
     """Callable that deletes the files of tasks whose results won't be committed."""
 
     def __init__(self, engine: EngineDescription, table: str) -> None:
@@ -129,19 +129,19 @@ def _rewrite_item(engine: EngineDescription, item: bytes) -> bytes:
 _CHUNK_BYTES = 64 << 20
 
 
-def order_on_executors(spark: Any, engine: Engine, table: str, description: str) -> RunItems:
+def sort_on_executors(spark: Any, engine: Engine, table: str, description: str) -> RunItems:
     """Return a function that runs items with a sort order; see `rewrite_on_executors`."""
     engine_description = engine.description()
-    discard = discarding(engine_description, table)
+    discard = DeleteTaskFiles(engine_description, table)
 
     def run(items: Sequence[Rewrite]) -> list[list[AddFile]]:
         chunks = [
-            _FileChunk(item=number, work=for_files(item, files).to_bytes())
+            _FileChunk(item=number, work=with_files(item, files).to_bytes())
             for number, item in enumerate(items)
             for files in _file_chunks(item)
         ]
         samples: list[list[Any]] = [[] for _ in items]
-        sampled = run_shares(
+        sampled = run_tasks(
             spark,
             chunks,
             _SampleTask(engine_description),
@@ -158,9 +158,9 @@ def order_on_executors(spark: Any, engine: Engine, table: str, description: str)
             parts=parts,
             first=[groups.index(number) for number in range(len(items))],
             groups=groups,
-            works=[for_files(item, [0]).to_bytes() for item in items],
+            works=[with_files(item, [0]).to_bytes() for item in items],
         )
-        results = run_shuffled(
+        results = run_shuffled_tasks(
             spark,
             chunks,
             shuffle.split,
@@ -172,7 +172,7 @@ def order_on_executors(spark: Any, engine: Engine, table: str, description: str)
         )
         adds: list[list[AddFile]] = [[] for _ in items]
         for group in sorted(results):
-            adds[groups[group]] += adds_in(results[group])
+            adds[groups[group]] += decode_adds(results[group])
         return adds
 
     return run
@@ -224,7 +224,7 @@ class _Shuffle:
 
 def _file_chunks(item: Rewrite) -> list[list[int]]:
     count = max(1, -(-item.size // _CHUNK_BYTES))
-    return shares_by_size(range(len(item.files)), lambda number: item.files[number].size, count)
+    return split_by_size(range(len(item.files)), lambda number: item.files[number].size, count)
 
 
 _INFO = f"{ENGINE_INFO} (spark)"
@@ -232,7 +232,7 @@ _LOCAL_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rearranging:
+class OptimizeCommands:
     """OPTIMIZE, Z-order and purge of a table.
 
     Attributes:
@@ -286,7 +286,7 @@ class Rearranging:
                 where=where,
                 target_bytes=target,
                 min_bytes=min_bytes,
-                max_deleted_rows_ratio=OPTIMIZE_DELETED_ROWS_RATIO.share(self.spark, 0.05),
+                max_deleted_rows_ratio=OPTIMIZE_DELETED_ROWS_RATIO.fraction(self.spark, 0.05),
             )
         )
 
@@ -330,7 +330,7 @@ class Rearranging:
             return run_plan(self.engine, plan, _INFO, limits)
         description = f"{plan.operation} {plan.state.path}@{plan.state.version}"
         if any(item.order is not None for item in plan.items):
-            run_items = order_on_executors(self.spark, self.engine, plan.state.path, description)
+            run_items = sort_on_executors(self.spark, self.engine, plan.state.path, description)
         else:
             run_items = rewrite_on_executors(self.spark, self.engine, plan.state.path, description)
         return run_plan(self.engine, plan, _INFO, limits, run_items=run_items)
@@ -339,7 +339,7 @@ class Rearranging:
 DEFAULT_LOCAL_BYTES = 256 << 20
 
 
-def stays_local(target: TargetTable, sizes: Iterable[int]) -> bool:
+def runs_in_driver(target: TargetTable, sizes: Iterable[int]) -> bool:
     """Whether a row operation runs in the driver instead of on executors.
 
     With Spark Connect it always runs in the client, which has no executors for Bayou.

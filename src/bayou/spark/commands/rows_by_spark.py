@@ -22,21 +22,21 @@ from pyspark.sql import functions as F  # noqa: N812  # conventional name
 from bayou.engines import from_description
 from bayou.errors import BayouError
 from bayou.kernel import Snapshot
-from bayou.kernel.commands.merge.external_join_merge import several_matches
-from bayou.kernel.commands.row_changes.matched_rows import FoundRows, FoundRowsWork
+from bayou.kernel.commands.merge.external_join_merge import multiple_matches_error
+from bayou.kernel.commands.row_changes.matched_rows import MatchedRows, MatchedRowsTask
 from bayou.kernel.commands.row_changes.result import RowChanges
-from bayou.kernel.deletion_vectors.deleted_rows import bitmap
+from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.spark.errors import as_bayou_error, readable_errors
 from bayou.spark.executors.executor_tasks import (
-    Outcomes,
-    attempts_of_tasks,
-    done_by,
+    TaskResults,
+    decode_results,
+    encode_result,
+    max_task_attempts,
     number_of_tasks,
-    reported,
 )
-from bayou.spark.executors.jobs import ReplayJobs
+from bayou.spark.executors.jobs import TaggedJobs
 from bayou.spark.target import TargetTable
 from bayou.spark.write.tasks import task_number
 
@@ -49,9 +49,9 @@ __all__ = [
     "AppliedRows",
     "RowAction",
     "apply_rows",
-    "by_file",
-    "found_positions",
+    "collect_positions",
     "located_rows",
+    "pair_with_files",
 ]
 
 pc: Any = pyarrow.compute
@@ -88,12 +88,12 @@ class AppliedRows:
 
     Attributes:
         changes: the written files and deletion vectors.
-        taken: number of rows of each action.
+        action_counts: number of rows of each action.
         observed: values of the observation `SOURCE_ROWS`; None if the plan has none.
     """
 
     changes: RowChanges
-    taken: Counter[int]
+    action_counts: Counter[int]
     observed: tuple[Any, ...] | None
 
 
@@ -122,17 +122,17 @@ def apply_rows(
     target: TargetTable,
     rows: Any,
     files: Sequence[ScanFile],
-    work: FoundRowsWork,
+    work: MatchedRowsTask,
     actions: Sequence[RowAction],
     *,
-    several: bool = True,
+    allow_duplicates: bool = True,
 ) -> AppliedRows:
     """Write the row changes in tasks, without committing.
 
     Args:
         rows: a DataFrame with `FILE`, `POSITION`, `ACTION` and the columns that actions need.
         files: the files of the version that was read.
-        several: whether a row may occur more than once; otherwise that is an error.
+        allow_duplicates: whether a row may occur more than once; otherwise that is an error.
 
     Raises:
         BayouError: a task raised it.
@@ -142,28 +142,28 @@ def apply_rows(
     tasks = number_of_tasks(spark)
     files_by_key = {_file_key(file): file.to_bytes() for file in files}
     shared = spark.sparkContext.broadcast(files_by_key)
-    finished = spark.sparkContext.accumulator([], Outcomes())
+    finished = spark.sparkContext.accumulator([], TaskResults())
     applier = _Applier(
         work.to_bytes(),
         target.engine.description(),
         shared,
         tuple(actions),
-        several,
+        allow_duplicates,
         tasks,
         finished,
-        attempts_of_tasks(spark),
+        max_task_attempts(spark),
     )
     shuffled = rows.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, POSITION)
     try:
-        with ReplayJobs(spark, f"Change rows of {target.path}").named():
+        with TaggedJobs(spark, f"Change rows of {target.path}").tagged():
             applied = shuffled.mapInArrow(applier, _RESULT_SCHEMA)
             task_rows = applied.collect()
-        results, failure = done_by(row["changes"] for row in task_rows)
+        results, failure = decode_results(row["changes"] for row in task_rows)
         if failure is not None:
             raise failure
     except BaseException as error:
         with contextlib.suppress(BayouError):
-            _changes(done_by(finished.value)[0]).discard(target.engine, target.path)
+            _changes(decode_results(finished.value)[0]).discard(target.engine, target.path)
         task_error = None
         if isinstance(error, Exception):
             task_error = as_bayou_error(error, table=target.path)
@@ -177,7 +177,7 @@ def apply_rows(
         taken.update(row["taken"])
     return AppliedRows(
         changes=_changes(results),
-        taken=taken,
+        action_counts=taken,
         observed=_observed(applied),
     )
 
@@ -215,14 +215,14 @@ class _Applier:
             first = next(groups, None)
             if first is None:
                 return
-            work = FoundRowsWork.from_bytes(self.work).for_writer(task_number(), self.tasks)
+            work = MatchedRowsTask.from_bytes(self.work).for_writer(task_number(), self.tasks)
             task_rows = _TaskRows(self, work, itertools.chain([first], groups))
 
             def run() -> bytes:
                 engine = from_description(self.engine)
                 return work.run(engine, task_rows.changed(), task_rows.inserted()).to_bytes()
 
-            result = reported(run, self.attempts)
+            result = encode_result(run, self.attempts)
             for _ in groups:  # after an error; Spark requires that all input is consumed
                 pass
             counts = list(task_rows.taken.items())
@@ -238,7 +238,7 @@ class _TaskRows:
     def __init__(
         self,
         applier: _Applier,
-        work: FoundRowsWork,
+        work: MatchedRowsTask,
         groups: Iterator[tuple[str, list[pa.RecordBatch]]],
     ) -> None:
         self._files = applier.files.value
@@ -249,7 +249,7 @@ class _TaskRows:
         self._new: list[tuple[str, list[pa.RecordBatch]]] = []
         self.taken: Counter[int] = Counter()
 
-    def changed(self) -> Iterator[FoundRows]:
+    def changed(self) -> Iterator[MatchedRows]:
         for key, batches in self._groups:
             if key.startswith(NEW_ROWS):
                 self._new.append((key, batches))
@@ -264,13 +264,13 @@ class _TaskRows:
             for batch in batches:
                 yield from self._new_rows(batch)
 
-    def _changed_rows(self, file: ScanFile, batches: list[pa.RecordBatch]) -> FoundRows | None:
+    def _changed_rows(self, file: ScanFile, batches: list[pa.RecordBatch]) -> MatchedRows | None:
         rows = _concatenated(batches) if len(batches) > 1 else batches[0]
         positions = rows.column(POSITION)
         duplicate = pc.equal(positions.slice(1), positions.slice(0, len(positions) - 1))
         if duplicate.true_count:
             if not self._several:
-                raise several_matches(self._work.state.write.table)
+                raise multiple_matches_error(self._work.state.transaction_state.table)
             first = pa.concat_arrays([pa.array([True]), pc.invert(duplicate)])
             rows = rows.filter(first)
         rows = rows.filter(pc.greater_equal(rows.column(ACTION), 0))
@@ -283,9 +283,9 @@ class _TaskRows:
         updated = pc.is_in(numbers, value_set=pa.array(updates, numbers.type))
         changed = rows.filter(updated)
         updated_positions: Any = changed.column(POSITION).cast(pa.int64())
-        return FoundRows(
+        return MatchedRows(
             file=file,
-            deleted=bitmap(rows.filter(pc.invert(updated)).column(POSITION)),
+            deleted=to_bitmap(rows.filter(pc.invert(updated)).column(POSITION)),
             updated=updated_positions,
             values=changed.select(list(self._work.assigned)),
         )
@@ -299,7 +299,7 @@ class _TaskRows:
                 yield rows.select(list(action.columns))
 
 
-def found_positions(rows: Any) -> dict[str, BitMap64]:
+def collect_positions(rows: Any) -> dict[str, BitMap64]:
     """Collect the positions of rows with `FILE` and `POSITION` by file, without a shuffle."""
     by_key: dict[str, BitMap64] = {}
     for row in rows.select(FILE, POSITION).mapInArrow(_pack, "file string, rows binary").collect():
@@ -309,7 +309,7 @@ def found_positions(rows: Any) -> dict[str, BitMap64]:
     return by_key
 
 
-def by_file(
+def pair_with_files(
     files: Iterable[ScanFile], positions: dict[str, BitMap64]
 ) -> list[tuple[ScanFile, BitMap64]]:
     """Pair files with the positions of their rows; files without positions are dropped."""
@@ -321,7 +321,7 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         files: Any = batch.column(0)
         for file in files.unique().to_pylist():
-            rows = bitmap(batch.filter(pc.equal(files, file)).column(1))
+            rows = to_bitmap(batch.filter(pc.equal(files, file)).column(1))
             positions[file] = positions[file] | rows if file in positions else rows
     if positions:
         packed: Any = pa.array([rows.serialize() for rows in positions.values()], pa.binary())

@@ -8,7 +8,13 @@ import pyarrow as pa
 
 from bayou.spark.session.settings import ROW_OPERATIONS_SOURCE_BYTES
 
-__all__ = ["DEFAULT_SOURCE_BYTES", "collected", "is_steady", "materialized", "parts_of"]
+__all__ = [
+    "DEFAULT_SOURCE_BYTES",
+    "checkpointed",
+    "collected",
+    "is_deterministic",
+    "number_of_parts",
+]
 
 DEFAULT_SOURCE_BYTES = 256 << 20
 _MAX_ROWS = 1_000_000
@@ -39,7 +45,7 @@ def collected(spark: Any, source: Any) -> pa.Table | None:
     return None if rows.num_rows > max_rows or rows.nbytes > limit else rows
 
 
-def materialized(spark: Any, source: Any) -> Any:
+def checkpointed(spark: Any, source: Any) -> Any:
     """Checkpoint a small source locally, so that its rows don't change; None if it is too large.
 
     Args:
@@ -55,7 +61,7 @@ def materialized(spark: Any, source: Any) -> Any:
     return None if head.count() > max_rows else head
 
 
-def is_steady(source: Any) -> bool:
+def is_deterministic(source: Any) -> bool:
     """Whether Spark considers a source deterministic.
 
     Args:
@@ -65,7 +71,7 @@ def is_steady(source: Any) -> bool:
     return bool(plan.deterministic())
 
 
-def parts_of(source: Any, max_parts: int) -> int:
+def number_of_parts(source: Any, max_parts: int) -> int:
     """Number of parts in which to write a source's rows without creating small files.
 
     Args:

@@ -21,15 +21,15 @@ from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Table
 from bayou.kernel.commands.vacuum.orphan_files import (
     LISTING_SCHEMA,
-    FoundFiles,
-    ListingShare,
-    list_share,
-    look_through,
+    ListingRange,
+    ListingResult,
+    filter_inventory,
+    list_range,
 )
 from bayou.kernel.commands.vacuum.plan import ListShares
-from bayou.kernel.commands.vacuum.referenced_files import KeptFiles
+from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
 from bayou.kernel.commands.vacuum.vacuum import DeleteFiles, VacuumMetrics, vacuum
-from bayou.spark.executors.executor_tasks import number_of_tasks, run_shares
+from bayou.spark.executors.executor_tasks import number_of_tasks, run_tasks
 from bayou.spark.session.settings import VACUUM_LOCAL_FILES
 from bayou.version import ENGINE_INFO
 
@@ -72,7 +72,7 @@ class Inventory:
                 argument="inventory",
             )
 
-    def look_through(self, whole: ListingShare, kept: KeptFiles) -> Iterable[FoundFiles]:
+    def look_through(self, whole: ListingRange, kept: ReferencedFiles) -> Iterable[ListingResult]:
         """Find the unreferenced files of the inventory on executors; see the kernel's `ListShares`.
 
         If a path occurs more than once, its newest row is used.
@@ -97,12 +97,12 @@ class Inventory:
 class _InventoryTask:
     """A task that checks some rows of the inventory."""
 
-    share: ListingShare
-    kept: KeptFiles
+    share: ListingRange
+    kept: ReferencedFiles
     spellings: Sequence[str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        orphans = look_through(
+        orphans = filter_inventory(
             self.share,
             self.kept,
             (batch.cast(LISTING_SCHEMA) for batch in batches),
@@ -165,7 +165,7 @@ def vacuum_table(
         engine_info=f"{ENGINE_INFO} (spark)",
         catalog=table.catalog,
         delete_files=_delete_function(spark, engine, table.path),
-        list_shares=_list_function(spark, engine, table.path)
+        list_ranges=_list_function(spark, engine, table.path)
         if inventory is None
         else inventory.look_through,
         lists_everything=inventory is None,  # an inventory may omit files that aren't data files
@@ -190,18 +190,18 @@ def _list_function(spark: Any, engine: Engine, table: str) -> ListShares | None:
     max_local = _max_local_files(spark)
     engine_description = engine.description()
 
-    def list_shares(whole: ListingShare, kept: KeptFiles) -> Iterable[FoundFiles]:
+    def list_shares(whole: ListingRange, kept: ReferencedFiles) -> Iterable[ListingResult]:
         if len(kept) <= max_local:
-            return [list_share(engine, whole, kept)]
+            return [list_range(engine, whole, kept)]
         broadcast = spark.sparkContext.broadcast(kept)
 
-        def list_task(_: int, share: ListingShare) -> bytes:
+        def list_task(_: int, share: ListingRange) -> bytes:
             return pickle.dumps(
-                list_share(from_description(engine_description), share, broadcast.value)
+                list_range(from_description(engine_description), share, broadcast.value)
             )
 
         try:
-            results = run_shares(
+            results = run_tasks(
                 spark,
                 whole.split(kept, number_of_tasks(spark)),
                 list_task,
@@ -234,7 +234,7 @@ def _delete_function(spark: Any, engine: Engine, table: str) -> DeleteFiles | No
                 list(pool.map(engine.files.delete_files, batches))
             return
         tasks = min(len(batches), number_of_tasks(spark))
-        run_shares(
+        run_tasks(
             spark,
             [batches[task::tasks] for task in range(tasks)],
             delete_task,

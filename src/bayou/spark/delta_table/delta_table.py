@@ -28,16 +28,16 @@ from bayou.spark.delta_table.describe import detail_frame, history_frame
 from bayou.spark.delta_table.merge_builder import DeltaMergeBuilder
 from bayou.spark.delta_table.optimize_builder import DeltaOptimizeBuilder, DeltaReorgBuilder
 from bayou.spark.delta_table.result_dataframes import (
+    check_boolean,
+    check_integer,
+    check_string,
+    check_strings,
     empty_frame,
-    flag,
-    number,
     restore_frame,
-    text,
-    texts,
 )
 from bayou.spark.delta_table.table_builder import DeltaTableBuilder
 from bayou.spark.executors.engine import SessionEngine
-from bayou.spark.expressions.expressions import condition_of, values_of
+from bayou.spark.expressions.expressions import parse_condition, parse_values
 from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable, is_classic
 from bayou.spark.types import from_spark
@@ -79,7 +79,7 @@ class DeltaTable:
             ArgumentError: an option isn't a file system option.
         """
         target = TargetTable(
-            spark=sparkSession, location=path, options=texts(hadoopConf, "hadoopConf")
+            spark=sparkSession, location=path, options=check_strings(hadoopConf, "hadoopConf")
         )
         if not target.exists():
             raise _not_a_table_error(f"`{path}`", target.path)
@@ -93,7 +93,7 @@ class DeltaTable:
             TableNotFoundError: the name isn't that of a Delta table.
             ArgumentError: the session is a Spark Connect session, which can't resolve names.
         """
-        name = text(tableOrViewName, "tableOrViewName")
+        name = check_string(tableOrViewName, "tableOrViewName")
         path = _path_name(name)
         if path is not None:
             return cls.forPath(sparkSession, path)
@@ -113,7 +113,7 @@ class DeltaTable:
     @classmethod
     def isDeltaTable(cls, sparkSession: Any, identifier: str) -> bool:  # noqa: N802, N803
         """Whether a path is a Delta table or a folder inside one."""
-        location = _path_name(text(identifier, "identifier")) or identifier
+        location = _path_name(check_string(identifier, "identifier")) or identifier
         target = TargetTable(spark=sparkSession, location=location)
         return any(
             Table.for_path(target.engine, folder).exists(target.engine)
@@ -139,7 +139,7 @@ class DeltaTable:
             ArgumentError: the folder has no Parquet file, or the identifier isn't a path.
             SchemaError: the files' schemas differ, or the folders have other partition columns.
         """
-        path = _path_name(text(identifier, "identifier"), "parquet", "delta")
+        path = _path_name(check_string(identifier, "identifier"), "parquet", "delta")
         if path is None:
             raise ArgumentError(
                 f"{identifier}: this isn't a folder of Parquet files. Write it as parquet.`/path`.",
@@ -182,7 +182,7 @@ class DeltaTable:
 
     def alias(self, aliasName: str) -> DeltaTable:  # noqa: N803
         """Return the same table with an alias for conditions and values."""
-        return DeltaTable(self._target.named(text(aliasName, "aliasName")))
+        return DeltaTable(self._target.with_alias(check_string(aliasName, "aliasName")))
 
     def delete(self, condition: Any = None) -> None:
         """Delete the rows that match a condition, or all rows without a condition.
@@ -192,7 +192,7 @@ class DeltaTable:
             ConstraintViolationError: the table is append-only.
             CommitConflictError: a concurrent commit conflicts with this one.
         """
-        run_delete(self._target, condition_of(self._target.spark, condition))
+        run_delete(self._target, parse_condition(self._target.spark, condition))
 
     def update(self, condition: Any = None, set: Any = None) -> None:
         """Update the rows that match a condition.
@@ -208,8 +208,8 @@ class DeltaTable:
             CommitConflictError: a concurrent commit conflicts with this one.
         """
         spark = self._target.spark
-        values = values_of(spark, set, "set")
-        run_update(self._target, condition_of(spark, condition), values)
+        values = parse_values(spark, set, "set")
+        run_update(self._target, parse_condition(spark, condition), values)
 
     def merge(self, source: Any, condition: Any) -> DeltaMergeBuilder:
         """Start a MERGE of source rows into the table.
@@ -222,7 +222,7 @@ class DeltaTable:
             raise ArgumentError("'source' in merge cannot be None.", argument="source")
         if not isinstance(source, DataFrame):
             raise ArgumentError("Type of 'source' in merge must be DataFrame.", argument="source")
-        on = condition_of(self._target.spark, condition)
+        on = parse_condition(self._target.spark, condition)
         if on is None:
             raise ArgumentError("'condition' in merge cannot be None.", argument="condition")
         request = MergeRequest(
@@ -263,7 +263,7 @@ class DeltaTable:
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits in the log, newest first, at most `limit`."""
         target = self._target
-        limit = None if limit is None else number(limit, "limit")
+        limit = None if limit is None else check_integer(limit, "limit")
         frame: DataFrame = history_frame(target.spark, target.engine, target.table, limit)
         return frame
 
@@ -281,7 +281,7 @@ class DeltaTable:
             ArgumentError: the mode isn't supported.
             UnsupportedFeatureError: the table has deletion vectors or column mapping.
         """
-        if text(mode, "mode").lower() != _MANIFEST:
+        if check_string(mode, "mode").lower() != _MANIFEST:
             raise ArgumentError(
                 f"mode: {mode!r} can't be generated. Use {_MANIFEST!r} "
                 "(DELTA_UNSUPPORTED_GENERATE_MODE).",
@@ -308,7 +308,7 @@ class DeltaTable:
             VersionNotFoundError: the log can't reconstruct the version.
             DataFileError: data files of the version are missing; the message names them.
         """
-        return self._restore(number(version, "version"), None)
+        return self._restore(check_integer(version, "version"), None)
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:  # noqa: N802
         """Restore the table to the last version at or before a timestamp.
@@ -319,7 +319,7 @@ class DeltaTable:
         Raises:
             VersionNotFoundError, DataFileError: see `restoreToVersion`.
         """
-        return self._restore(None, text(timestamp, "timestamp"))
+        return self._restore(None, check_string(timestamp, "timestamp"))
 
     def clone(
         self,
@@ -363,7 +363,7 @@ class DeltaTable:
         transaction_identifiers: bool = True,
     ) -> DeltaTable:
         """Create a shallow clone of a version; see `clone`."""
-        number(version, "version")
+        check_integer(version, "version")
         return self._clone(
             target,
             isShallow,
@@ -387,7 +387,7 @@ class DeltaTable:
 
         The timestamp is in the session's time zone.
         """
-        at = self._milliseconds(text(timestamp, "timestamp"))
+        at = self._milliseconds(check_string(timestamp, "timestamp"))
         return self._clone(
             target,
             isShallow,
@@ -403,8 +403,8 @@ class DeltaTable:
         Raises:
             ArgumentError: a version doesn't exist, or is lower than the table's.
         """
-        reader = number(readerVersion, "readerVersion")
-        self._handle.alter.upgrade_protocol(reader, number(writerVersion, "writerVersion"))
+        reader = check_integer(readerVersion, "readerVersion")
+        self._handle.alter.upgrade_protocol(reader, check_integer(writerVersion, "writerVersion"))
 
     def addFeatureSupport(self, featureName: str) -> None:  # noqa: N802, N803
         """Add a table feature to the protocol.
@@ -412,7 +412,7 @@ class DeltaTable:
         Raises:
             UnsupportedFeatureError: the feature is unknown, or Bayou can't write it.
         """
-        self._handle.alter.add_feature(text(featureName, "featureName"))
+        self._handle.alter.add_feature(check_string(featureName, "featureName"))
 
     def dropFeatureSupport(  # noqa: N802
         self,
@@ -429,8 +429,10 @@ class DeltaTable:
             UnsupportedFeatureError: the table lacks the feature, or it can't be dropped.
             FeatureInUseError: the table needs the feature, or older versions can't be deleted yet.
         """
-        truncate = truncateHistory is not None and flag(truncateHistory, "truncateHistory")
-        self._handle.alter.drop_feature(text(featureName, "featureName"), truncate_history=truncate)
+        truncate = truncateHistory is not None and check_boolean(truncateHistory, "truncateHistory")
+        self._handle.alter.drop_feature(
+            check_string(featureName, "featureName"), truncate_history=truncate
+        )
 
     @property
     def _handle(self) -> TableHandle:
@@ -474,14 +476,14 @@ class DeltaTable:
         version: int | None = None,
         timestamp: int | None = None,
     ) -> DeltaTable:
-        name = text(destination, "target")
-        if not flag(shallow, "isShallow"):
+        name = check_string(destination, "target")
+        if not check_boolean(shallow, "isShallow"):
             raise ArgumentError(
                 "isShallow: deep clones aren't supported (DELTA_UNSUPPORTED_DEEP_CLONE). Give "
                 "isShallow=True, or read the table and write it to another path.",
                 argument="isShallow",
             )
-        flag(replaces, "replace")
+        check_boolean(replaces, "replace")
         source = self._target
         path = _path_name(name) or (name if "/" in name else None)
         named = None if path is not None else self._clone_name(name)
@@ -499,9 +501,11 @@ class DeltaTable:
             snapshot,
             location,
             SPARK_ENGINE_INFO,
-            properties=texts(properties, "properties"),
+            properties=check_strings(properties, "properties"),
             replace=replaces,
-            transaction_identifiers=flag(transaction_identifiers, "transaction_identifiers"),
+            transaction_identifiers=check_boolean(
+                transaction_identifiers, "transaction_identifiers"
+            ),
         )
         target = TargetTable(
             spark=source.spark,

@@ -9,7 +9,7 @@ from bayou.kernel.commands.merge import ClauseAction, ClauseKind
 from bayou.spark.commands.merge import run_merge
 from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
 from bayou.spark.delta_table.result_dataframes import merge_frame
-from bayou.spark.expressions.expressions import RowExpression, condition_of, values_of
+from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
 from bayou.spark.target import TargetTable
 
 __all__ = ["DeltaMergeBuilder"]
@@ -38,7 +38,7 @@ class DeltaMergeBuilder:
             condition: update only rows for which it is true.
             set: values by column of the target; the other columns stay unchanged.
         """
-        values = values_of(self._target.spark, set, "set")
+        values = parse_values(self._target.spark, set, "set")
         return self._with("MATCHED", "update", condition, values)
 
     def whenMatchedUpdateAll(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
@@ -58,7 +58,7 @@ class DeltaMergeBuilder:
             condition: insert only rows for which it is true.
             values: values by column of the target; other columns get their default, or NULL.
         """
-        expressions = values_of(self._target.spark, values, "values")
+        expressions = parse_values(self._target.spark, values, "values")
         return self._with("NOT MATCHED", "insert", condition, expressions)
 
     def whenNotMatchedInsertAll(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
@@ -69,7 +69,7 @@ class DeltaMergeBuilder:
         self, condition: Any = None, set: Any = None
     ) -> DeltaMergeBuilder:
         """Update target rows that match no source row; values use the target's columns."""
-        values = values_of(self._target.spark, set, "set")
+        values = parse_values(self._target.spark, set, "set")
         return self._with("NOT MATCHED BY SOURCE", "update", condition, values)
 
     def whenNotMatchedBySourceDelete(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
@@ -108,7 +108,7 @@ class DeltaMergeBuilder:
         clause = RequestedClause(
             kind=kind,
             action=action,
-            condition=condition_of(self._target.spark, condition),
+            condition=parse_condition(self._target.spark, condition),
             values=values,
         )
         return self._with_request(self._request.with_clause(clause))

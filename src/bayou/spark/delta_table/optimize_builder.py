@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayou.spark.commands.optimize import Rearranging
-from bayou.spark.delta_table.result_dataframes import names, optimize_frame, text
+from bayou.spark.commands.optimize import OptimizeCommands
+from bayou.spark.delta_table.result_dataframes import check_string, names, optimize_frame
 from bayou.spark.target import TargetTable
 
 __all__ = ["DeltaOptimizeBuilder", "DeltaReorgBuilder"]
@@ -20,7 +20,7 @@ class DeltaOptimizeBuilder:
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:  # noqa: N803  # delta-spark's
         """Restrict the command to partitions that match a condition over partition columns."""
-        return DeltaOptimizeBuilder(self._target, text(partitionFilter, "partitionFilter"))
+        return DeltaOptimizeBuilder(self._target, check_string(partitionFilter, "partitionFilter"))
 
     def executeCompaction(  # noqa: N802  # delta-spark's names, here and below
         self, *, full: bool = False
@@ -64,7 +64,7 @@ class DeltaReorgBuilder:
 
     def where(self, partitionFilter: str) -> DeltaReorgBuilder:  # noqa: N803
         """Restrict the command to partitions that match a condition over partition columns."""
-        return DeltaReorgBuilder(self._target, text(partitionFilter, "partitionFilter"))
+        return DeltaReorgBuilder(self._target, check_string(partitionFilter, "partitionFilter"))
 
     def executePurge(self) -> Any:  # noqa: N802
         """Rewrite files that contain deleted rows or dropped columns.
@@ -79,5 +79,5 @@ class DeltaReorgBuilder:
         return optimize_frame(self._target.spark, self._target.path, metrics)
 
 
-def _commands(target: TargetTable) -> Rearranging:
-    return Rearranging(spark=target.spark, engine=target.engine, table=target.table)
+def _commands(target: TargetTable) -> OptimizeCommands:
+    return OptimizeCommands(spark=target.spark, engine=target.engine, table=target.table)

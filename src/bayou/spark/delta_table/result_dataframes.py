@@ -14,16 +14,16 @@ from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.kernel.commands.restore import RestoreMetrics
 
 __all__ = [
+    "check_boolean",
+    "check_integer",
+    "check_string",
+    "check_strings",
     "empty_frame",
-    "flag",
     "merge_frame",
     "names",
-    "number",
     "optimize_frame",
     "qualified",
     "restore_frame",
-    "text",
-    "texts",
 ]
 
 
@@ -147,7 +147,7 @@ def _longs(names: tuple[str, ...]) -> StructType:
     return StructType([StructField(name, LongType()) for name in names])
 
 
-def text(value: str, argument: str) -> str:
+def check_string(value: str, argument: str) -> str:
     """A string argument."""
     unchecked: object = value
     if not isinstance(unchecked, str):
@@ -158,7 +158,7 @@ def text(value: str, argument: str) -> str:
     return value
 
 
-def number(value: int, argument: str) -> int:
+def check_integer(value: int, argument: str) -> int:
     """An integer argument."""
     unchecked: object = value
     if not isinstance(unchecked, int) or isinstance(unchecked, bool):
@@ -169,7 +169,7 @@ def number(value: int, argument: str) -> int:
     return value
 
 
-def flag(value: bool, argument: str) -> bool:
+def check_boolean(value: bool, argument: str) -> bool:
     """A boolean argument."""
     unchecked: object = value
     if not isinstance(unchecked, bool):
@@ -180,7 +180,7 @@ def flag(value: bool, argument: str) -> bool:
     return value
 
 
-def texts(values: Mapping[str, str] | None, argument: str) -> dict[str, str]:
+def check_strings(values: Mapping[str, str] | None, argument: str) -> dict[str, str]:
     """A dictionary argument of strings; empty for None."""
     unchecked: object = {} if values is None else values
     if not isinstance(unchecked, dict):
@@ -189,8 +189,8 @@ def texts(values: Mapping[str, str] | None, argument: str) -> dict[str, str]:
             argument=argument,
         )
     for key, value in unchecked.items():
-        text(key, f"each key of {argument}")
-        text(value, f"the value of {key} in {argument}")
+        check_string(key, f"each key of {argument}")
+        check_string(value, f"the value of {key} in {argument}")
     return dict(unchecked)
 
 
@@ -198,4 +198,4 @@ def names(columns: tuple[Any, ...], argument: str) -> tuple[str, ...]:
     """Column names, passed as separate arguments or as one list."""
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = tuple(columns[0])
-    return tuple(text(column, argument) for column in columns)
+    return tuple(check_string(column, argument) for column in columns)

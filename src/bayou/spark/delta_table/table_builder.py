@@ -19,9 +19,9 @@ from bayou.kernel.commands.create_table import (
 )
 from bayou.protocol.property_strings import column_paths
 from bayou.protocol.schema import SchemaJsonError, StructField, StructType
-from bayou.protocol.type_string import field_from_text
+from bayou.protocol.type_string import parse_field
 from bayou.spark.catalog_tables import NamedTable, named_table
-from bayou.spark.delta_table.result_dataframes import flag, names, text
+from bayou.spark.delta_table.result_dataframes import check_boolean, check_string, names
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable, is_classic
 from bayou.spark.types import from_spark
 from bayou.spark.write.options import WriteOptions, with_session_defaults
@@ -63,17 +63,17 @@ class DeltaTableBuilder(Generic[TableT]):
 
     def tableName(self, identifier: str) -> DeltaTableBuilder[TableT]:  # noqa: N802  # delta-spark's names
         """Set the name in the session's catalog, or ``delta.`/path` ``."""
-        self._name = text(identifier, "identifier")
+        self._name = check_string(identifier, "identifier")
         return self
 
     def location(self, location: str) -> DeltaTableBuilder[TableT]:
         """Set the table's path. By default, the catalog chooses the location."""
-        self._location = text(location, "location")
+        self._location = check_string(location, "location")
         return self
 
     def comment(self, comment: str) -> DeltaTableBuilder[TableT]:
         """Set the table's description."""
-        return self._with(description=text(comment, "comment"))
+        return self._with(description=check_string(comment, "comment"))
 
     def addColumn(  # noqa: N802, PLR0917
         self,
@@ -97,7 +97,7 @@ class DeltaTableBuilder(Generic[TableT]):
         Raises:
             ArgumentError: an argument has the wrong type.
         """
-        field = self._field(text(colName, "colName"), dataType)
+        field = self._field(check_string(colName, "colName"), dataType)
         if generatedAlwaysAs is not None and generatedByDefaultAs is not None:
             raise ArgumentError(
                 f"Column {colName!r}: generatedByDefaultAs and generatedAlwaysAs cannot both be "
@@ -111,9 +111,9 @@ class DeltaTableBuilder(Generic[TableT]):
         elif generatedByDefaultAs is not None:
             field = _identity(field, generatedByDefaultAs, "generatedByDefaultAs")
         if comment is not None:
-            metadata = {**field.metadata, "comment": text(comment, "comment")}
+            metadata = {**field.metadata, "comment": check_string(comment, "comment")}
             field = replace(field, metadata=metadata)
-        field = replace(field, nullable=flag(nullable, "nullable"))
+        field = replace(field, nullable=check_boolean(nullable, "nullable"))
         return self._with(schema=StructType((*self._definition.schema, field)))
 
     def addColumns(  # noqa: N802
@@ -151,7 +151,10 @@ class DeltaTableBuilder(Generic[TableT]):
 
     def property(self, key: str, value: str) -> DeltaTableBuilder[TableT]:
         """Set a table property."""
-        properties = {**self._definition.properties, text(key, "key"): text(value, "value")}
+        properties = {
+            **self._definition.properties,
+            check_string(key, "key"): check_string(value, "value"),
+        }
         return self._with(properties=properties)
 
     def define(self, definition: TableDefinition) -> DeltaTableBuilder[TableT]:
@@ -244,7 +247,7 @@ class DeltaTableBuilder(Generic[TableT]):
             schema = spark_types.StructType([spark_types.StructField(name, data_type)])
             return from_spark(schema, table="the new table").fields[0]
         try:
-            return field_from_text(name, text(data_type, "dataType"))
+            return parse_field(name, check_string(data_type, "dataType"))
         except SchemaJsonError as error:
             raise ArgumentError(f"Column {name!r}: {error}.", argument="dataType") from error
 

@@ -19,7 +19,7 @@ from bayou.kernel.checkpoint.parts import (
 )
 from bayou.kernel.engine import ExpressionHandler, FileSystemClient, JsonHandler, ParquetHandler
 from bayou.kernel.metrics import MetricsReporter
-from bayou.spark.executors.executor_tasks import run_shares
+from bayou.spark.executors.executor_tasks import run_tasks
 from bayou.spark.session.settings import CHECKPOINT_LOCAL_BYTES
 
 __all__ = ["SessionEngine"]
@@ -75,7 +75,7 @@ class SessionEngine:
 
     @property
     def user_metadata(self) -> str | None:
-        """See `CommitNotes`."""
+        """See `CommitDefaults`."""
         metadata = self._spark.conf.get(_USER_METADATA, None)
         return None if metadata is None else str(metadata)
 
@@ -105,7 +105,7 @@ class SessionEngine:
             return msgspec.json.encode(written)
 
         try:
-            results = run_shares(
+            results = run_tasks(
                 self._spark,
                 [part.to_bytes() for part in parts],
                 write,

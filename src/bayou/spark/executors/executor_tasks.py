@@ -24,19 +24,19 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from bayou.errors import BayouError, FileMissingError, StorageError
 from bayou.spark.errors import as_bayou_error, readable_errors
-from bayou.spark.executors.jobs import ReplayJobs
+from bayou.spark.executors.jobs import TaggedJobs
 
 __all__ = [
-    "Outcomes",
-    "attempts_of_tasks",
-    "done_by",
+    "TaskResults",
+    "decode_results",
+    "encode_result",
     "from_cell",
     "is_failure",
+    "max_task_attempts",
     "number_of_tasks",
-    "reported",
-    "run_shares",
-    "run_shuffled",
-    "shares_by_size",
+    "run_shuffled_tasks",
+    "run_tasks",
+    "split_by_size",
     "to_cell",
 ]
 
@@ -44,19 +44,19 @@ __all__ = [
 _DONE, _FAILED = b"+", b"-"
 
 
-def attempts_of_tasks(spark: Any) -> int:
+def max_task_attempts(spark: Any) -> int:
     """Number of times a task may fail before its job fails (`spark.task.maxFailures`)."""
     return int(spark.sparkContext._jsc.sc().taskScheduler().maxTaskFailures())  # noqa: SLF001
 
 
-def reported(run: Callable[[], bytes], attempts: int) -> bytes:
+def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
     """Run a function in a task and encode its result or its error.
 
     Transient errors, such as an unreachable store, are raised as long as Spark retries the task.
 
     Args:
         run: deletes the files that it wrote before it raises.
-        attempts: see `attempts_of_tasks`.
+        attempts: see `max_task_attempts`.
     """
     try:
         return _DONE + run()
@@ -71,7 +71,7 @@ def is_failure(result: bytes) -> bool:
     return result[:1] == _FAILED
 
 
-def done_by(encoded: Iterable[bytes]) -> tuple[list[bytes], Exception | None]:
+def decode_results(encoded: Iterable[bytes]) -> tuple[list[bytes], Exception | None]:
     """Decode task results on the driver: the results in order, and the first error."""
     results: list[bytes] = []
     error: Exception | None = None
@@ -84,7 +84,7 @@ def done_by(encoded: Iterable[bytes]) -> tuple[list[bytes], Exception | None]:
     return results, error
 
 
-class Outcomes(AccumulatorParam[list[bytes]]):
+class TaskResults(AccumulatorParam[list[bytes]]):
     """Accumulator of encoded task results, which are available even if the job fails."""
 
     def zero(self, value: list[bytes]) -> list[bytes]:
@@ -131,7 +131,7 @@ def number_of_tasks(spark: Any) -> int:
     return max(1, int(spark.sparkContext.defaultParallelism)) * _TASKS_PER_CORE
 
 
-def shares_by_size(
+def split_by_size(
     items: Sequence[ItemT], size: Callable[[ItemT], int], count: int
 ) -> list[list[ItemT]]:
     """Distribute items over at most `count` non-empty chunks of similar total size."""
@@ -145,9 +145,9 @@ def shares_by_size(
     return shares
 
 
-def run_shares(
+def run_tasks(
     spark: Any,
-    shares: Sequence[ShareT],
+    chunks: Sequence[ShareT],
     run: Callable[[int, ShareT], bytes],
     *,
     table: str,
@@ -158,7 +158,7 @@ def run_shares(
 
     Args:
         spark: a classic session.
-        shares: the chunks; any objects that can be pickled.
+        chunks: the chunks; any objects that can be pickled.
         run: called on an executor with a chunk's number and the chunk; deletes the files that it
             wrote before it raises.
         discard: deletes the files of the successful tasks if another task failed.
@@ -171,25 +171,25 @@ def run_shares(
         Exception: a task or Spark raised it.
     """
     context = spark.sparkContext
-    finished = context.accumulator([], Outcomes())
-    attempts = attempts_of_tasks(spark)
+    finished = context.accumulator([], TaskResults())
+    attempts = max_task_attempts(spark)
 
     def task(number: int, items: Any) -> Any:
         with readable_errors():
             for chunk in items:
-                result = reported(functools.partial(run, number, chunk), attempts)
+                result = encode_result(functools.partial(run, number, chunk), attempts)
                 finished.add([result])
                 yield result
 
-    with _discarding(finished, discard, table), ReplayJobs(spark, description).named():
-        job = context.parallelize(list(shares), len(shares)).mapPartitionsWithIndex(task)
-        results, error = done_by(job.collect())
+    with _discarding(finished, discard, table), TaggedJobs(spark, description).tagged():
+        job = context.parallelize(list(chunks), len(chunks)).mapPartitionsWithIndex(task)
+        results, error = decode_results(job.collect())
         if error is not None:
             raise error
         return results
 
 
-def run_shuffled(
+def run_shuffled_tasks(
     spark: Any,
     shares: Sequence[ShareT],
     split: Callable[[ShareT], Iterable[tuple[int, int, bytes]]],
@@ -219,8 +219,8 @@ def run_shuffled(
         Exception: a task or Spark raised it.
     """
     context = spark.sparkContext
-    finished = context.accumulator([], Outcomes())
-    attempts = attempts_of_tasks(spark)
+    finished = context.accumulator([], TaskResults())
+    attempts = max_task_attempts(spark)
 
     def map_task(items: Any) -> Any:
         with readable_errors():
@@ -235,15 +235,15 @@ def run_shuffled(
                 pieces.setdefault(position, []).append(piece)
             if pieces:
                 rows = (pieces.pop(position) for position in sorted(pieces))
-                result = reported(functools.partial(merge, number, rows), attempts)
+                result = encode_result(functools.partial(merge, number, rows), attempts)
                 finished.add([result])
                 yield number, result
 
-    with _discarding(finished, discard, table), ReplayJobs(spark, description).named():
+    with _discarding(finished, discard, table), TaggedJobs(spark, description).tagged():
         mapped = context.parallelize(list(shares), len(shares)).mapPartitions(map_task)
         grouped = mapped.partitionBy(groups, lambda key: key[0])
         collected = dict(grouped.mapPartitionsWithIndex(reduce_task).collect())
-        results, error = done_by(collected.values())
+        results, error = decode_results(collected.values())
         if error is not None:
             raise error
         return dict(zip(collected, results, strict=True))
@@ -258,7 +258,7 @@ def _discarding(
         yield
     except BaseException as error:
         with contextlib.suppress(BayouError):
-            discard(done_by(finished.value)[0])
+            discard(decode_results(finished.value)[0])
         task_error = as_bayou_error(error, table=table) if isinstance(error, Exception) else None
         if task_error is None:
             raise
@@ -282,7 +282,7 @@ def from_cell(data: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def in_one(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+def concatenated(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Concatenate one or more batches of the same schema."""
     table: Any = pa.Table.from_batches(list(batches)).combine_chunks()
     batch: pa.RecordBatch = table.to_batches(max_chunksize=max(1, table.num_rows))[0]

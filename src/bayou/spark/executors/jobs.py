@@ -18,10 +18,10 @@ from pyspark import TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
-__all__ = ["ReplayJobs", "failure_reports", "report_failure"]
+__all__ = ["TaggedJobs", "failure_reports", "report_failure"]
 
 
-class ReplayJobs:
+class TaggedJobs:
     """The jobs of one operation, started from one thread at a time.
 
     Args:
@@ -35,7 +35,7 @@ class ReplayJobs:
         self._tag = f"bayou-{uuid.uuid4()}"
 
     @contextlib.contextmanager
-    def named(self) -> Iterator[None]:
+    def tagged(self) -> Iterator[None]:
         """Tag and describe the jobs that this thread starts inside the `with` block."""
         if not isinstance(self._spark, SparkSession):
             self._spark.addTag(self._tag)
@@ -72,7 +72,7 @@ _POLL_SECONDS = 0.2
 """Interval between polls of a stage with a failed task."""
 
 
-def failure_reports(spark: Any, jobs: ReplayJobs) -> Accumulator[list[int]]:
+def failure_reports(spark: Any, jobs: TaggedJobs) -> Accumulator[list[int]]:
     """Accumulator of failed stages; the driver cancels the jobs if a stage has waiting tasks.
 
     Args:

@@ -16,13 +16,13 @@ from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import PredicateError, SchemaError, UnsupportedFeatureError
-from bayou.kernel.commands.merge.struct_by_name import Place, check_assignable
+from bayou.kernel.commands.merge.struct_by_name import TargetColumn, check_assignable
 from bayou.kernel.expressions.model import Column, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.protocol.column_metadata import column_defaults
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.expressions.expressions import RowExpression
-from bayou.spark.expressions.struct_by_name import has_structs, put_into
+from bayou.spark.expressions.struct_by_name import assign_by_name, has_structs
 from bayou.spark.types import from_spark, to_spark
 
 __all__ = ["assigned_columns", "assigned_names", "cast_to", "default_literal", "quoted"]
@@ -84,13 +84,13 @@ def _unsupported(field: StructField, table: str, reason: str) -> UnsupportedFeat
 
 def assigned_columns(
     schema: StructType,
-    known: StructType,
+    before: StructType,
     values: Mapping[str, RowExpression],
     alias: str,
     *,
     table: str,
     rows: Any,
-    growing: bool = False,
+    schema_evolution: bool = False,
 ) -> dict[str, Any]:
     """The assigned values as Columns, by top-level column of the table.
 
@@ -99,11 +99,11 @@ def assigned_columns(
 
     Args:
         schema: the table's schema after the command.
-        known: the table's schema before the command.
+        before: the table's schema before the command.
         alias: the table's alias in names and expressions.
         table: the table's path, for errors.
         rows: a DataFrame with the columns that the values refer to.
-        growing: see `check_assignable`.
+        schema_evolution: see `check_assignable`.
 
     Raises:
         SchemaError: a column doesn't exist, is assigned twice, or a struct isn't assignable.
@@ -119,21 +119,21 @@ def assigned_columns(
                 column=field.name,
             )
         if value.is_default:
-            known_field = known.get(path[0]) if len(path) == 1 else None
+            known_field = before.get(path[0]) if len(path) == 1 else None
             new_value: Any = (
                 F.lit(None)
                 if known_field is None
-                else F.expr(default_literal(known, known_field, table=table))
+                else F.expr(default_literal(before, known_field, table=table))
             )
         else:
             new_value = value.column
         if len(path) == 1:
             assigned_whole.add(field.name)
-            columns[field.name] = _assigned(field, new_value, table, rows, growing=growing)
+            columns[field.name] = _assigned(field, new_value, table, rows, growing=schema_evolution)
             continue
-        before = columns.get(field.name, F.col(f"{quoted(alias)}.{quoted(field.name)}"))
+        current = columns.get(field.name, F.col(f"{quoted(alias)}.{quoted(field.name)}"))
         inner = ".".join(quoted(name) for name in path[1:])
-        columns[field.name] = before.withField(inner, new_value)
+        columns[field.name] = current.withField(inner, new_value)
     return {
         name: column if name in assigned_whole else cast_to(_field(schema, name, table), column)
         for name, column in columns.items()
@@ -158,8 +158,10 @@ def _assigned(field: StructField, value: Any, table: str, rows: Any, *, growing:
         return cast_to(field, value)
     value_schema = from_spark(rows.select(value.alias("value")).schema, table=table)
     value_type = value_schema.fields[0].data_type
-    check_assignable(Place(table, field.name, field.data_type), value_type, growing=growing)
-    return put_into(field.data_type, value, value_type)
+    check_assignable(
+        TargetColumn(table, field.name, field.data_type), value_type, schema_evolution=growing
+    )
+    return assign_by_name(field.data_type, value, value_type)
 
 
 def quoted(name: str) -> str:

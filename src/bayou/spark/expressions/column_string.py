@@ -14,7 +14,7 @@ from typing import Any
 
 from bayou.spark.jvm.classes import scala_items
 
-__all__ = ["called", "cases", "column_text", "conjunct_texts", "connect_column_text"]
+__all__ = ["case_sql", "column_sql", "conjunct_sqls", "connect_column_sql", "function_call_sql"]
 
 
 _BINARY = ("=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^", "and", "or")
@@ -43,7 +43,7 @@ class _OpaqueError(Exception):
     """A part of a Column that has no SQL string, or one that is only valid in its plan."""
 
 
-def column_text(spark: Any, column: Any) -> str | None:
+def column_sql(spark: Any, column: Any) -> str | None:
     """The SQL string of a Column; None if it has a part that only Spark can run.
 
     Args:
@@ -57,13 +57,13 @@ def column_text(spark: Any, column: Any) -> str | None:
         return None
 
 
-def conjunct_texts(spark: Any, column: Any) -> list[str]:
+def conjunct_sqls(spark: Any, column: Any) -> list[str]:
     """SQL strings of a Column's conjuncts; conjuncts without one are omitted.
 
     Empty if a conjunct is a subquery, which may read the rows of the same table.
 
     Args:
-        spark, column: see `column_text`.
+        spark, column: see `column_sql`.
     """
     session = spark._jsparkSession  # noqa: SLF001  # as above
     try:
@@ -72,7 +72,7 @@ def conjunct_texts(spark: Any, column: Any) -> list[str]:
         return []
 
 
-def called(name: str, arguments: list[str]) -> str:
+def function_call_sql(name: str, arguments: list[str]) -> str:
     """The SQL of a function call, or of an operator that Spark represents as a function."""
     folded = name.lower()
     if folded in _BINARY and len(arguments) == 2:
@@ -82,7 +82,7 @@ def called(name: str, arguments: list[str]) -> str:
     return f"{name}({', '.join(arguments)})"
 
 
-def cases(parts: list[str]) -> str:
+def case_sql(parts: list[str]) -> str:
     """The SQL of a CASE from alternating conditions and values, and an optional ELSE value."""
     pairs = [f"WHEN {parts[i]} THEN {parts[i + 1]}" for i in range(0, len(parts) - 1, 2)]
     last = [f"ELSE {parts[-1]}"] if len(parts) % 2 else []
@@ -114,9 +114,9 @@ class _Formatter:
         match class_name:
             case "UnresolvedFunction":
                 name = ".".join(str(part) for part in self._list(expression.nameParts()))
-                return called(name, parts)
+                return function_call_sql(name, parts)
             case "CaseWhen":
-                return cases(parts)
+                return case_sql(parts)
             case "Cast":
                 return f"CAST({parts[0]} AS {expression.dataType().sql()})"
             case "Alias":
@@ -148,7 +148,7 @@ _LITERALS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def connect_column_text(column: Any) -> str | None:
+def connect_column_sql(column: Any) -> str | None:
     """The SQL string of a Connect Column; None if it has a part that only the server can run.
 
     Columns of a DataFrame (`frame["id"]`) are among these, because only the server resolves which
@@ -177,13 +177,15 @@ def _sql(expression: Any) -> str:
             name = data_type if isinstance(data_type, str) else data_type.simpleString()
             return f"{'TRY_CAST' if mode == 'try' else 'CAST'}({_sql(child)} AS {name})"
         case "UnresolvedFunction", {"_name": name, "_args": arguments, "_is_distinct": False}:
-            return called("=" if name == "==" else name, [_sql(part) for part in arguments])
+            return function_call_sql(
+                "=" if name == "==" else name, [_sql(part) for part in arguments]
+            )
         case "CallFunction", {"_name": name, "_args": arguments}:
-            return called(name, [_sql(part) for part in arguments])
+            return function_call_sql(name, [_sql(part) for part in arguments])
         case "UnresolvedExtractValue", {"_child": child, "_extraction": key}:
             return f"{_sql(child)}[{_sql(key)}]"
         case "CaseWhen", _:
-            return cases([_sql(part) for part in expression.children])
+            return case_sql([_sql(part) for part in expression.children])
         case other, _:
             raise _OpaqueError(other)
 

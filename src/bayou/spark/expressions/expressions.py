@@ -13,10 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812  # conventional name
 from bayou.errors import ArgumentError
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.expressions.sql.parser import parse_conjuncts
-from bayou.spark.expressions.column_string import column_text, conjunct_texts, connect_column_text
+from bayou.spark.expressions.column_string import column_sql, conjunct_sqls, connect_column_sql
 from bayou.spark.target import is_classic
 
-__all__ = ["RowExpression", "condition_of", "values_of"]
+__all__ = ["RowExpression", "parse_condition", "parse_values"]
 
 
 _SUBQUERY = re.compile(r"\bselect\b", re.IGNORECASE)
@@ -27,24 +27,25 @@ class RowExpression:
     """An expression over rows.
 
     Attributes:
-        text: the SQL string; None if a part has no SQL string, such as a Python function.
-        given: the user's Column; None if the user gave an SQL string.
-        parts: SQL strings of the conjuncts that have one, for a Column without an SQL string.
+        sql: the SQL string; None if a part has no SQL string, such as a Python function.
+        user_column: the user's Column; None if the user gave an SQL string.
+        conjunct_sqls: SQL strings of the conjuncts that have one, for a Column without an SQL
+            string.
     """
 
-    text: str | None
-    given: Any = None
-    parts: tuple[str, ...] = ()
+    sql: str | None
+    user_column: Any = None
+    conjunct_sqls: tuple[str, ...] = ()
 
     @property
     def column(self) -> Any:
         """The expression as a Column."""
-        return F.expr(self.text or "") if self.given is None else self.given
+        return F.expr(self.sql or "") if self.user_column is None else self.user_column
 
     @property
-    def shown(self) -> str:
+    def display_string(self) -> str:
         """The expression as a string for the table history and for errors."""
-        return str(self.given) if self.text is None else self.text
+        return str(self.user_column) if self.sql is None else self.sql
 
     @property
     def conjuncts(self) -> list[Predicate]:
@@ -52,7 +53,7 @@ class RowExpression:
 
         Empty if there is a subquery, which may read the rows of the same table.
         """
-        strings = self.parts if self.text is None else (self.text,)
+        strings = self.conjunct_sqls if self.sql is None else (self.sql,)
         if any(_SUBQUERY.search(string) for string in strings):
             return []
         return [part for string in strings for part in parse_conjuncts(string)]
@@ -60,10 +61,12 @@ class RowExpression:
     @property
     def is_default(self) -> bool:
         """Whether the expression is the keyword DEFAULT."""
-        return self.text is not None and self.text.strip().upper() == "DEFAULT"
+        return self.sql is not None and self.sql.strip().upper() == "DEFAULT"
 
 
-def condition_of(spark: Any, condition: Any, argument: str = "condition") -> RowExpression | None:
+def parse_condition(
+    spark: Any, condition: Any, argument: str = "condition"
+) -> RowExpression | None:
     """Convert a user's condition; None stays None.
 
     Raises:
@@ -72,7 +75,7 @@ def condition_of(spark: Any, condition: Any, argument: str = "condition") -> Row
     return None if condition is None else _expression(spark, condition, argument)
 
 
-def values_of(spark: Any, values: Any, argument: str) -> dict[str, RowExpression]:
+def parse_values(spark: Any, values: Any, argument: str) -> dict[str, RowExpression]:
     """Convert a user's assigned values by column.
 
     Raises:
@@ -106,7 +109,7 @@ def _expression(spark: Any, value: Any, argument: str) -> RowExpression:
             argument=argument,
         )
     if not is_classic(spark):
-        sql = connect_column_text(value)
+        sql = connect_column_sql(value)
         if sql is None:
             raise ArgumentError(
                 f"{argument}: Spark Connect doesn't support Columns with Python functions or "
@@ -115,6 +118,6 @@ def _expression(spark: Any, value: Any, argument: str) -> RowExpression:
                 argument=argument,
             )
         return RowExpression(sql, value)
-    sql = column_text(spark, value)
-    parts = conjunct_texts(spark, value) if sql is None else ()
+    sql = column_sql(spark, value)
+    parts = conjunct_sqls(spark, value) if sql is None else ()
     return RowExpression(sql, value, tuple(parts))

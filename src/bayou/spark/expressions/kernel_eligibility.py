@@ -12,25 +12,27 @@ from pyspark.sql import Column
 from bayou.errors import PredicateError
 from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import Expression, Predicate
-from bayou.kernel.expressions.resolution import resolve_expression, with_paths
+from bayou.kernel.expressions.resolution import map_columns, resolve_expression
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.protocol.schema import StructType
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import (
     has_timestamps,
-    is_plain_session,
-    means_the_same,
+    matches_session,
+    session_matches_kernel,
 )
 from bayou.spark.jvm.classes import java_class
 from bayou.spark.target import TargetTable, is_classic
 
-__all__ = ["OnlySparkError", "Understood", "by_spark", "resolved_in"]
+__all__ = ["KernelExpressions", "OnlySparkError", "bound_to", "fall_back_to_spark"]
 
 
 ResultT = TypeVar("ResultT")
 
 
-def by_spark(target: TargetTable, error: PredicateError, run: Callable[[], ResultT]) -> ResultT:
+def fall_back_to_spark(
+    target: TargetTable, error: PredicateError, run: Callable[[], ResultT]
+) -> ResultT:
     """Run an operation in Spark after a kernel error; raise the kernel's error if Spark fails too.
 
     Raises:
@@ -52,7 +54,7 @@ class OnlySparkError(PredicateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
+class KernelExpressions:
     """Converts expressions over a table's columns to expressions of the kernel.
 
     The methods raise PredicateError if the kernel can't evaluate an expression as Spark does.
@@ -64,7 +66,7 @@ class Understood:
     def predicate(self, condition: RowExpression | None) -> Predicate | None:
         if condition is None:
             return None
-        predicate = with_paths(parse_predicate(self._sql(condition)), self._without_alias)
+        predicate = map_columns(parse_predicate(self._sql(condition)), self._without_alias)
         resolve(predicate, self.schema)
         self._check(predicate, condition)
         return predicate
@@ -72,12 +74,13 @@ class Understood:
     def value(self, name: str, value: RowExpression) -> Expression | str:
         if value.is_default:
             return "DEFAULT"
-        expression = with_paths(parse_expression(self._sql(value)), self._without_alias)
+        expression = map_columns(parse_expression(self._sql(value)), self._without_alias)
         resolve_expression(expression, self.schema)
         column = self.schema.get(self.column(name).partition(".")[0])
         if column is not None and has_timestamps(column.data_type) and not self._is_plain:
             raise OnlySparkError(
-                f"{value.shown}: it is cast in the session's time zone.", expression=value.shown
+                f"{value.display_string}: it is cast in the session's time zone.",
+                expression=value.display_string,
             )
         self._check(expression, value)
         return expression
@@ -91,25 +94,25 @@ class Understood:
 
     @property
     def _is_plain(self) -> bool:
-        return not is_classic(self.target.spark) or is_plain_session(
+        return not is_classic(self.target.spark) or session_matches_kernel(
             self.target.spark, [self.schema]
         )
 
     def _check(self, expression: Expression, source: RowExpression) -> None:
         spark = self.target.spark
-        if not self._is_plain and not means_the_same(spark, expression, [self.schema]):
+        if not self._is_plain and not matches_session(spark, expression, [self.schema]):
             raise OnlySparkError(
-                f"{source.shown}: its value depends on the session's settings.",
-                expression=source.shown,
+                f"{source.display_string}: its value depends on the session's settings.",
+                expression=source.display_string,
             )
 
     def _sql(self, expression: RowExpression) -> str:
-        if expression.text is None:
+        if expression.sql is None:
             raise OnlySparkError(
-                f"{expression.shown}: only Spark can evaluate a part of it.",
-                expression=expression.shown,
+                f"{expression.display_string}: only Spark can evaluate a part of it.",
+                expression=expression.display_string,
             )
-        return expression.text
+        return expression.sql
 
     def _without_alias(self, path: tuple[str, ...]) -> tuple[str, ...]:
         alias = self.target.alias
@@ -117,7 +120,7 @@ class Understood:
         return path[1:] if qualified and self.schema.get(path[1]) is not None else path
 
 
-def resolved_in(frame: Any, column: Any) -> Any:
+def bound_to(frame: Any, column: Any) -> Any:
     """Bind a Column's names to the columns of a DataFrame, so that they stay unambiguous in joins.
 
     Args:

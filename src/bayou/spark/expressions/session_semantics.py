@@ -13,7 +13,7 @@ from typing import Any
 
 from bayou.errors import ArgumentError, PredicateError
 from bayou.kernel.expressions.functions.registry import ALL
-from bayou.kernel.expressions.literals import checked_time_zone, parse_timestamp
+from bayou.kernel.expressions.literals import normalize_time_zone, parse_timestamp
 from bayou.kernel.expressions.model import (
     And,
     Cast,
@@ -47,9 +47,9 @@ from bayou.protocol.schema import (
 __all__ = [
     "depends_on_zone",
     "has_timestamps",
-    "is_plain_session",
     "is_utc",
-    "means_the_same",
+    "matches_session",
+    "session_matches_kernel",
     "with_zone",
 ]
 
@@ -124,7 +124,7 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
     datetime_types = {DATE, TIMESTAMP, TIMESTAMP_NTZ}
     types = {f.name.lower(): f.data_type for f in schema}
     only_datetimes = all(types.get(column) in datetime_types for column in _names(expression))
-    zone_name = checked_time_zone(zone)
+    zone_name = normalize_time_zone(zone)
 
     def add_zone(match: re.Match[str]) -> str:
         value = match["value"]
@@ -180,13 +180,13 @@ _KINDS: dict[type, str] = {bool: "boolean", int: "integer", str: "string", bytes
 _TYPED_OPERANDS = (Comparison, In, StartsWith, Like)
 
 
-def is_plain_session(spark: Any, schemas: Iterable[StructType] = ()) -> bool:
+def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bool:
     """Whether the kernel evaluates every expression over these columns as the session does."""
     special = any(_has_special_comparison(field) for schema in schemas for field in schema)
     return not special and _is_ansi(spark) and _is_utc(spark)
 
 
-def means_the_same(spark: Any, expression: Expression, schemas: Iterable[StructType]) -> bool:
+def matches_session(spark: Any, expression: Expression, schemas: Iterable[StructType]) -> bool:
     """Whether the kernel evaluates an expression as the session does.
 
     Args:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  # conventional name
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 from bayou.spark.types import to_spark
 
-__all__ = ["has_structs", "put_into"]
+__all__ = ["assign_by_name", "has_structs"]
 
 
 def has_structs(data_type: DataType) -> bool:
@@ -25,7 +25,7 @@ def has_structs(data_type: DataType) -> bool:
             return False
 
 
-def put_into(
+def assign_by_name(
     target: DataType, value: Any, source: DataType, before: tuple[Any, DataType] | None = None
 ) -> Any:
     """Convert a value to a column's type. `check_assignable` must have accepted the types.
@@ -48,12 +48,14 @@ def _by_name(
             return _struct(target, value, source, before)
         case ArrayType(), ArrayType() if has_structs(target):
             to, from_ = target.element_type, source.element_type
-            return F.transform(value, lambda element: put_into(to, element, from_))
+            return F.transform(value, lambda element: assign_by_name(to, element, from_))
         case MapType(), MapType() if has_structs(target):
             to_key, to_value = target.key_type, target.value_type
             from_key, from_value = source.key_type, source.value_type
-            converted = F.transform_values(value, lambda _, v: put_into(to_value, v, from_value))
-            return F.transform_keys(converted, lambda k, _: put_into(to_key, k, from_key))
+            converted = F.transform_values(
+                value, lambda _, v: assign_by_name(to_value, v, from_value)
+            )
+            return F.transform_keys(converted, lambda k, _: assign_by_name(to_key, k, from_key))
         case _:
             return value
 
@@ -74,9 +76,9 @@ def _struct(
             old_child = (old.getField(old_field.name), old_field.data_type)
         if new_field is not None:
             new_child = value.getField(new_field.name)
-            child = put_into(field.data_type, new_child, new_field.data_type, old_child)
+            child = assign_by_name(field.data_type, new_child, new_field.data_type, old_child)
         elif old_child is not None:
-            child = put_into(field.data_type, *old_child)
+            child = assign_by_name(field.data_type, *old_child)
         else:
             child = F.lit(None).cast(_spark_type(field.data_type))
         children.append(child.alias(field.name))

@@ -39,9 +39,9 @@ __all__ = [
     "Handler",
     "HookName",
     "check_session",
-    "hand_over_settings",
     "install",
     "is_enabled",
+    "pass_settings_as_options",
     "plain_sql",
     "register",
 ]
@@ -326,7 +326,7 @@ def _answer(hook: HookName, create_request: Callable[..., Any], proceed: Callabl
     return proceed()
 
 
-def hand_over_settings(request: ReadRequest) -> Any:
+def pass_settings_as_options(request: ReadRequest) -> Any:
     """Set the settings of the session's conf as options of a read, and return `NotImplemented`.
 
     The data source plans in a process without access to the conf. The user's options are kept.

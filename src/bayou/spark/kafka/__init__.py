@@ -8,14 +8,14 @@ from bayou.spark.kafka.data_loss import TO_GO_ON
 from bayou.spark.kafka.data_source import KafkaDataSource
 from bayou.spark.kafka.embedded_broker import EmbeddedBroker, ProducedRecord
 from bayou.spark.kafka.offsets import OffsetRange, TopicPartition, format_offsets, parse_offsets
-from bayou.spark.kafka.planning import KafkaShares
+from bayou.spark.kafka.planning import KafkaTasks
 
 __all__ = [
     "TO_GO_ON",
     "EmbeddedBroker",
     "KafkaCluster",
     "KafkaDataSource",
-    "KafkaShares",
+    "KafkaTasks",
     "OffsetRange",
     "ProducedRecord",
     "TopicPartition",

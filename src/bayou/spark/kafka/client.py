@@ -166,7 +166,7 @@ logger = logging.getLogger("bayou.spark.kafka.librdkafka")
 logger.addHandler(logging.NullHandler())
 
 
-class Complaints:
+class ClientErrors:
     """The last error that a client reported, for the messages of timeouts."""
 
     def __init__(self, properties: KafkaProperties) -> None:
@@ -174,7 +174,7 @@ class Complaints:
         self._last = ""
         self._permanent: str | None = None
 
-    def hear(self, error: confluent_kafka.KafkaError) -> None:
+    def on_error(self, error: confluent_kafka.KafkaError) -> None:
         """The client's `error_cb`, which is called while the client is polled."""
         name = error.name()
         if name != "_ALL_BROKERS_DOWN" or not self._last:
@@ -190,7 +190,7 @@ class Complaints:
                 "that the certificate names the host."
             )
 
-    def raise_if_refused(self) -> None:
+    def raise_if_permanent(self) -> None:
         """Raise an error if a retry can't succeed.
 
         Raises:
@@ -215,7 +215,7 @@ class Complaints:
 
 
 def make_consumer(
-    properties: KafkaProperties, group_id_prefix: str, complaints: Complaints, prefetch: int
+    properties: KafkaProperties, group_id_prefix: str, complaints: ClientErrors, prefetch: int
 ) -> confluent_kafka.Consumer:
     """Create a consumer for `assign()`.
 
@@ -251,12 +251,12 @@ def make_consumer(
         "auto.offset.reset": "error",
     }
     try:
-        return Consumer(settings | {"error_cb": complaints.hear, "logger": logger})
+        return Consumer(settings | {"error_cb": complaints.on_error, "logger": logger})
     except (KafkaException, TypeError, ValueError) as error:
         raise _bad_property(error, properties) from None
 
 
-def make_admin(properties: KafkaProperties, complaints: Complaints) -> AdminClient:
+def make_admin(properties: KafkaProperties, complaints: ClientErrors) -> AdminClient:
     """Create a client for metadata and offsets, which never creates topics."""
     require_confluent_kafka()
     from confluent_kafka import KafkaException
@@ -268,12 +268,12 @@ def make_admin(properties: KafkaProperties, complaints: Complaints) -> AdminClie
         "allow.auto.create.topics": "false",
     }
     try:
-        return AdminClient(settings | {"error_cb": complaints.hear, "logger": logger})
+        return AdminClient(settings | {"error_cb": complaints.on_error, "logger": logger})
     except (KafkaException, TypeError, ValueError) as error:
         raise _bad_property(error, properties) from None
 
 
-def passes(error: confluent_kafka.KafkaError) -> bool:
+def is_transient(error: confluent_kafka.KafkaError) -> bool:
     """Whether an error is transient, so that a retry can succeed."""
     return bool(error.retriable()) or error.name() in _TRANSIENT
 

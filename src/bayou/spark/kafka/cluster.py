@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 from bayou.errors import KafkaError
 from bayou.spark.kafka.client import (
     PREFIX,
-    Complaints,
+    ClientErrors,
     KafkaProperties,
+    is_transient,
     make_admin,
     parse_properties,
-    passes,
 )
 from bayou.spark.kafka.offsets import EARLIEST_OFFSET, LATEST_OFFSET, TopicPartition
 from bayou.spark.kafka.options import TopicSelection
@@ -60,7 +60,7 @@ class KafkaCluster:
     def __init__(self, properties: KafkaProperties, timeout: float = 30.0) -> None:
         self._properties = properties
         self._timeout = timeout
-        self._complaints = Complaints(properties)
+        self._complaints = ClientErrors(properties)
         self._admin = make_admin(properties, self._complaints)
 
     def partitions(self, selection: TopicSelection) -> list[TopicPartition]:
@@ -145,7 +145,7 @@ class KafkaCluster:
             if error.name() == "UNKNOWN_TOPIC_OR_PART":
                 if time.monotonic() > unknown_until:
                     return metadata
-            elif not passes(error):
+            elif not is_transient(error):
                 raise KafkaError(
                     f"Kafka topic {topic!r}: the brokers {self._properties.bootstrap_servers} "
                     f"can't describe it: {self._properties.scrub(error.str())}. Check that the "
@@ -186,7 +186,7 @@ class KafkaCluster:
                 except KafkaException as failure:
                     error = failure.args[0]
                     if error.name() not in _UNKNOWN:
-                        if passes(error):
+                        if is_transient(error):
                             transient[partition] = error
                             continue
                         raise self._no_offsets(partition, error) from None
@@ -218,9 +218,9 @@ class KafkaCluster:
                 return answers[topic].result()
             except KafkaException as failure:
                 error = failure.args[0]
-                if not passes(error):
+                if not is_transient(error):
                     self._admin.poll(0)
-                    self._complaints.raise_if_refused()
+                    self._complaints.raise_if_permanent()
                     raise KafkaError(
                         f"Kafka topic {topic!r}: the brokers {self._properties.bootstrap_servers} "
                         f"can't describe it: {self._properties.scrub(error.str())}. Check that the "
@@ -232,7 +232,7 @@ class KafkaCluster:
     def _wait(self, deadline: float) -> None:
         """Pause before a retry; raise if the deadline has passed or a retry can't succeed."""
         self._admin.poll(0.1)
-        self._complaints.raise_if_refused()
+        self._complaints.raise_if_permanent()
         if time.monotonic() > deadline:
             raise self._complaints.unreachable(self._timeout)
 

@@ -90,7 +90,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def packed_schema() -> pa.Schema:
-    """All columns except `timestampType`, with packed headers: the schema of `KafkaShares.read`."""
+    """All columns except `timestampType`, with packed headers: the schema of `KafkaTasks.read`."""
     types = {**_ARROW_TYPES, "headers": pa.binary()}
     del types["timestampType"]
     return pa.schema(types)

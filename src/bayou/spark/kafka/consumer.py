@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from bayou.errors import KafkaError
-from bayou.spark.kafka.client import Complaints, KafkaProperties, make_consumer, passes
+from bayou.spark.kafka.client import ClientErrors, KafkaProperties, is_transient, make_consumer
 from bayou.spark.kafka.columns import MAX_BATCH_ROWS, Records, batch_builder, record_offsets
 from bayou.spark.kafka.data_loss import DataLoss
 from bayou.spark.kafka.offsets import OffsetRange
@@ -18,7 +18,7 @@ from bayou.spark.kafka.options import KafkaSourceOptions
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
-Connect: TypeAlias = "Callable[[KafkaProperties, str, Complaints, int], Consumer]"
+Connect: TypeAlias = "Callable[[KafkaProperties, str, ClientErrors, int], Consumer]"
 """A function with the signature of `make_consumer`."""
 
 
@@ -51,7 +51,7 @@ class _RangeReader:
         self._range = offsets
         self._options = options
         self._loss = DataLoss(options.fail_on_data_loss)
-        self._complaints = Complaints(options.properties)
+        self._complaints = ClientErrors(options.properties)
         self._position = offsets.start
         self._lookup_timeout = min(_LOOKUP_TIMEOUT, options.timeout)
         self._consumer = connect(
@@ -82,7 +82,7 @@ class _RangeReader:
             for event in events:
                 self._handle(event)
             if not records:
-                self._complaints.raise_if_refused()
+                self._complaints.raise_if_permanent()
                 if time.monotonic() - progress > self._options.timeout:
                     self._handle_stall()
                     progress = time.monotonic()
@@ -125,7 +125,7 @@ class _RangeReader:
                 self._range.partition.topic,
             )
             self._position = self._range.end
-        elif error.fatal() or not passes(error):
+        elif error.fatal() or not is_transient(error):
             raise self._error(error.str())
 
     def _handle_partition_end(self, offset: int) -> None:

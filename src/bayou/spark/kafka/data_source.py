@@ -29,7 +29,7 @@ from bayou.spark.kafka.planning import (
     selected_partitions,
 )
 from bayou.spark.kafka.stream_read import KafkaStreamReader
-from bayou.spark.streaming.read_limits import HAS_LIMITS, NoStreams
+from bayou.spark.streaming.read_limits import HAS_LIMITS, UnsupportedStreamReader
 
 __all__ = []
 
@@ -87,5 +87,5 @@ class KafkaDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         require_confluent_kafka()
         if not HAS_LIMITS:
-            return NoStreams()
+            return UnsupportedStreamReader()
         return KafkaStreamReader(parse_options(self.options), arrow_schema(schema))

@@ -173,7 +173,7 @@ def split_ranges(
     return [part for r, count in zip(full, counts, strict=True) for part in _split(r, count)]
 
 
-def share_ranges(ranges: Iterable[OffsetRange], count: int) -> tuple[tuple[OffsetRange, ...], ...]:
+def divide_ranges(ranges: Iterable[OffsetRange], count: int) -> tuple[tuple[OffsetRange, ...], ...]:
     """Divide ranges, in their order, among up to `count` tasks with equal numbers of offsets."""
     full = [r for r in ranges if r.size > 0]
     total = sum(r.size for r in full)

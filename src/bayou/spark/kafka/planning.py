@@ -1,6 +1,6 @@
 """Planning of reads: from options to the offset ranges of tasks, with checks for missing records.
 
-`KafkaShares` assigns ranges to tasks that read Kafka without the data source. The rows of a Python
+`KafkaTasks` assigns ranges to tasks that read Kafka without the data source. The rows of a Python
 data source pass through the JVM to another Python process of the same task; a task that reads Kafka
 directly avoids that.
 """
@@ -24,13 +24,13 @@ from bayou.spark.kafka.offsets import (
     LATEST_OFFSET,
     OffsetRange,
     TopicPartition,
+    divide_ranges,
     format_offsets,
-    share_ranges,
     split_ranges,
 )
 from bayou.spark.kafka.options import KafkaSourceOptions, Position, parse_options
 
-__all__ = ["KafkaShares"]
+__all__ = ["KafkaTasks"]
 
 
 class KafkaInputPartition(InputPartition):
@@ -160,21 +160,21 @@ def _names(partitions: list[TopicPartition]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaShares:
+class KafkaTasks:
     """The offset ranges of a read, by task. It can be pickled; `of` creates it.
 
     Attributes:
-        shares: the ranges of each task; no task is empty.
+        tasks: the ranges of each task; no task is empty.
         options: the options of the source `bayou-kafka`.
     """
 
-    shares: tuple[tuple[OffsetRange, ...], ...]
+    tasks: tuple[tuple[OffsetRange, ...], ...]
     options: KafkaSourceOptions
 
     @classmethod
     def of(
         cls, options: Mapping[str, str], ranges: Sequence[OffsetRange], *, tasks: int
-    ) -> KafkaShares:
+    ) -> KafkaTasks:
         """Divide ranges among tasks with equal numbers of offsets.
 
         Args:
@@ -192,9 +192,9 @@ class KafkaShares:
             math.ceil(size / parsed.max_records_per_partition),
             min(tasks, math.ceil(size / _MIN_TASK_RECORDS)),
         )
-        return cls(shares=share_ranges(ranges, count), options=parsed)
+        return cls(tasks=divide_ranges(ranges, count), options=parsed)
 
-    def read(self, share: int) -> Iterator[pa.RecordBatch]:
+    def read(self, task: int) -> Iterator[pa.RecordBatch]:
         """The records of a task's ranges; called in the task.
 
         Returns:
@@ -204,7 +204,7 @@ class KafkaShares:
             KafkaError: records are missing and `failOnDataLoss` is set, or no record arrives within
                 the timeout.
         """
-        for offsets in self.shares[share]:
+        for offsets in self.tasks[task]:
             yield from read_range(offsets, self.options, packed_schema())
 
 

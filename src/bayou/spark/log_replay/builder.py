@@ -106,7 +106,7 @@ class DistributedScanBuilder:
         if self._files is not None:
             return self._files
         builder = self.snapshot.scan_builder()
-        zone = TIME_ZONE.text(spark=self.spark)
+        zone = TIME_ZONE.string(spark=self.spark)
         return builder if zone is None else builder.with_time_zone(zone)
 
     def build(self) -> DistributedScan:

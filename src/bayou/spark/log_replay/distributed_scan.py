@@ -16,8 +16,8 @@ from bayou.kernel import CloseableIterator, Engine, Scan, ScanFileBatch, Snapsho
 from bayou.kernel.log.file_actions import FileActions, tail_bytes
 from bayou.kernel.scan.scan_file import scan_batch
 from bayou.kernel.table_changes.change_plan import path_order
-from bayou.spark.executors.executor_tasks import from_cell, in_one
-from bayou.spark.executors.jobs import ReplayJobs
+from bayou.spark.executors.executor_tasks import concatenated, from_cell
+from bayou.spark.executors.jobs import TaggedJobs
 from bayou.spark.log_replay.tasks import (
     ADD_COLUMN,
     ORDERED_COLUMNS,
@@ -27,9 +27,9 @@ from bayou.spark.log_replay.tasks import (
     PackFrame,
     SliceTasks,
     Split,
-    dealt,
-    ordered,
+    assign_slices,
     reconciled,
+    sort_indexes,
     task_numbers,
 )
 from bayou.spark.session.hadoop_storage import session_engine
@@ -141,7 +141,7 @@ class DistributedScan(Scan):
         if replay.is_local:
             with super().scan_files(engine) as batches:
                 return sum(batch.num_selected for batch in batches)
-        with ReplayJobs(replay.spark, self.description).named():
+        with TaggedJobs(replay.spark, self.description).tagged():
             source, function = self._source_and_function(engine, sampled=False)
             counts = source.mapInArrow(function.counts, "files bigint").collect()
         return sum(row.files for row in counts)
@@ -173,10 +173,12 @@ class DistributedScan(Scan):
             frame = reconciled(spark, engine, replay.snapshot, self, tasks)
         if frame is not None:
             # The rows are reconciled, so the scan doesn't need the commits.
-            scan = FileActions.of(replay.snapshot, self).scan
+            scan = FileActions.for_version(replay.snapshot, self).scan
             return frame, PackFrame(engine=description, scan=scan.to_bytes(), sampled=sampled)
         slices = self.slices(engine, tasks)
-        assigned = dealt([(part.to_bytes(), part.estimated_bytes) for part in slices], tasks)
+        assigned = assign_slices(
+            [(part.to_bytes(), part.estimated_bytes) for part in slices], tasks
+        )
         function = SliceTasks(
             engine=description, scan=self.to_bytes(), tasks=assigned, sampled=sampled
         )
@@ -193,7 +195,7 @@ class _ReplayIterator:
     def __init__(self, scan: DistributedScan, engine: Engine) -> None:
         self._scan = scan
         self._engine = engine
-        self._jobs = ReplayJobs(scan._replay.spark, scan.description)  # noqa: SLF001  # same module
+        self._jobs = TaggedJobs(scan._replay.spark, scan.description)  # noqa: SLF001  # same module
         self._cells: Any = None
         self._batches: Iterator[ScanFileBatch] | None = None
         self._closed = False
@@ -227,7 +229,7 @@ class _ReplayIterator:
     def _start(self) -> Iterator[ScanFileBatch]:
         """Replay the log in one job, whose result is compressed on the executors' disks."""
         replay = self._scan._replay  # noqa: SLF001
-        with self._jobs.named():
+        with self._jobs.tagged():
             try:
                 source, function = self._scan._source_and_function(  # noqa: SLF001
                     self._engine, sampled=replay.sorted
@@ -292,13 +294,13 @@ def _bounds(
     """
     if buckets < 2:
         return []
-    keys: Any = in_one(samples)
+    keys: Any = concatenated(samples)
     key_weights = [
         weight / sample.num_rows
         for sample, weight in zip(samples, weights, strict=True)
         for _ in range(sample.num_rows)
     ]
-    order = ordered(keys).to_pylist()
+    order = sort_indexes(keys).to_pylist()
     bounds: list[tuple[int, str]] = []
     total, passed = sum(key_weights), 0.0
     for index in order:

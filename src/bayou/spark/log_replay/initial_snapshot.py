@@ -14,7 +14,7 @@ from bayou.spark.session.settings import (
     INITIAL_SNAPSHOT_NUM_PARTITIONS,
     MAX_INITIAL_SNAPSHOT_FILE_COUNT,
 )
-from bayou.spark.streaming.next_batch import refuse_more_files
+from bayou.spark.streaming.next_batch import check_file_limit
 
 __all__ = [
     "check_file_count",
@@ -88,4 +88,4 @@ def check_file_count(spark: Any, engine: Engine, snapshot: Snapshot) -> None:
     if limit is None:
         return
     scan = DistributedScanBuilder(spark, snapshot).build()
-    refuse_more_files(snapshot, scan.count_files(engine), limit)
+    check_file_limit(snapshot, scan.count_files(engine), limit)

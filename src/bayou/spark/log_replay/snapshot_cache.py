@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import Any
 
 from bayou.kernel import Engine, Snapshot, Table
-from bayou.kernel.checkpoint.stats import KnownStatistics, StatisticsStore
+from bayou.kernel.checkpoint.stats import CheckpointStatisticsCache, StatisticsCache
 from bayou.spark.session.settings import SNAPSHOT_CACHE_BYTES
 
 __all__ = ["DEFAULT_MAX_BYTES", "SnapshotCache", "clear_cache", "latest_snapshot"]
@@ -36,7 +36,7 @@ class SnapshotCache:
         self._lock = threading.Lock()
         self._snapshots: OrderedDict[tuple[str, bytes], Snapshot] = OrderedDict()
         self._bytes = 0
-        self._statistics = StatisticsStore(max_bytes // 2)
+        self._statistics = StatisticsCache(max_bytes // 2)
         self._generation = 0
 
     @property
@@ -65,12 +65,12 @@ class SnapshotCache:
         with self._lock:
             if max_bytes is not None:
                 self._max_bytes = max_bytes
-                self._statistics.limit(max_bytes // 2)
+                self._statistics.set_max_bytes(max_bytes // 2)
             cached, generation = self._snapshots.get(key), self._generation
         try:
             latest = table.latest_snapshot(engine) if cached is None else cached.refreshed(engine)
             if latest.known_statistics is None:
-                latest = latest.keeping_statistics(KnownStatistics(self._statistics))
+                latest = latest.with_statistics_cache(CheckpointStatisticsCache(self._statistics))
         except BaseException:
             self._remove(key)
             raise
@@ -113,7 +113,7 @@ class SnapshotCache:
 
 def _forget_statistics(snapshot: Snapshot) -> None:
     if snapshot.known_statistics is not None:
-        snapshot.known_statistics.forget()
+        snapshot.known_statistics.clear()
 
 
 _SNAPSHOTS = SnapshotCache()

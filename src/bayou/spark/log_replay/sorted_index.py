@@ -32,8 +32,8 @@ from bayou.spark.streaming.driver_files import (
     FAILED,
     WANTED,
     IndexRequest,
-    requests,
-    session_lives,
+    index_requests,
+    is_session_active,
     watch,
 )
 from bayou.spark.streaming.options import DRIVER_FOLDER
@@ -105,7 +105,7 @@ def _is_large(spark: Any, snapshot: Snapshot) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Offer:
-    """Handles requests for the sorted files of a table; see `driver_files.Offer`."""
+    """Handles requests for the sorted files of a table; see `driver_files.RequestHandler`."""
 
     spark: Any
     engine: Engine
@@ -113,11 +113,11 @@ class _Offer:
     num_partitions: int | None
 
     @property
-    def holds(self) -> bool:
-        return session_lives(self.spark)
+    def is_active(self) -> bool:
+        return is_session_active(self.spark)
 
-    def look_into(self, folder: Path) -> None:
-        for request in requests(folder):
+    def handle_requests(self, folder: Path) -> None:
+        for request in index_requests(folder):
             (request.folder / WANTED).unlink(missing_ok=True)
             threading.Thread(target=self.answer, args=(request,), daemon=True).start()
 

@@ -25,7 +25,7 @@ from bayou.kernel.log.file_actions import ActionSlice, FileActions, tail_bytes
 from bayou.kernel.scan.scan_file import ADD_TYPE, ScanFileBatch
 from bayou.kernel.table_changes.change_plan import path_order
 from bayou.kernel.table_changes.commit_files import without_statistics
-from bayou.spark.executors.executor_tasks import from_cell, in_one, to_cell
+from bayou.spark.executors.executor_tasks import concatenated, from_cell, to_cell
 
 __all__ = [
     "ACTION_COLUMNS",
@@ -38,9 +38,9 @@ __all__ = [
     "PackFrame",
     "SliceTasks",
     "Split",
-    "dealt",
-    "ordered",
+    "assign_slices",
     "reconciled",
+    "sort_indexes",
     "sort_keys",
     "task_numbers",
 ]
@@ -204,7 +204,7 @@ class Merge:
             for bucket, cell in zip(numbers, batch.column("cell"), strict=True):
                 buckets.setdefault(bucket, []).append(from_cell(cell.as_py()))
         for bucket in sorted(buckets):
-            files = _sorted_files(in_one(buckets.pop(bucket)))
+            files = _sorted_files(concatenated(buckets.pop(bucket)))
             for start in range(0, files.num_rows, _CELL_FILES):
                 yield _row_of(
                     bucket=pa.array([bucket], pa.int32()),
@@ -224,7 +224,7 @@ def sort_keys(files: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-def ordered(keys: pa.RecordBatch) -> Any:
+def sort_indexes(keys: pa.RecordBatch) -> Any:
     """The indexes that sort a batch of `sort_keys`."""
     by = [("modificationTime", "ascending"), ("path", "ascending")]
     return pc.sort_indices(keys, sort_keys=by)
@@ -242,7 +242,7 @@ def _projected(scan: Scan, batch: ScanFileBatch) -> ScanFileBatch:
 
 
 def _sorted_files(files: pa.RecordBatch) -> pa.RecordBatch:
-    return files.take(ordered(sort_keys(files)))
+    return files.take(sort_indexes(sort_keys(files)))
 
 
 def _bound_positions(files: pa.RecordBatch, bounds: Sequence[tuple[int, str]]) -> list[int]:
@@ -347,10 +347,10 @@ def reconciled(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks
     Returns:
         A DataFrame with one struct column `add`.
     """
-    actions = FileActions.of(snapshot, scan)
+    actions = FileActions.for_version(snapshot, scan)
     parts = [(part.to_bytes(), part.estimated_bytes) for part in actions.slices(engine, tasks)]
     function = ActionTasks(
-        engine=engine.description(), actions=actions.to_bytes(), tasks=dealt(parts, tasks)
+        engine=engine.description(), actions=actions.to_bytes(), tasks=assign_slices(parts, tasks)
     )
     rows = task_numbers(spark, tasks).mapInArrow(function.rows, ACTION_COLUMNS)
     return newest(rows, max(tasks, tail_bytes(snapshot) // TASK_BYTES))
@@ -375,7 +375,7 @@ def task_numbers(spark: Any, tasks: int) -> Any:
     return spark.range(0, tasks, 1, tasks)
 
 
-def dealt(parts: Sequence[tuple[bytes, int]], tasks: int) -> list[list[bytes]]:
+def assign_slices(parts: Sequence[tuple[bytes, int]], tasks: int) -> list[list[bytes]]:
     """Assign slices to tasks, the largest first, each to the task with the least load.
 
     Args:

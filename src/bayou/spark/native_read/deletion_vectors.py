@@ -33,14 +33,14 @@ class FileVectors:
     Attributes:
         keys: `vector_keys` of the files that Spark reads; a file's number is its index + 1.
         vectors: the deletion vectors of these files.
-        elsewhere: `vector_keys` of the files that the kernel reads, because they have too many
+        kernel_keys: `vector_keys` of the files that the kernel reads, because they have too many
             deleted rows for a broadcast.
         scan_files: the serialized files that the kernel reads.
     """
 
     keys: pa.Array[Any]
     vectors: Any
-    elsewhere: pa.Array[Any]
+    kernel_keys: pa.Array[Any]
     scan_files: tuple[bytes, ...]
 
 
@@ -73,7 +73,7 @@ def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVecto
     cardinality = pc.struct_field(all_vectors, "cardinality")
     if (pc.sum(cardinality).as_py() or 0) <= max_rows:
         return FileVectors(
-            keys=all_keys, vectors=all_vectors, elsewhere=all_keys.slice(0, 0), scan_files=()
+            keys=all_keys, vectors=all_vectors, kernel_keys=all_keys.slice(0, 0), scan_files=()
         )
     ascending = pc.sort_indices(cardinality)
     totals = pc.cumulative_sum(cardinality.take(ascending))
@@ -84,7 +84,7 @@ def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVecto
     return FileVectors(
         keys=all_keys.filter(native),
         vectors=all_vectors.filter(native),
-        elsewhere=all_keys.filter(by_kernel),
+        kernel_keys=all_keys.filter(by_kernel),
         scan_files=tuple(
             file.to_bytes()
             for file, selected in zip(all_files, by_kernel.to_pylist(), strict=True)

@@ -13,7 +13,7 @@ import pyarrow.compute
 
 from bayou.errors import ArgumentError
 from bayou.kernel import Predicate
-from bayou.kernel.expressions.literals import checked_time_zone
+from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.kernel.scan.data_files import DataFiles
 from bayou.spark.errors import readable_errors
 from bayou.spark.expressions.session_semantics import is_utc
@@ -139,7 +139,9 @@ class DeltaFileIndex:
     def _directories(self, data_files: DataFiles, conditions: list[Any]) -> Any:
         files, java = data_files.files, self._java
         names = self._partition_schema.names
-        columns: dict[str, Any] = dict(zip(names, data_files.partitions.columns, strict=False))
+        columns: dict[str, Any] = dict(
+            zip(names, data_files.partition_values.columns, strict=False)
+        )
         numbers = self._listing.numbers(files)
         if numbers is not None:
             columns[names[-1]] = numbers
@@ -195,6 +197,6 @@ def _kernel_zone(name: str) -> str:
     if is_utc(name):
         return "UTC"
     try:
-        return checked_time_zone(name)
+        return normalize_time_zone(name)
     except ArgumentError:
         return name  # then filters with timestamps aren't used

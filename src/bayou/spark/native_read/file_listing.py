@@ -13,7 +13,7 @@ import pyarrow.compute
 from bayou.errors import EvaluationError
 from bayou.kernel import Engine, Predicate, Snapshot
 from bayou.kernel.log.file_actions import tail_bytes
-from bayou.kernel.scan.data_files import DataFiles, data_files, join_data_files, vector_keys
+from bayou.kernel.scan.data_files import DataFiles, concat_data_files, data_files, vector_keys
 
 __all__ = ["FileGroups", "Listing", "grouped", "too_many_files"]
 
@@ -62,7 +62,7 @@ class Listing:
                 data_files(batch, schema, snapshot.partition_columns, self.time_zone)
                 for batch in batches
             ]
-        return self._native_only(join_data_files(parts, schema, snapshot.partition_columns))
+        return self._native_only(concat_data_files(parts, schema, snapshot.partition_columns))
 
     def _native_only(self, listed: DataFiles) -> DataFiles:
         if self.elsewhere is None or len(self.elsewhere) == 0:
@@ -70,9 +70,9 @@ class Listing:
         native = pc.invert(pc.is_in(vector_keys(listed.files), value_set=self.elsewhere))
         return DataFiles(
             files=listed.files.filter(native),
-            partitions=listed.partitions.filter(native)
-            if listed.partitions.num_columns
-            else listed.partitions,
+            partition_values=listed.partition_values.filter(native)
+            if listed.partition_values.num_columns
+            else listed.partition_values,
         )
 
     def numbers(self, files: pa.RecordBatch) -> pa.Array[Any] | None:

@@ -30,7 +30,7 @@ from bayou.kernel.expressions.model import (
     StartsWith,
     operands_of,
 )
-from bayou.kernel.expressions.resolution import with_literals, with_paths
+from bayou.kernel.expressions.resolution import map_columns, map_literals
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.kernel.table_features.column_mapping import logical_path
 from bayou.protocol.schema import StructType
@@ -104,9 +104,9 @@ def _translate(
         if (not ansi or time_zone != "UTC") and not _is_plain(predicate):
             return None
         names = _ColumnNames(catalyst.columns, schema)
-        predicate = with_paths(predicate, names.logical)
+        predicate = map_columns(predicate, names.logical)
         if time_zone != "UTC":
-            predicate = with_literals(predicate, lambda literal: _in_zone(literal, time_zone))
+            predicate = map_literals(predicate, lambda literal: _in_zone(literal, time_zone))
         return resolve(predicate, schema)
     except (PredicateError, _UntranslatableError):
         return None

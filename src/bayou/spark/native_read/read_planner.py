@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  # PySpark's convention
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Snapshot
-from bayou.kernel.expressions.literals import checked_time_zone
+from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.hooks.requests import ReadRequest
@@ -66,7 +66,7 @@ def load(request: ReadRequest) -> Any:
         return NotImplemented
     if any(boolean_option(values, name) for name in _SOURCE_OPTIONS):
         return NotImplemented
-    if TIME_ZONE.text(values) not in (None, spark.conf.get("spark.sql.session.timeZone")):
+    if TIME_ZONE.string(values) not in (None, spark.conf.get("spark.sql.session.timeZone")):
         return NotImplemented  # Spark's own reader supports only the session's time zone
     with readable_errors():
         path = request.paths[0]
@@ -205,7 +205,7 @@ def _time_zone(spark: Any) -> str:
     return (
         "UTC"
         if zone.upper() in ("UTC", "GMT", "Z", "ETC/UTC", "+00:00")
-        else checked_time_zone(zone)
+        else normalize_time_zone(zone)
     )
 
 

@@ -132,7 +132,7 @@ def native_frame(
         snapshot=snapshot,
         time_zone=time_zone,
         vectors=None if vectors is None else vectors.keys,
-        elsewhere=None if vectors is None else vectors.elsewhere,
+        elsewhere=None if vectors is None else vectors.kernel_keys,
     )
     logical = to_spark(snapshot.schema)
     physical = _physical(snapshot)

@@ -22,15 +22,15 @@ from bayou.kernel import Scan, ScanFile, ScanState
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.expressions.evaluation import DefaultExpressionHandler, resolve
 from bayou.kernel.expressions.model import Predicate, referenced_columns
-from bayou.kernel.expressions.serialization import from_wire, to_wire
+from bayou.kernel.expressions.serialization import from_tree, to_tree
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.read import tasks
-from bayou.spark.read.filters import conform, conjunction, table_columns, to_predicate
+from bayou.spark.read.filters import cast_to_schema, conjunction, table_columns, to_predicate
 from bayou.spark.read.metadata_column import METADATA, metadata_names, with_metadata
 from bayou.spark.read.options import PinnedVersion, SourceOptions, open_pinned
-from bayou.spark.read.tasks import MAX_TASK_BYTES, deal, task_bytes
+from bayou.spark.read.tasks import MAX_TASK_BYTES, assign_files, task_bytes
 from bayou.spark.types import from_spark, to_spark_arrow
 
 __all__ = ["DeltaReader", "FilesPartition", "ReadTask", "SlicePartition"]
@@ -163,7 +163,7 @@ class DeltaReader(DataSourceReader):
         )
         partitions: list[InputPartition] = [
             FilesPartition(tuple((files[s.file], s.part, s.parts) for s in parts))
-            for parts in deal(sizes, target)
+            for parts in assign_files(sizes, target)
         ]
         # For an empty list, Spark creates a partition that the reader can't read.
         return self._task(scan, None), partitions or [FilesPartition(())]
@@ -186,7 +186,7 @@ class DeltaReader(DataSourceReader):
             state=scan.scan_state(self._engine).to_bytes(),
             scan=replay,
             schema=self._schema.to_json(),
-            filter=None if self._filter is None else to_wire(self._filter),
+            filter=None if self._filter is None else to_tree(self._filter),
             metadata=self._metadata,
         )
 
@@ -220,16 +220,16 @@ class ReadTask:
                     continue
                 if self.metadata:
                     rows = with_metadata(batch, self.metadata).select(expected.names)
-                    yield conform(rows, expected)
+                    yield cast_to_schema(rows, expected)
                 else:
-                    yield conform(batch, expected)
+                    yield cast_to_schema(batch, expected)
 
     def _filtered(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if self.filter is None:
             yield from self._batches(partition)
             return
         columns = ScanState.from_bytes(self.state).logical_schema
-        matching = DefaultExpressionHandler().predicate_evaluator(columns, from_wire(self.filter))
+        matching = DefaultExpressionHandler().predicate_evaluator(columns, from_tree(self.filter))
         for batch in self._batches(partition):
             yield batch.filter(matching.eval(batch.select(columns.names)))
 

@@ -17,15 +17,15 @@ from bayou.kernel import ChangeState, CommitBoundary, Engine, Table, TableChange
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
 from bayou.kernel.expressions.model import referenced_columns
-from bayou.kernel.expressions.serialization import from_wire, to_wire
+from bayou.kernel.expressions.serialization import from_tree, to_tree
 from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.read import tasks
 from bayou.spark.read.batch import FilesPartition
-from bayou.spark.read.filters import conform, table_columns
+from bayou.spark.read.filters import cast_to_schema, table_columns
 from bayou.spark.read.options import SourceOptions
-from bayou.spark.read.tasks import MAX_TASK_BYTES, deal, task_bytes
+from bayou.spark.read.tasks import MAX_TASK_BYTES, assign_files, task_bytes
 from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.types import from_spark, to_spark_arrow
 
@@ -101,13 +101,13 @@ class DeltaChangesReader(DataSourceReader):
         )
         partitions: list[InputPartition] = [
             FilesPartition(tuple((files[s.file][0], s.part, s.parts) for s in parts))
-            for parts in deal(sizes, target)
+            for parts in assign_files(sizes, target)
         ]
         task = ChangesTask(
             engine=self._engine.description(),
             state=scan.change_state(self._engine).to_bytes(),
             schema=StructType(self._columns.fields).to_json(),
-            filter=None if predicate is None else to_wire(predicate),
+            filter=None if predicate is None else to_tree(predicate),
         )
         # For an empty list, Spark creates a partition that the reader can't read.
         return task, partitions or [FilesPartition(())]
@@ -136,7 +136,7 @@ class ChangesTask:
             expected = to_spark_arrow(StructType.from_json(self.schema))
             for batch in self._filtered(partition):
                 if batch.num_rows:
-                    yield conform(batch.select(expected.names), expected)
+                    yield cast_to_schema(batch.select(expected.names), expected)
 
     def _filtered(self, partition: FilesPartition) -> Iterator[pa.RecordBatch]:
         batches = tasks.read_change_files(self.engine, self.state, partition.shares)
@@ -145,7 +145,7 @@ class ChangesTask:
             return
         columns = ChangeState.from_bytes(self.state).scan_state.logical_schema
         matching = DefaultExpressionHandler().predicate_evaluator(
-            StructType((*columns, *CHANGE_COLUMNS)), from_wire(self.filter)
+            StructType((*columns, *CHANGE_COLUMNS)), from_tree(self.filter)
         )
         for batch in batches:
             yield batch.filter(matching.eval(batch))

@@ -26,7 +26,7 @@ from bayou.kernel.expressions.model import (
 from bayou.protocol.schema import StructType
 from bayou.spark.types import same_type
 
-__all__ = ["conform", "conjunction", "table_columns", "to_predicate"]
+__all__ = ["cast_to_schema", "conjunction", "table_columns", "to_predicate"]
 
 
 def to_predicate(pushed: spark.Filter) -> Predicate | None:
@@ -99,7 +99,7 @@ def table_columns(requested: StructType, table_schema: StructType, table: str) -
     return StructType(tuple(columns))
 
 
-def conform(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
+def cast_to_schema(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
     """Select the first columns and convert them to the names and types that Spark expects."""
     if batch.schema.equals(expected):
         return batch

@@ -18,12 +18,12 @@ from bayou.spark.session.settings import REPLAY_NUM_PARTITIONS, TIME_ZONE
 from bayou.spark.session.storage_options import (
     boolean_option,
     integer_option,
+    parse_integer,
     path_option,
     storage_options,
-    whole_number,
 )
 
-__all__ = ["PinnedVersion", "SourceOptions", "open_pinned", "storage_options", "travelled"]
+__all__ = ["PinnedVersion", "SourceOptions", "open_pinned", "storage_options", "with_path_version"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class SourceOptions:
         """
         lower_case = {key.lower(): value for key, value in options.items()}
         path = path_option(lower_case)
-        zone = TIME_ZONE.text(lower_case) or "UTC"
+        zone = TIME_ZONE.string(lower_case) or "UTC"
         version, timestamp = lower_case.get("versionasof"), lower_case.get("timestampasof")
         if version is not None and timestamp is not None:
             raise ArgumentError(
@@ -73,7 +73,7 @@ class SourceOptions:
             )
         return cls(
             path=path,
-            version=None if version is None else whole_number("versionAsOf", version, 0),
+            version=None if version is None else parse_integer("versionAsOf", version, 0),
             timestamp=None
             if timestamp is None
             else parse_timestamp("timestampAsOf", timestamp, zone),
@@ -104,7 +104,7 @@ def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[E
         MetadataChangedError: the table at the path was replaced by another one.
     """
     engine = for_path(options.path, options.storage)
-    options = travelled(engine, options)
+    options = with_path_version(engine, options)
     table = Table.for_path(engine, options.path)
     if pinned is not None:
         snapshot = table.snapshot_as_of_version(engine, pinned.version)
@@ -123,7 +123,7 @@ def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[E
     return engine, table.latest_snapshot(engine)
 
 
-def travelled(engine: Engine, options: SourceOptions) -> SourceOptions:
+def with_path_version(engine: Engine, options: SourceOptions) -> SourceOptions:
     """Move a version or timestamp at the end of the path (`@v12`) into the options.
 
     The options stay unchanged if a table exists at the literal path.

@@ -24,9 +24,9 @@ from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.read import tasks
-from bayou.spark.read.filters import conform, table_columns
-from bayou.spark.read.options import PinnedVersion, SourceOptions, open_pinned, travelled
-from bayou.spark.read.tasks import FILE_COST_BYTES, MAX_TASK_BYTES, deal, task_bytes
+from bayou.spark.read.filters import cast_to_schema, table_columns
+from bayou.spark.read.options import PinnedVersion, SourceOptions, open_pinned, with_path_version
+from bayou.spark.read.tasks import FILE_COST_BYTES, MAX_TASK_BYTES, assign_files, task_bytes
 from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.streaming import (
     SchemaTracking,
@@ -35,8 +35,8 @@ from bayou.spark.streaming import (
     TableStream,
     reads_change_feed,
 )
-from bayou.spark.streaming.errors import refusal
-from bayou.spark.streaming.offsets import OffsetText, write_as_delta_spark
+from bayou.spark.streaming.errors import streaming_error
+from bayou.spark.streaming.offsets import RunnerOffset, write_as_delta_spark
 from bayou.spark.streaming.options import LATEST
 from bayou.spark.streaming.read_limits import (
     ReadAllAvailable,
@@ -45,7 +45,7 @@ from bayou.spark.streaming.read_limits import (
     ReadMaxFiles,
     SupportsTriggerAvailableNow,
 )
-from bayou.spark.streaming.starting_version import begins_at
+from bayou.spark.streaming.starting_version import set_start_offset
 from bayou.spark.types import from_spark, to_spark, to_spark_arrow
 
 __all__ = ["DeltaStreamReader", "StreamPartition", "StreamTask", "source_schema"]
@@ -101,7 +101,7 @@ class StreamTask:
             expected = to_spark_arrow(StructType.from_json(self._schema))
             for batch in _rows(partition):
                 if batch.num_rows:
-                    yield conform(batch.select(expected.names), expected)
+                    yield cast_to_schema(batch.select(expected.names), expected)
 
 
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -127,7 +127,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         with readable_errors():
             self._is_new = True  # only called for a stream without a checkpoint
-            return OffsetText(self._stream.initial_offset().to_json())
+            return RunnerOffset(self._stream.initial_offset().to_json())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         with readable_errors():
@@ -151,17 +151,17 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 files=limit.max_files if isinstance(limit, ReadMaxFiles) else None,
                 unlimited=isinstance(limit, ReadAllAvailable),
             )
-            offset = OffsetText(end.to_json())
+            offset = RunnerOffset(end.to_json())
             if self._may_wait and self._is_new and end == begin:
                 options = StreamOptions.parse(self._options)
                 if options.starting_version == LATEST:
-                    begins_at(options.driver_folder, offset.text)
+                    set_start_offset(options.driver_folder, offset.text)
             self._may_wait = False  # only before the first batch
             return offset
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         with readable_errors():
-            return OffsetText(self._stream.latest_known().to_json())
+            return RunnerOffset(self._stream.latest_known().to_json())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         with readable_errors():
@@ -265,7 +265,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 feed=feed,
                 shares=tuple((files[s.file][0], s.part, s.parts) for s in parts),
             )
-            for parts in deal(sizes, self._task_bytes(sum(sizes), len(sizes)))
+            for parts in assign_files(sizes, self._task_bytes(sum(sizes), len(sizes)))
         ]
 
     def _run_partitions(
@@ -314,9 +314,9 @@ def source_schema(engine: Engine, snapshot: Snapshot, options: Mapping[str, str]
 
 
 def _check_no_time_travel(options: SourceOptions) -> None:
-    options = travelled(for_path(options.path, options.storage), options)
+    options = with_path_version(for_path(options.path, options.storage), options)
     if options.version is not None or options.timestamp is not None:
-        raise refusal(
+        raise streaming_error(
             "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
             f"{options.path}: a stream doesn't support time travel (versionAsOf, timestampAsOf, or "
             "'@' in the path). Set startingVersion or startingTimestamp.",

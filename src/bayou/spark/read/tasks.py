@@ -21,17 +21,17 @@ from bayou.kernel import (
     ScanFile,
     ScanFileBatch,
     ScanState,
+    prefetch_vectors,
     read_change_file,
     read_scan_file,
-    with_vectors,
 )
 from bayou.kernel.engine import RowGroup
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import scan_batch
 
 __all__ = [
-    "FileShare",
-    "deal",
+    "FilePart",
+    "assign_files",
     "read_adds",
     "read_change_files",
     "read_files",
@@ -52,7 +52,7 @@ FILE_COST_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileShare:
+class FilePart:
     """Part of a file: the row groups of part `part` of `parts`.
 
     Attributes:
@@ -81,7 +81,7 @@ def task_bytes(total: int, files: int, *, min_tasks: int, max_bytes: int = MAX_T
     return max(min(cost // max(1, min_tasks), max_bytes), min(MIN_TASK_BYTES, max_bytes))
 
 
-def deal(sizes: Sequence[int], target: int) -> list[list[FileShare]]:
+def assign_files(sizes: Sequence[int], target: int) -> list[list[FilePart]]:
     """Distribute files over tasks of about `target` bytes each, largest first.
 
     Files of more than `target` bytes are split into equal parts. Each part is assigned to the
@@ -89,7 +89,7 @@ def deal(sizes: Sequence[int], target: int) -> list[list[FileShare]]:
     larger. Inside a task, parts keep the order of the files.
     """
     file_parts = [
-        FileShare(file=i, part=part, parts=parts, size=size // parts + FILE_COST_BYTES)
+        FilePart(file=i, part=part, parts=parts, size=size // parts + FILE_COST_BYTES)
         for i, size in enumerate(sizes)
         for parts in (max(1, -(-size // target)),)
         for part in range(parts)
@@ -97,7 +97,7 @@ def deal(sizes: Sequence[int], target: int) -> list[list[FileShare]]:
     if not file_parts:
         return []
     total = sum(file_part.size for file_part in file_parts)
-    tasks: list[list[FileShare]] = [[] for _ in range(min(len(file_parts), -(-total // target)))]
+    tasks: list[list[FilePart]] = [[] for _ in range(min(len(file_parts), -(-total // target)))]
     loads = [(0, i) for i in range(len(tasks))]
     for file_part in sorted(file_parts, key=lambda s: -s.size):
         load, i = loads[0]
@@ -144,7 +144,7 @@ def read_files(
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
     files = ((ScanFile.from_bytes(data), part, parts) for data, part, parts in shares)
-    prepared = with_vectors(engine, scan_state.table, files, lambda f: [f[0].deletion_vector])
+    prepared = prefetch_vectors(engine, scan_state.table, files, lambda f: [f[0].deletion_vector])
     for (file, part, parts), vectors in prepared:
         if parts == 1:
             yield from read_scan_file(engine, scan_state, file, vectors=vectors)
@@ -169,7 +169,7 @@ def read_slice(
     scan_state = ScanState.from_bytes(state)
     batches = Scan.from_bytes(scan).replay_slice(engine, LogSlice.from_bytes(log_slice))
     files = batches.flat_map(lambda batch: batch.rows())
-    prepared = with_vectors(engine, scan_state.table, files, lambda f: [f.deletion_vector])
+    prepared = prefetch_vectors(engine, scan_state.table, files, lambda f: [f.deletion_vector])
     for file, vectors in prepared:
         yield from read_scan_file(engine, scan_state, file, vectors=vectors)
 
@@ -189,7 +189,7 @@ def read_adds(
     adds = LogSlice.from_bytes(log_slice).adds
     assert adds is not None  # the planner sets them
     files = ScanFileBatch(scan_batch(scan_state.table, adds)).rows()
-    prepared = with_vectors(engine, scan_state.table, files, lambda f: [f.deletion_vector])
+    prepared = prefetch_vectors(engine, scan_state.table, files, lambda f: [f.deletion_vector])
     for file, vectors in prepared:
         yield from read_scan_file(engine, scan_state, file, vectors=vectors)
 
@@ -211,7 +211,7 @@ def read_change_files(
     change_state = ChangeState.from_bytes(state)
     files = ((ChangeFile.from_bytes(data), part, parts) for data, part, parts in shares)
     table = change_state.scan_state.table
-    prepared = with_vectors(engine, table, files, lambda f: f[0].deletion_vectors)
+    prepared = prefetch_vectors(engine, table, files, lambda f: f[0].deletion_vectors)
     for (file, part, parts), vectors in prepared:
         if parts == 1:
             yield from read_change_file(engine, change_state, file, vectors=vectors)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from bayou.errors import ArgumentError
-from bayou.kernel.expressions.literals import checked_time_zone
+from bayou.kernel.expressions.literals import normalize_time_zone
 
 __all__ = ["PathTravel", "parse_timestamp", "path_travel"]
 
@@ -102,7 +102,7 @@ def parse_timestamp(name: str, string: str, time_zone: str = "UTC") -> int:
 def _zone(offset: str | None, time_zone: str) -> dt.tzinfo:
     if offset is None:
         try:
-            offset = checked_time_zone(time_zone)
+            offset = normalize_time_zone(time_zone)
         except ArgumentError:
             return dt.UTC
     if offset in ("Z", "UTC"):

@@ -71,7 +71,7 @@ class Setting:
         """Name of the environment variable."""
         return self.name.upper().replace(".", "_")
 
-    def text(self, options: Mapping[str, str] | None = None, spark: Any = None) -> str | None:
+    def string(self, options: Mapping[str, str] | None = None, spark: Any = None) -> str | None:
         """The setting's value as a string, or None. In the conf, aliases take precedence.
 
         Args:
@@ -95,7 +95,7 @@ class Setting:
         Raises:
             ArgumentError: the value isn't an integer, or is too small.
         """
-        string = self.text(options, spark)
+        string = self.string(options, spark)
         if string is None:
             return None
         try:
@@ -116,7 +116,7 @@ class Setting:
         Raises:
             ArgumentError: the value is neither true nor false.
         """
-        string = self.text(spark=spark)
+        string = self.string(spark=spark)
         if string is None:
             return default
         if string.strip().lower() not in ("true", "false"):
@@ -126,13 +126,13 @@ class Setting:
             )
         return string.strip().lower() == "true"
 
-    def share(self, spark: Any, default: float) -> float:
+    def fraction(self, spark: Any, default: float) -> float:
         """The setting's value in a session as a fraction from 0 to 1; see `text`.
 
         Raises:
             ArgumentError: the value isn't such a number.
         """
-        string = self.text(spark=spark)
+        string = self.string(spark=spark)
         if string is None:
             return default
         try:
@@ -293,8 +293,8 @@ def conf_as_options(spark: Any, options: Mapping[str, str]) -> dict[str, str]:
     """The settings of a session's conf that the options lack, to be passed to a data source."""
     missing = {}
     for setting in SETTINGS:
-        if setting.text(options) is None:
-            value = setting.text(options, spark)
+        if setting.string(options) is None:
+            value = setting.string(options, spark)
             if value is not None:
                 missing[setting.name] = value
     return missing

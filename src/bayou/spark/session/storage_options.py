@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from bayou.errors import ArgumentError
 
-__all__ = ["boolean_option", "integer_option", "path_option", "storage_options", "whole_number"]
+__all__ = ["boolean_option", "integer_option", "parse_integer", "path_option", "storage_options"]
 
 
 _NO_PATH = (
@@ -47,10 +47,10 @@ def integer_option(options: Mapping[str, str], name: str) -> int | None:
         ArgumentError: the value isn't such an integer.
     """
     value = options.get(name.lower())
-    return None if value is None else whole_number(name, value, 1)
+    return None if value is None else parse_integer(name, value, 1)
 
 
-def whole_number(name: str, string: str, minimum: int) -> int:
+def parse_integer(name: str, string: str, minimum: int) -> int:
     """Parse an option's value as an integer.
 
     Raises:

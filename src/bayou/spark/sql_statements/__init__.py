@@ -3,6 +3,6 @@
 Start at `execution`. Each family of statements has a module.
 """
 
-from bayou.spark.sql_statements.execution import answer_sql, sql
+from bayou.spark.sql_statements.execution import sql, sql_hook
 
-__all__ = ["answer_sql", "sql"]
+__all__ = ["sql", "sql_hook"]

@@ -12,14 +12,14 @@ from bayou.kernel.commands.alter.columns import NewColumn, add_columns
 from bayou.spark.catalog_tables import refresh_columns
 from bayou.spark.sql_statements.column_definitions import (
     ColumnDefinition,
-    column_definition,
-    column_type,
-    position,
-    properties,
-    property_keys,
+    parse_column_definition,
+    parse_column_type,
+    parse_position,
+    parse_properties,
+    parse_property_keys,
 )
 from bayou.spark.sql_statements.context import StatementContext
-from bayou.spark.sql_statements.token_cursor import TableName, Words
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 
 __all__ = ["AlterTable", "parse_alter_table", "parse_comment"]
@@ -36,42 +36,42 @@ class AlterTable:
 
     def run(self, context: StatementContext) -> Any:
         """Change the table's schema, properties, constraints or features."""
-        target = context.found(self.table)
+        target = context.find_table(self.table)
         if target is None:
             return NotImplemented
         for change in self.changes:
             change(target)
         if target.name is not None and context.is_classic:
             refresh_columns(context.spark, target.name, target.path)
-        return context.nothing()
+        return context.empty_result()
 
 
-def parse_alter_table(cursor: Words) -> AlterTable | None:
+def parse_alter_table(cursor: TokenCursor) -> AlterTable | None:
     """Parse the tokens after `ALTER`; None for other objects and for `RENAME TO`."""
     if not cursor.take("TABLE"):
         return None
     table = cursor.table()
-    if cursor.begin_with("RENAME", "TO"):
+    if cursor.next_are("RENAME", "TO"):
         return None
     changes = _parse_changes(cursor)
-    cursor.end()
+    cursor.expect_end()
     return AlterTable(table=table, changes=tuple(changes))
 
 
-def parse_comment(cursor: Words) -> AlterTable | None:
+def parse_comment(cursor: TokenCursor) -> AlterTable | None:
     """Parse the tokens after `COMMENT`; None for objects that aren't tables."""
     if not cursor.take("ON", "TABLE"):
         return None
     table = cursor.table()
     cursor.expect("IS")
     comment = "" if cursor.take("NULL") else cursor.string("a comment")
-    cursor.end()
+    cursor.expect_end()
     return AlterTable(
         table=table, changes=(_alteration(lambda a: a.set_properties({"comment": comment})),)
     )
 
 
-def _parse_changes(cursor: Words) -> list[Callable[[TargetTable], object]]:
+def _parse_changes(cursor: TokenCursor) -> list[Callable[[TargetTable], object]]:
     if cursor.take("ADD"):
         return [_parse_add(cursor)]
     if cursor.take("DROP"):
@@ -82,17 +82,17 @@ def _parse_changes(cursor: Words) -> list[Callable[[TargetTable], object]]:
         cursor.take("COLUMN")
         return _parse_change_column(cursor)
     if cursor.take("SET", "TBLPROPERTIES"):
-        assigned = properties(cursor)
+        assigned = parse_properties(cursor)
         return [_alteration(lambda a: a.set_properties(assigned))]
     if cursor.take("UNSET", "TBLPROPERTIES"):
         cursor.take("IF", "EXISTS")
-        keys = property_keys(cursor)
+        keys = parse_property_keys(cursor)
         # delta-spark ignores missing properties, with and without IF EXISTS.
         return [_alteration(lambda a: a.unset_properties(*keys, if_exists=True))]
     if cursor.take("CLUSTER", "BY"):
         columns = () if cursor.take("NONE") else cursor.columns()
         return [_alteration(lambda a: a.cluster_by(*columns))]
-    if cursor.begin_with("REPLACE", "COLUMNS"):
+    if cursor.next_are("REPLACE", "COLUMNS"):
         raise cursor.error(
             "ADD COLUMNS, DROP COLUMNS or RENAME COLUMN (REPLACE COLUMNS isn't supported)"
         )
@@ -102,7 +102,7 @@ def _parse_changes(cursor: Words) -> list[Callable[[TargetTable], object]]:
     )
 
 
-def _parse_add(cursor: Words) -> Callable[[TargetTable], object]:
+def _parse_add(cursor: TokenCursor) -> Callable[[TargetTable], object]:
     if cursor.take("CONSTRAINT"):
         name = cursor.name("the name of a constraint")
         cursor.expect("CHECK")
@@ -112,12 +112,12 @@ def _parse_add(cursor: Words) -> Callable[[TargetTable], object]:
         feature = cursor.string_or_name("the name of a feature")
         return _alteration(lambda a: a.add_feature(feature))
     cursor.expect("COLUMN|COLUMNS")
-    if cursor.begin_with("("):
-        definitions = list(cursor.several(lambda: column_definition(cursor)))
+    if cursor.next_are("("):
+        definitions = list(cursor.comma_separated(lambda: parse_column_definition(cursor)))
     else:
-        definitions = [column_definition(cursor)]
+        definitions = [parse_column_definition(cursor)]
         while cursor.take(","):
-            definitions.append(column_definition(cursor))
+            definitions.append(parse_column_definition(cursor))
     return _addition([definition.new_column for definition in definitions])
 
 
@@ -129,7 +129,7 @@ def _addition(columns: list[NewColumn]) -> Callable[[TargetTable], object]:
     return add
 
 
-def _parse_drop(cursor: Words) -> Callable[[TargetTable], object]:
+def _parse_drop(cursor: TokenCursor) -> Callable[[TargetTable], object]:
     if cursor.take("CONSTRAINT"):
         if_exists = cursor.take("IF", "EXISTS")
         name = cursor.name("the name of a constraint")
@@ -140,7 +140,7 @@ def _parse_drop(cursor: Words) -> Callable[[TargetTable], object]:
         return _alteration(lambda a: a.drop_feature(feature, truncate_history=truncate))
     cursor.expect("COLUMN|COLUMNS")
     if_exists = cursor.take("IF", "EXISTS")
-    if cursor.begin_with("("):
+    if cursor.next_are("("):
         columns = cursor.columns()
     else:
         paths = [cursor.column()]
@@ -160,17 +160,17 @@ def _drop_columns(target: TargetTable, columns: tuple[_Column, ...], *, if_exist
     return target.handle.alter.drop_columns(*columns)
 
 
-def _parse_rename(cursor: Words) -> Callable[[TargetTable], object]:
+def _parse_rename(cursor: TokenCursor) -> Callable[[TargetTable], object]:
     column = cursor.column()
     cursor.expect("TO")
     name = cursor.column()[-1]
     return _alteration(lambda a: a.rename_column(column, name))
 
 
-def _parse_change_column(cursor: Words) -> list[Callable[[TargetTable], object]]:
+def _parse_change_column(cursor: TokenCursor) -> list[Callable[[TargetTable], object]]:
     column = cursor.column()
     if cursor.take("TYPE"):
-        field = column_type(cursor, column[-1])
+        field = parse_column_type(cursor, column[-1])
         return [_alteration(lambda a: a.change_type(column, field.data_type))]
     if cursor.take("SET", "NOT", "NULL"):
         return [_alteration(lambda a: a.set_not_null(column))]
@@ -184,11 +184,11 @@ def _parse_change_column(cursor: Words) -> list[Callable[[TargetTable], object]]
     if cursor.take("COMMENT"):
         comment = cursor.string("a comment")
         return [_alteration(lambda a: a.set_comment(column, comment))]
-    if cursor.begin_with("FIRST|AFTER"):
-        return [_move(column, position(cursor))]
+    if cursor.next_are("FIRST|AFTER"):
+        return [_move(column, parse_position(cursor))]
     if cursor.take("SYNC", "IDENTITY"):
         return [_alteration(lambda a: a.sync_identity(column))]
-    return _hive_changes(column, column_definition(cursor))
+    return _hive_changes(column, parse_column_definition(cursor))
 
 
 def _hive_changes(

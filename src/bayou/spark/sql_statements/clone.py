@@ -12,9 +12,9 @@ from bayou.kernel.commands.clone import clone
 from bayou.kernel.commands.create_table import CreationMode
 from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.session.settings import CLONE_TRANSACTION_IDENTIFIERS
-from bayou.spark.sql_statements.column_definitions import properties
+from bayou.spark.sql_statements.column_definitions import parse_properties
 from bayou.spark.sql_statements.context import StatementContext
-from bayou.spark.sql_statements.token_cursor import TableName, Words
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 
 __all__ = ["Clone", "parse_clone"]
@@ -44,7 +44,7 @@ class Clone:
 
     def run(self, context: StatementContext) -> Any:
         """Clone the source and return a DataFrame of metrics, empty if the table already exists."""
-        source, resolved = context.target(self.source), context.place(self.table)
+        source, resolved = context.table(self.source), context.resolve_name(self.table)
         path = resolved.path if resolved.exists else self.location or resolved.path
         target = TargetTable(spark=context.spark, location=path)
         if self.mode is CreationMode.CREATE_IF_NOT_EXISTS and target.exists():
@@ -73,7 +73,7 @@ class Clone:
         return context.spark.createDataFrame([tuple(values[c] for c in _COLUMNS)], _SCHEMA)
 
 
-def parse_clone(cursor: Words, table: TableName, mode: CreationMode) -> Clone:
+def parse_clone(cursor: TokenCursor, table: TableName, mode: CreationMode) -> Clone:
     """Parse the tokens after `SHALLOW CLONE`."""
     source = cursor.table()
     version = timestamp = location = None
@@ -84,10 +84,10 @@ def parse_clone(cursor: Words, table: TableName, mode: CreationMode) -> Clone:
     elif cursor.take("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
         timestamp = cursor.string("a timestamp")
     if cursor.take("TBLPROPERTIES"):
-        overrides = properties(cursor)
+        overrides = parse_properties(cursor)
     if cursor.take("LOCATION"):
         location = cursor.string("a path")
-    cursor.end()
+    cursor.expect_end()
     return Clone(
         table=table,
         mode=mode,

@@ -10,17 +10,17 @@ from bayou.kernel.commands.alter.columns import NewColumn
 from bayou.kernel.commands.create_table import generated_column, identity_column
 from bayou.protocol.column_rules import CURRENT_DEFAULT_KEY
 from bayou.protocol.schema import SchemaJsonError, StructField
-from bayou.protocol.type_string import field_from_text
-from bayou.spark.sql_statements.token_cursor import Words
+from bayou.protocol.type_string import parse_field
+from bayou.spark.sql_statements.token_cursor import TokenCursor
 
 __all__ = [
     "ColumnDefinition",
-    "column_definition",
-    "column_type",
-    "is_behind_type",
-    "position",
-    "properties",
-    "property_keys",
+    "is_at_type_end",
+    "parse_column_definition",
+    "parse_column_type",
+    "parse_position",
+    "parse_properties",
+    "parse_property_keys",
 ]
 
 _AFTER_TYPE = "NOT|NULL|DEFAULT|GENERATED|COMMENT|FIRST|AFTER|CONSTRAINT|,|)"
@@ -63,12 +63,12 @@ class ColumnDefinition:
         )
 
 
-def column_definition(cursor: Words) -> ColumnDefinition:
+def parse_column_definition(cursor: TokenCursor) -> ColumnDefinition:
     """`name type [NOT NULL] [DEFAULT ..] [GENERATED ..] [COMMENT ..] [FIRST | AFTER ..]`."""
     path = cursor.column()
-    field = column_type(cursor, path[-1])
+    field = parse_column_type(cursor, path[-1])
     comment = default = location = None
-    while not cursor.ended:
+    while not cursor.at_end:
         if cursor.take("NOT", "NULL"):
             field = replace(field, nullable=False)
         elif cursor.take("NULL"):
@@ -79,9 +79,9 @@ def column_definition(cursor: Words) -> ColumnDefinition:
             field = _parse_generated(cursor, field)
         elif cursor.take("COMMENT"):
             comment = cursor.string("a comment")
-        elif cursor.begin_with("FIRST|AFTER"):
-            location = position(cursor)
-        elif cursor.begin_with(",|)"):
+        elif cursor.next_are("FIRST|AFTER"):
+            location = parse_position(cursor)
+        elif cursor.next_are(",|)"):
             break
         else:
             raise cursor.error("NOT NULL, DEFAULT, GENERATED, COMMENT, a comma or a parenthesis")
@@ -90,57 +90,57 @@ def column_definition(cursor: Words) -> ColumnDefinition:
     )
 
 
-def column_type(cursor: Words, name: str) -> StructField:
+def parse_column_type(cursor: TokenCursor, name: str) -> StructField:
     """Parse the data type of a column into a field of that name."""
     type_string = cursor.until(
-        lambda: is_behind_type(cursor), what=f"the type of column {name!r}", angles=True
+        lambda: is_at_type_end(cursor), what=f"the type of column {name!r}", angles=True
     )
     try:
-        return field_from_text(name, type_string)
+        return parse_field(name, type_string)
     except SchemaJsonError as error:
         message = f"Column {name!r}: {error}."
         raise StatementError(message, statement=cursor.text) from error
 
 
-def is_behind_type(cursor: Words) -> bool:
+def is_at_type_end(cursor: TokenCursor) -> bool:
     """Whether the next token ends a data type."""
-    return cursor.begin_with(_AFTER_TYPE)
+    return cursor.next_are(_AFTER_TYPE)
 
 
-def position(cursor: Words) -> str | None:
+def parse_position(cursor: TokenCursor) -> str | None:
     """`FIRST` or `AFTER column`, as `NewColumn.position`; None for neither."""
     if cursor.take("FIRST"):
         return ""
     return cursor.name("the name of a column") if cursor.take("AFTER") else None
 
 
-def properties(cursor: Words) -> dict[str, str]:
+def parse_properties(cursor: TokenCursor) -> dict[str, str]:
     """`('key' = 'value', a.b = 1, ...)`."""
-    return dict(cursor.several(lambda: _parse_property(cursor)))
+    return dict(cursor.comma_separated(lambda: _parse_property(cursor)))
 
 
-def property_keys(cursor: Words) -> tuple[str, ...]:
+def parse_property_keys(cursor: TokenCursor) -> tuple[str, ...]:
     """`('key', a.b, ...)`."""
-    return cursor.several(lambda: _parse_key(cursor))
+    return cursor.comma_separated(lambda: _parse_key(cursor))
 
 
-def _parse_property(cursor: Words) -> tuple[str, str]:
+def _parse_property(cursor: TokenCursor) -> tuple[str, str]:
     key = _parse_key(cursor)
     cursor.take("=")
-    if cursor.begin_with(",|)"):
+    if cursor.next_are(",|)"):
         return key, ""
-    value = cursor.until_words(",", what="the value of a property")
+    value = cursor.until_keywords(",", what="the value of a property")
     if value[:1] in ("'", '"'):
-        return key, Words(value).string("a value")
+        return key, TokenCursor(value).string("a value")
     return key, value.lower() if value.lower() in ("true", "false") else value
 
 
-def _parse_key(cursor: Words) -> str:
+def _parse_key(cursor: TokenCursor) -> str:
     what = "the name of a property"
-    return cursor.string(what) if cursor.at_text else ".".join(cursor.column(what))
+    return cursor.string(what) if cursor.at_string else ".".join(cursor.column(what))
 
 
-def _parse_generated(cursor: Words, field: StructField) -> StructField:
+def _parse_generated(cursor: TokenCursor, field: StructField) -> StructField:
     by_default = cursor.take("BY", "DEFAULT")
     if not by_default:
         cursor.expect("ALWAYS")
@@ -162,7 +162,7 @@ def _parse_generated(cursor: Words, field: StructField) -> StructField:
     return identity_column(field, start=start, step=step, allow_explicit=by_default)
 
 
-def _default_end(cursor: Words) -> Callable[[], bool]:
+def _default_end(cursor: TokenCursor) -> Callable[[], bool]:
     return lambda: (
-        cursor.begin_with("NOT", "NULL") or cursor.begin_with("COMMENT|FIRST|AFTER|GENERATED|,")
+        cursor.next_are("NOT", "NULL") or cursor.next_are("COMMENT|FIRST|AFTER|GENERATED|,")
     )

@@ -14,7 +14,7 @@ from bayou.spark.delta_table.result_dataframes import empty_frame
 from bayou.spark.sql_statements.token_cursor import quoted_name
 from bayou.spark.target import TargetTable
 
-__all__ = ["Statement", "StatementContext", "location_of", "name_of"]
+__all__ = ["Statement", "StatementContext", "location_of", "quoted_table_name"]
 
 
 class Statement(Protocol):
@@ -49,7 +49,7 @@ class StatementContext:
         """Whether the session is a classic one, with a JVM, and not one of Spark Connect."""
         return isinstance(self.spark, SparkSession)
 
-    def found(self, table: Sequence[str]) -> TargetTable | None:
+    def find_table(self, table: Sequence[str]) -> TargetTable | None:
         """The Delta table of a name or path; None if the name isn't that of a Delta table."""
         if _is_path(table):
             return TargetTable(spark=self.spark, location=table[1])
@@ -58,13 +58,13 @@ class StatementContext:
             return None
         return TargetTable(spark=self.spark, location=location, name=".".join(table))
 
-    def target(self, table: Sequence[str]) -> TargetTable:
+    def table(self, table: Sequence[str]) -> TargetTable:
         """The Delta table of a name or path.
 
         Raises:
             StatementError: the name isn't that of a Delta table.
         """
-        target = self.found(table)
+        target = self.find_table(table)
         if target is None:
             raise StatementError(
                 f"Table {'.'.join(table)}: the session catalog has no Delta table of this name. "
@@ -73,7 +73,7 @@ class StatementContext:
             )
         return target
 
-    def place(self, table: Sequence[str]) -> NamedTable:
+    def resolve_name(self, table: Sequence[str]) -> NamedTable:
         """The name and location of a table that exists or can be created.
 
         Raises:
@@ -81,8 +81,10 @@ class StatementContext:
                 one of Spark Connect.
         """
         if _is_path(table):
-            return NamedTable(name=name_of(table), path=table[1], exists=True, is_path=True)
-        resolved = named_table(self.spark, name_of(table)) if self.is_classic else None
+            return NamedTable(
+                name=quoted_table_name(table), path=table[1], exists=True, is_path=True
+            )
+        resolved = named_table(self.spark, quoted_table_name(table)) if self.is_classic else None
         if resolved is None:
             raise StatementError(
                 f"Table {'.'.join(table)}: the name can't be used for a Delta table. It belongs to "
@@ -92,16 +94,16 @@ class StatementContext:
             )
         return resolved
 
-    def nothing(self) -> Any:
+    def empty_result(self) -> Any:
         """An empty DataFrame, for statements without a result."""
         return empty_frame(self.spark)
 
-    def refuse(self, message: str) -> StatementError:
+    def error(self, message: str) -> StatementError:
         """A `StatementError` with this statement's SQL."""
         return StatementError(message, statement=self.text)
 
 
-def name_of(table: Sequence[str]) -> str:
+def quoted_table_name(table: Sequence[str]) -> str:
     """The name as SQL, each part in backticks."""
     return ".".join(quoted_name(part) for part in table)
 
@@ -114,7 +116,7 @@ def location_of(spark: Any, table: Sequence[str]) -> str | None:
     if not isinstance(spark, SparkSession) or len(table) > 3:
         return None
     try:
-        resolved = named_table(spark, name_of(table))
+        resolved = named_table(spark, quoted_table_name(table))
     except ArgumentError:
         return None
     return resolved.path if resolved is not None and resolved.exists else None

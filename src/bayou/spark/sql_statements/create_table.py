@@ -14,9 +14,9 @@ from bayou.protocol.schema import StructField, StructType
 from bayou.spark.catalog_tables import NamedTable
 from bayou.spark.delta_table import DeltaTable, DeltaTableBuilder
 from bayou.spark.sql_statements.clone import Clone, parse_clone
-from bayou.spark.sql_statements.column_definitions import column_definition, properties
-from bayou.spark.sql_statements.context import StatementContext, name_of
-from bayou.spark.sql_statements.token_cursor import TableName, Words
+from bayou.spark.sql_statements.column_definitions import parse_column_definition, parse_properties
+from bayou.spark.sql_statements.context import StatementContext, quoted_table_name
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.target import TargetTable
 from bayou.spark.write.dataframes import write_rows
 from bayou.spark.write.options import WriteOptions, with_session_defaults
@@ -57,26 +57,26 @@ class CreateTable:
             self._create_with_columns(context)
         else:
             self._create_as_select(context, self.query)
-        return context.nothing()
+        return context.empty_result()
 
     def _create_with_columns(self, context: StatementContext) -> None:
         builder = DeltaTableBuilder(context.spark, self.mode, DeltaTable)
-        resolved = context.place(self.table)
+        resolved = context.resolve_name(self.table)
         if resolved.is_path:
             builder = builder.location(resolved.path)
         else:
-            builder = builder.tableName(name_of(self.table))
+            builder = builder.tableName(quoted_table_name(self.table))
             if self.location is not None:
                 builder = builder.location(self.location)
         builder.define(self.definition).execute()
 
     def _create_as_select(self, context: StatementContext, query: str) -> None:
         if not context.is_classic:
-            raise context.refuse(
+            raise context.error(
                 f"Table {'.'.join(self.table)}: Spark Connect doesn't support CREATE TABLE ... AS. "
                 "Create the table with columns, then INSERT INTO it."
             )
-        resolved = context.place(self.table)
+        resolved = context.resolve_name(self.table)
         path = resolved.path if resolved.exists else self.location or resolved.path
         target = TargetTable(spark=context.spark, location=path)
         exists = target.exists()
@@ -114,7 +114,7 @@ def _in_catalog(resolved: NamedTable) -> bool:
     return resolved.exists and not resolved.is_path
 
 
-def parse_create_table(cursor: Words) -> CreateTable | Clone | None:
+def parse_create_table(cursor: TokenCursor) -> CreateTable | Clone | None:
     """Parse a `CREATE TABLE` or `REPLACE TABLE`; None for other statements and formats."""
     mode = _parse_mode(cursor)
     if mode is None:
@@ -124,15 +124,15 @@ def parse_create_table(cursor: Words) -> CreateTable | Clone | None:
         return parse_clone(cursor, table, mode)
     if cursor.take("DEEP", "CLONE") or cursor.take("CLONE"):
         raise cursor.error("SHALLOW CLONE (deep clones aren't supported)")
-    if not _is_path(table) and not cursor.has_ahead("USING", "DELTA"):
+    if not _is_path(table) and not cursor.contains("USING", "DELTA"):
         return None  # another format, or CREATE TABLE ... LIKE
     columns: tuple[StructField, ...] = ()
-    if cursor.begin_with("("):
-        columns = cursor.several(lambda: column_definition(cursor).whole_field)
+    if cursor.next_are("("):
+        columns = cursor.comma_separated(lambda: parse_column_definition(cursor).whole_field)
     return _parse_clauses(cursor, table, mode, columns)
 
 
-def _parse_mode(cursor: Words) -> CreationMode | None:
+def _parse_mode(cursor: TokenCursor) -> CreationMode | None:
     if cursor.take("CREATE", "OR", "REPLACE", "TABLE"):
         return CreationMode.CREATE_OR_REPLACE
     if cursor.take("REPLACE", "TABLE"):
@@ -145,13 +145,13 @@ def _parse_mode(cursor: Words) -> CreationMode | None:
 
 
 def _parse_clauses(
-    cursor: Words, table: TableName, mode: CreationMode, columns: tuple[StructField, ...]
+    cursor: TokenCursor, table: TableName, mode: CreationMode, columns: tuple[StructField, ...]
 ) -> CreateTable:
     partitions: tuple[str, ...] = ()
     clustering: tuple[tuple[str, ...], ...] = ()
     table_properties: Mapping[str, str] = {}
     comment = location = query = None
-    while not cursor.ended:
+    while not cursor.at_end:
         if cursor.take("USING"):
             cursor.expect("DELTA")
         elif cursor.take("PARTITIONED", "BY"):
@@ -162,10 +162,10 @@ def _parse_clauses(
         elif cursor.take("COMMENT"):
             comment = cursor.string("a comment")
         elif cursor.take("TBLPROPERTIES"):
-            table_properties = properties(cursor)
+            table_properties = parse_properties(cursor)
         elif cursor.take("LOCATION"):
             location = cursor.string("a path")
-        elif cursor.take("AS") or cursor.begin_with("SELECT|WITH|FROM|VALUES"):
+        elif cursor.take("AS") or cursor.next_are("SELECT|WITH|FROM|VALUES"):
             query = cursor.rest("a query")
         else:
             raise cursor.error(
@@ -187,20 +187,20 @@ def _parse_clauses(
     )
 
 
-def _parse_partitioning(cursor: Words) -> tuple[tuple[str, ...], tuple[StructField, ...]]:
+def _parse_partitioning(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[StructField, ...]]:
     """The names of the partition columns, and fields for the names that a type follows."""
     added: list[StructField] = []
 
     def column() -> str:
-        if cursor.begin_with("(", after=1):
+        if cursor.next_are("(", after=1):
             raise cursor.error("the name of a partition column (Delta has no partition transforms)")
-        if cursor.begin_with(",|)", after=1):
+        if cursor.next_are(",|)", after=1):
             return cursor.name("the name of a column")
-        definition = column_definition(cursor)
+        definition = parse_column_definition(cursor)
         added.append(definition.whole_field)
         return definition.field.name
 
-    return cursor.several(column), tuple(added)
+    return cursor.comma_separated(column), tuple(added)
 
 
 def _is_path(table: TableName) -> bool:
@@ -236,19 +236,19 @@ class CreateTemporaryView:
             frame.createOrReplaceTempView(self.name)
         else:
             frame.createTempView(self.name)
-        return context.nothing()
+        return context.empty_result()
 
 
-def parse_temporary_view(cursor: Words) -> CreateTemporaryView | None:
+def parse_temporary_view(cursor: TokenCursor) -> CreateTemporaryView | None:
     """Parse a `CREATE TEMPORARY VIEW`; None for other statements."""
     cursor.take("CREATE")
     replace = cursor.take("OR", "REPLACE")
     is_global = cursor.take("GLOBAL")
-    if not cursor.take("TEMP|TEMPORARY", "VIEW") or cursor.begin_with("IF"):
+    if not cursor.take("TEMP|TEMPORARY", "VIEW") or cursor.next_are("IF"):
         return None
     name = cursor.name("the name of a view")
     columns: tuple[str, ...] = ()
-    if cursor.begin_with("("):
+    if cursor.next_are("("):
         columns = _parse_columns(cursor)
         if not columns:
             return None  # column comments are left to Spark
@@ -263,7 +263,7 @@ def parse_temporary_view(cursor: Words) -> CreateTemporaryView | None:
     )
 
 
-def _parse_columns(cursor: Words) -> tuple[str, ...]:
+def _parse_columns(cursor: TokenCursor) -> tuple[str, ...]:
     cursor.expect("(")
     names = [cursor.name("the name of a column")]
     while cursor.take(","):

@@ -9,16 +9,16 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from bayou.kernel.commands.truncate import truncate
 from bayou.spark.commands.delete_update import run_delete, run_update
-from bayou.spark.expressions.expressions import condition_of, values_of
+from bayou.spark.expressions.expressions import parse_condition, parse_values
 from bayou.spark.sql_statements.context import StatementContext
-from bayou.spark.sql_statements.token_cursor import TableName, Words, quoted_name
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, quoted_name
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 
 __all__ = [
     "Delete",
     "Truncate",
     "Update",
-    "assignments",
+    "parse_assignments",
     "parse_delete",
     "parse_truncate",
     "parse_update",
@@ -37,11 +37,11 @@ class Delete:
 
     def run(self, context: StatementContext) -> Any:
         """Delete the rows and return a DataFrame with their number."""
-        target = context.found(self.table)
+        target = context.find_table(self.table)
         if target is None:
             return NotImplemented
         metrics = run_delete(
-            _with_alias(target, self.alias), condition_of(context.spark, self.where)
+            _with_alias(target, self.alias), parse_condition(context.spark, self.where)
         )
         rows = [] if metrics is None else [(metrics.num_deleted_rows,)]
         return context.spark.createDataFrame(rows, _AFFECTED)
@@ -58,13 +58,13 @@ class Update:
 
     def run(self, context: StatementContext) -> Any:
         """Update the rows and return a DataFrame with their number."""
-        target = context.found(self.table)
+        target = context.find_table(self.table)
         if target is None:
             return NotImplemented
         metrics = run_update(
             _with_alias(target, self.alias),
-            condition_of(context.spark, self.where),
-            values_of(context.spark, self.values, "set"),
+            parse_condition(context.spark, self.where),
+            parse_values(context.spark, self.values, "set"),
         )
         rows = [] if metrics is None else [(metrics.num_updated_rows,)]
         return context.spark.createDataFrame(rows, _AFFECTED)
@@ -78,46 +78,46 @@ class Truncate:
 
     def run(self, context: StatementContext) -> Any:
         """Remove all files of the table."""
-        target = context.found(self.table)
+        target = context.find_table(self.table)
         if target is None:
             return NotImplemented
         snapshot = target.table.latest_snapshot(target.engine)
         truncate(target.engine, snapshot, engine_info=SPARK_ENGINE_INFO)
-        return context.nothing()
+        return context.empty_result()
 
 
-def parse_delete(cursor: Words) -> Delete:
+def parse_delete(cursor: TokenCursor) -> Delete:
     """Parse the tokens after `DELETE`."""
     cursor.expect("FROM")
     table = cursor.table()
     alias = _parse_alias(cursor, "WHERE")
     where = cursor.rest("a condition") if cursor.take("WHERE") else None
-    cursor.end()
+    cursor.expect_end()
     return Delete(table=table, alias=alias, where=where)
 
 
-def parse_update(cursor: Words) -> Update:
+def parse_update(cursor: TokenCursor) -> Update:
     """Parse the tokens after `UPDATE`."""
     table = cursor.table()
     alias = _parse_alias(cursor, "SET")
     cursor.expect("SET")
-    values = assignments(cursor, "WHERE")
+    values = parse_assignments(cursor, "WHERE")
     where = cursor.rest("a condition") if cursor.take("WHERE") else None
-    cursor.end()
+    cursor.expect_end()
     return Update(table=table, alias=alias, values=values, where=where)
 
 
-def parse_truncate(cursor: Words) -> Truncate:
+def parse_truncate(cursor: TokenCursor) -> Truncate:
     """Parse the tokens after `TRUNCATE`."""
     cursor.expect("TABLE")
     table = cursor.table()
-    if cursor.begin_with("PARTITION"):
+    if cursor.next_are("PARTITION"):
         raise cursor.error("the end of the statement (use DELETE FROM ... WHERE for partitions)")
-    cursor.end()
+    cursor.expect_end()
     return Truncate(table=table)
 
 
-def assignments(cursor: Words, *stops: str) -> dict[str, str]:
+def parse_assignments(cursor: TokenCursor, *stops: str) -> dict[str, str]:
     """`column = value, ...`, up to one of the stop words or the end."""
     values: dict[str, str] = {}
     while True:
@@ -129,22 +129,22 @@ def assignments(cursor: Words, *stops: str) -> dict[str, str]:
             return values
 
 
-def _is_at_stop(cursor: Words, stops: tuple[str, ...]) -> bool:
+def _is_at_stop(cursor: TokenCursor, stops: tuple[str, ...]) -> bool:
     """Whether a stop word is next; the `WHEN` of a `CASE` expression isn't one."""
-    if cursor.begin_with("WHEN"):
-        return cursor.begin_with("WHEN", "MATCHED") or cursor.begin_with("WHEN", "NOT", "MATCHED")
-    return cursor.begin_with("|".join((",", *stops)))
+    if cursor.next_are("WHEN"):
+        return cursor.next_are("WHEN", "MATCHED") or cursor.next_are("WHEN", "NOT", "MATCHED")
+    return cursor.next_are("|".join((",", *stops)))
 
 
-def _parse_alias(cursor: Words, *stops: str) -> str | None:
+def _parse_alias(cursor: TokenCursor, *stops: str) -> str | None:
     if cursor.take("AS"):
         return cursor.name("an alias")
-    if cursor.ended or cursor.begin_with("|".join(stops)):
+    if cursor.at_end or cursor.next_are("|".join(stops)):
         return None
     return cursor.name("an alias or " + " or ".join(stops))
 
 
 def _with_alias(target: TargetTable, alias: str | None) -> TargetTable:
     if alias is not None:
-        return target.named(alias)
-    return target if target.name is None else target.named(target.name.split(".")[-1])
+        return target.with_alias(alias)
+    return target if target.name is None else target.with_alias(target.name.split(".")[-1])

@@ -14,22 +14,22 @@ from bayou.spark.hooks.hooks import check_session, plain_sql
 from bayou.spark.hooks.requests import SqlRequest
 from bayou.spark.sql_statements.context import Statement, StatementContext, location_of
 from bayou.spark.sql_statements.parser import (
-    NotUnderstood,
+    InvalidStatement,
+    bind_parameters,
     changes_rows,
-    first_word,
-    is_ours,
-    is_query,
+    first_keyword,
+    may_be_delta_statement,
     parse_statement,
-    with_parameters,
+    reads_tables,
 )
 from bayou.spark.sql_statements.table_references import (
     TableReference,
     table_candidates,
     table_references,
 )
-from bayou.spark.sql_statements.token_cursor import glanced_tokens
+from bayou.spark.sql_statements.token_cursor import fast_tokens
 
-__all__ = ["answer_sql", "sql"]
+__all__ = ["sql", "sql_hook"]
 
 
 def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
@@ -61,16 +61,18 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
     return plain_sql(spark, text, args, **frames) if result is NotImplemented else result
 
 
-def answer_sql(request: SqlRequest) -> Any:
+def sql_hook(request: SqlRequest) -> Any:
     """Hook of `spark.sql`: run statements about Delta tables; NotImplemented for all others."""
-    text, first = request.text, first_word(request.text)
-    if not (is_query(first) or is_ours(first) or "delta" in text.lower()):
+    text, first = request.text, first_keyword(request.text)
+    if not (reads_tables(first) or may_be_delta_statement(first) or "delta" in text.lower()):
         return NotImplemented
     scan_first = changes_rows(first) and len(text) > _LONG_STATEMENT
-    if (scan_first or not is_ours(first)) and not _may_name_delta_tables(request.spark, text):
+    if (scan_first or not may_be_delta_statement(first)) and not _may_name_delta_tables(
+        request.spark, text
+    ):
         return NotImplemented
     try:
-        glanced_tokens(request.text)
+        fast_tokens(request.text)
     except StatementError:  # Spark's error for an open quote names the line
         return NotImplemented
     return _run(request.spark, request.text, request.args, dict(request.frames))
@@ -84,7 +86,7 @@ For a long statement about a table that isn't a Delta table, the lookup is faste
 
 
 def _run(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
-    if is_ours(first_word(text)):
+    if may_be_delta_statement(first_keyword(text)):
         result = _run_statement(spark, text, args, frames)
         if result is not NotImplemented:
             return result
@@ -117,11 +119,11 @@ def _bind(
 ) -> tuple[Statement, str]:
     """The statement and its SQL with parameters replaced by literals."""
     try:
-        bound_text = with_parameters(text, args, values)
+        bound_text = bind_parameters(text, args, values)
         bound = parse_statement(bound_text)
     except StatementError as error:
         table = getattr(statement, "table", None)
-        return NotUnderstood(table=table, error=error), text
+        return InvalidStatement(table=table, error=error), text
     assert bound is not None  # parameters don't change the first word
     return bound, bound_text
 
@@ -183,7 +185,7 @@ def _query(
     for number, (reference, location) in enumerate(references):
         name = f"bayou_{number}"
         added[name] = _read(spark, reference, location)
-        alias = "" if reference.named or reference.path else f" AS `{reference.parts[-1]}`"
+        alias = "" if reference.has_alias or reference.path else f" AS `{reference.parts[-1]}`"
         pieces += [_literal(text[at : reference.start], frames), "{", name, "}", alias]
         at = reference.end
     pieces.append(_literal(text[at:], frames))

@@ -12,14 +12,14 @@ from bayou.protocol.column_metadata import generation_expressions, identity_colu
 from bayou.protocol.schema import StructType
 from bayou.spark.expressions.assigned_columns import default_literal
 from bayou.spark.sql_statements.context import StatementContext
-from bayou.spark.sql_statements.token_cursor import TableName, Words, quoted_name
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, quoted_name
 from bayou.spark.write.dataframes import write_rows
 from bayou.spark.write.options import WriteOptions, with_session_defaults
 
-__all__ = ["Insert", "parse_insert", "without_defaults"]
+__all__ = ["Insert", "parse_insert", "replace_defaults"]
 
 
-def without_defaults(
+def replace_defaults(
     query: str, names: tuple[str, ...], schema: StructType, *, table: str
 ) -> tuple[str, tuple[str, ...]]:
     """Replace `DEFAULT` in a `VALUES` query, and return the new query and its column names.
@@ -37,13 +37,13 @@ def without_defaults(
         UnsupportedFeatureError: the kernel can't evaluate a default.
         StatementError: a generated or identity column is `DEFAULT` in some rows only.
     """
-    cursor = Words(query)
-    if not cursor.take("VALUES") or not cursor.has_ahead("DEFAULT"):
+    cursor = TokenCursor(query)
+    if not cursor.take("VALUES") or not cursor.contains("DEFAULT"):
         return query, names
     rows = [_parse_row(cursor)]
     while cursor.take(","):
         rows.append(_parse_row(cursor))
-    if not cursor.ended or any(len(row) != len(names) for row in rows):
+    if not cursor.at_end or any(len(row) != len(names) for row in rows):
         return query, names  # Spark or the check of the column count reports the error
 
     def default(name: str) -> str:
@@ -74,10 +74,10 @@ def without_defaults(
     return f"VALUES {', '.join(f'({row})' for row in values)}", tuple(names[n] for n in remaining)
 
 
-def _parse_row(cursor: Words) -> list[str]:
-    if not cursor.begin_with("("):
-        return [cursor.until_words(",", what="a value")]
-    return list(cursor.several(lambda: cursor.until_words(",", what="a value")))
+def _parse_row(cursor: TokenCursor) -> list[str]:
+    if not cursor.next_are("("):
+        return [cursor.until_keywords(",", what="a value")]
+    return list(cursor.comma_separated(lambda: cursor.until_keywords(",", what="a value")))
 
 
 def _is_default(value: str) -> bool:
@@ -96,7 +96,7 @@ class Insert:
         by_name: whether the query's columns are matched by name.
         partition: the columns of `PARTITION (p = 1, q)` with their values as SQL; None without one.
         replace_where: the condition of `REPLACE WHERE`; None without the clause.
-        evolves: whether `WITH SCHEMA EVOLUTION` is set.
+        schema_evolution: whether `WITH SCHEMA EVOLUTION` is set.
     """
 
     table: TableName
@@ -105,12 +105,12 @@ class Insert:
     by_name: bool
     partition: tuple[tuple[str, str | None], ...]
     replace_where: str | None
-    evolves: bool
+    schema_evolution: bool
     query: str
 
     def run(self, context: StatementContext) -> Any:
         """Write the query's rows in one commit."""
-        target = context.found(self.table)
+        target = context.find_table(self.table)
         if target is None:
             return NotImplemented
         snapshot = target.table.latest_snapshot(target.engine)
@@ -119,7 +119,7 @@ class Insert:
         replaced = self._replaced_rows()
         if replaced is not None:
             settings["replaceWhere"] = replaced
-        if self.evolves:
+        if self.schema_evolution:
             settings["mergeSchema"] = "true"
         overwrites = self.overwrite or replaced is not None
         if context.is_classic:
@@ -132,7 +132,7 @@ class Insert:
             writer = frame.write.format("delta").mode("overwrite" if overwrites else "append")
             del settings["path"]
             writer.options(**settings).save(target.location)
-        return context.nothing()
+        return context.empty_result()
 
     def _replaced_rows(self) -> str | None:
         """The condition on the rows to replace; None for an append or a full overwrite."""
@@ -147,7 +147,7 @@ class Insert:
         names = self.columns
         if names is None:
             names = tuple(n for n in snapshot.schema.names if n.lower() not in fixed)
-        query, names = without_defaults(self.query, names, snapshot.schema, table=snapshot.path)
+        query, names = replace_defaults(self.query, names, snapshot.schema, table=snapshot.path)
         frame = context.query(query)
         if self.by_name:
             self._check_names(frame.columns, snapshot)
@@ -172,7 +172,7 @@ class Insert:
     def _check_names(self, names: list[str], snapshot: Snapshot) -> None:
         known = {name.lower() for name in snapshot.schema.names}
         for name in names:
-            if name.lower() not in known and not self.evolves:
+            if name.lower() not in known and not self.schema_evolution:
                 raise SchemaError(
                     f"Table {snapshot.path}: it has no column {name!r} for INSERT INTO ... BY "
                     f"NAME; its columns are {', '.join(snapshot.schema.names)}. Rename the "
@@ -182,7 +182,7 @@ class Insert:
                 )
 
 
-def parse_insert(cursor: Words) -> Insert:
+def parse_insert(cursor: TokenCursor) -> Insert:
     """Parse the tokens after `INSERT`."""
     evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     overwrite = cursor.take("OVERWRITE")
@@ -194,17 +194,17 @@ def parse_insert(cursor: Words) -> Insert:
     table = cursor.table()
     partition: tuple[tuple[str, str | None], ...] = ()
     if cursor.take("PARTITION"):
-        partition = cursor.several(lambda: _parse_partition(cursor))
+        partition = cursor.comma_separated(lambda: _parse_partition(cursor))
     cursor.take("IF", "NOT", "EXISTS")
     by_name = cursor.take("BY", "NAME")
     columns = None
-    if not by_name and cursor.begin_with("(") and not cursor.begin_with(_QUERY, after=1):
-        columns = cursor.several(lambda: cursor.name("the name of a column"))
+    if not by_name and cursor.next_are("(") and not cursor.next_are(_QUERY, after=1):
+        columns = cursor.comma_separated(lambda: cursor.name("the name of a column"))
     replace_where = None
     if cursor.take("REPLACE"):
         if not cursor.take("WHERE"):
             raise cursor.error("WHERE (REPLACE USING and REPLACE ON aren't supported)")
-        replace_where = cursor.until_words(*_QUERY.split("|"), what="a condition")
+        replace_where = cursor.until_keywords(*_QUERY.split("|"), what="a condition")
     query = cursor.rest("a query")
     return Insert(
         table=table,
@@ -213,13 +213,13 @@ def parse_insert(cursor: Words) -> Insert:
         by_name=by_name,
         partition=partition,
         replace_where=replace_where,
-        evolves=evolves,
+        schema_evolution=evolves,
         query=query,
     )
 
 
-def _parse_partition(cursor: Words) -> tuple[str, str | None]:
+def _parse_partition(cursor: TokenCursor) -> tuple[str, str | None]:
     name = cursor.name("the name of a partition column")
     if not cursor.take("="):
         return name, None
-    return name, cursor.until_words(",", what="the value of a partition column")
+    return name, cursor.until_keywords(",", what="the value of a partition column")

@@ -8,9 +8,9 @@ from typing import Any
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import StructType
 from bayou.spark.delta_table import DeltaTable
-from bayou.spark.sql_statements.column_definitions import column_definition
-from bayou.spark.sql_statements.context import StatementContext, name_of
-from bayou.spark.sql_statements.token_cursor import TableName, Words
+from bayou.spark.sql_statements.column_definitions import parse_column_definition
+from bayou.spark.sql_statements.context import StatementContext, quoted_table_name
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.target import TargetTable
 
 __all__ = ["parse_convert", "parse_generate", "parse_optimize", "parse_reorg", "parse_restore"]
@@ -28,11 +28,11 @@ class Optimize:
     def run(self, context: StatementContext) -> Any:
         """Compact or cluster the table's files and return a DataFrame of metrics."""
         if self.full and (self.where is not None or self.zorder):
-            raise context.refuse(
+            raise context.error(
                 f"Table {'.'.join(self.table)}: OPTIMIZE ... FULL is for clustered tables and "
                 "can't be combined with WHERE or ZORDER BY. Remove FULL, or WHERE and ZORDER BY."
             )
-        builder = DeltaTable(context.target(self.table)).optimize()
+        builder = DeltaTable(context.table(self.table)).optimize()
         if self.where is not None:
             builder = builder.where(self.where)
         if self.zorder:
@@ -49,7 +49,7 @@ class Reorg:
 
     def run(self, context: StatementContext) -> Any:
         """Purge deleted rows and dropped columns and return a DataFrame of metrics."""
-        builder = DeltaTable(context.target(self.table)).reorg()
+        builder = DeltaTable(context.table(self.table)).reorg()
         return (builder if self.where is None else builder.where(self.where)).executePurge()
 
 
@@ -63,7 +63,7 @@ class Restore:
 
     def run(self, context: StatementContext) -> Any:
         """Restore the table to an earlier version and return a DataFrame of metrics."""
-        table = DeltaTable(context.target(self.table))
+        table = DeltaTable(context.table(self.table))
         if self.version is not None:
             return table.restoreToVersion(self.version)
         assert self.timestamp is not None  # the parser requires a version or a timestamp
@@ -79,8 +79,8 @@ class Generate:
 
     def run(self, context: StatementContext) -> Any:
         """Write manifest files for other systems."""
-        DeltaTable(context.target(self.table)).generate(self.mode)
-        return context.nothing()
+        DeltaTable(context.table(self.table)).generate(self.mode)
+        return context.empty_result()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,52 +96,53 @@ class Convert:
         if len(self.table) != 2 or self.table[0].lower() not in ("parquet", "delta"):
             is_folder = len(self.table) == 2 and "/" in self.table[1]
             condition = "CONVERT_NON_PARQUET_TABLE" if is_folder else "MISSING_PROVIDER_FOR_CONVERT"
-            raise context.refuse(
-                f"CONVERT TO DELTA: {name_of(self.table)} isn't a folder of Parquet files, and "
+            raise context.error(
+                f"CONVERT TO DELTA: {quoted_table_name(self.table)} isn't a folder of Parquet "
+                "files, and "
                 f"catalog names aren't supported (DELTA_{condition}). Use a path: parquet.`/path`."
             )
         target = TargetTable(spark=context.spark, location=self.table[1])
         partitions = None if self.partitions is None else to_arrow_schema(self.partitions)
         target.handle.convert(partitions, collect_statistics=self.statistics)
-        return context.nothing()
+        return context.empty_result()
 
 
-def parse_optimize(cursor: Words) -> Optimize:
+def parse_optimize(cursor: TokenCursor) -> Optimize:
     """Parse the tokens after `OPTIMIZE`."""
     table = cursor.table()
     full = cursor.take("FULL")
     where = None
     if cursor.take("WHERE"):
-        where = cursor.until(lambda: cursor.begin_with("ZORDER", "BY"), what="a condition")
+        where = cursor.until(lambda: cursor.next_are("ZORDER", "BY"), what="a condition")
     zorder: tuple[tuple[str, ...], ...] = ()
     if cursor.take("ZORDER", "BY"):
-        if cursor.begin_with("("):
+        if cursor.next_are("("):
             zorder = cursor.columns()
         else:
             columns = [cursor.column()]
             while cursor.take(","):
                 columns.append(cursor.column())
             zorder = tuple(columns)
-    cursor.end()
+    cursor.expect_end()
     return Optimize(
         table=table, full=full, where=where, zorder=tuple(".".join(path) for path in zorder)
     )
 
 
-def parse_reorg(cursor: Words) -> Reorg:
+def parse_reorg(cursor: TokenCursor) -> Reorg:
     """Parse the tokens after `REORG`."""
     cursor.expect("TABLE")
     table = cursor.table()
-    where = cursor.until_words("APPLY", what="a condition") if cursor.take("WHERE") else None
+    where = cursor.until_keywords("APPLY", what="a condition") if cursor.take("WHERE") else None
     cursor.expect("APPLY", "(")
-    if cursor.begin_with("UPGRADE"):
+    if cursor.next_are("UPGRADE"):
         raise cursor.error("PURGE (UniForm isn't supported)")
     cursor.expect("PURGE", ")")
-    cursor.end()
+    cursor.expect_end()
     return Reorg(table=table, where=where)
 
 
-def parse_restore(cursor: Words) -> Restore:
+def parse_restore(cursor: TokenCursor) -> Restore:
     """Parse the tokens after `RESTORE`."""
     cursor.take("TABLE")
     table = cursor.table()
@@ -154,27 +155,27 @@ def parse_restore(cursor: Words) -> Restore:
         timestamp = cursor.string("a timestamp")
     else:
         raise cursor.error("VERSION AS OF number or TIMESTAMP AS OF timestamp")
-    cursor.end()
+    cursor.expect_end()
     return Restore(table=table, version=version, timestamp=timestamp)
 
 
-def parse_generate(cursor: Words) -> Generate:
+def parse_generate(cursor: TokenCursor) -> Generate:
     """Parse the tokens after `GENERATE`."""
     mode = cursor.name("symlink_format_manifest")
     cursor.expect("FOR", "TABLE")
     table = cursor.table()
-    cursor.end()
+    cursor.expect_end()
     return Generate(table=table, mode=mode)
 
 
-def parse_convert(cursor: Words) -> Convert:
+def parse_convert(cursor: TokenCursor) -> Convert:
     """Parse the tokens after `CONVERT`."""
     cursor.expect("TO", "DELTA")
     table = cursor.table()
     statistics = not cursor.take("NO", "STATISTICS")
     partitions = None
     if cursor.take("PARTITIONED", "BY"):
-        fields = cursor.several(lambda: column_definition(cursor).field)
+        fields = cursor.comma_separated(lambda: parse_column_definition(cursor).field)
         partitions = StructType(fields)
-    cursor.end()
+    cursor.expect_end()
     return Convert(table=table, statistics=statistics, partitions=partitions)

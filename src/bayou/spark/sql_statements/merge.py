@@ -10,10 +10,10 @@ from typing import Any
 from bayou.kernel.commands.merge import ClauseKind, MergeClause
 from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
 from bayou.spark.delta_table import DeltaMergeBuilder
-from bayou.spark.expressions.expressions import RowExpression, condition_of, values_of
+from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
 from bayou.spark.sql_statements.context import StatementContext
-from bayou.spark.sql_statements.delete_update import assignments
-from bayou.spark.sql_statements.token_cursor import TableName, Token, Words, tokens
+from bayou.spark.sql_statements.delete_update import parse_assignments
+from bayou.spark.sql_statements.token_cursor import TableName, Token, TokenCursor, tokenize
 
 __all__ = ["Merge", "parse_merge"]
 
@@ -36,7 +36,7 @@ class Merge:
         source_alias: the source's alias, or its name; None without either.
         on: the merge condition.
         clauses: the `WHEN` clauses, in order.
-        evolves: whether `WITH SCHEMA EVOLUTION` is set.
+        schema_evolution: whether `WITH SCHEMA EVOLUTION` is set.
     """
 
     table: TableName
@@ -45,11 +45,11 @@ class Merge:
     source_alias: str | None
     on: str
     clauses: tuple[MergeClause | InsertByPosition, ...]
-    evolves: bool
+    schema_evolution: bool
 
     def run(self, context: StatementContext) -> Any:
         """Merge the source into the table and return a DataFrame of the numbers of changed rows."""
-        target = context.found(self.table)
+        target = context.find_table(self.table)
         if target is None:
             return NotImplemented
         query = f"SELECT * FROM {self.source}"  # noqa: S608  # part of the user's statement
@@ -62,12 +62,12 @@ class Merge:
             ),
             target_alias=self.alias,
             source_alias=self.source_alias,
-            schema_evolution=self.evolves,
+            schema_evolution=self.schema_evolution,
         )
         return DeltaMergeBuilder(target, source, request).execute()
 
 
-def parse_merge(cursor: Words) -> Merge:
+def parse_merge(cursor: TokenCursor) -> Merge:
     """Parse the tokens after `MERGE`."""
     evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
@@ -78,7 +78,7 @@ def parse_merge(cursor: Words) -> Merge:
     cursor.expect("ON")
     on = cursor.until(lambda: _at_clause(cursor), what="a condition")
     clauses = []
-    while not cursor.ended:
+    while not cursor.at_end:
         cursor.expect("WHEN")
         clauses.append(_parse_clause(cursor, alias))
     if not clauses:
@@ -90,30 +90,34 @@ def parse_merge(cursor: Words) -> Merge:
         source_alias=source_alias,
         on=on,
         clauses=tuple(clauses),
-        evolves=evolves,
+        schema_evolution=evolves,
     )
 
 
-def _parse_source(cursor: Words) -> tuple[str, str | None]:
+def _parse_source(cursor: TokenCursor) -> tuple[str, str | None]:
     """The source as SQL, its alias included, and the name that qualifies its columns."""
-    source = cursor.until_words("ON", what="a source")
-    return source, _source_alias(tokens(source))
+    source = cursor.until_keywords("ON", what="a source")
+    return source, _source_alias(tokenize(source))
 
 
 def _source_alias(source: Sequence[Token]) -> str | None:
     depth = 0
     for token, following in itertools.pairwise(source):
-        depth += token.says("(") - token.says(")")
-        if depth == 0 and token.says("AS") and not following.says("OF"):
+        depth += token.is_keyword("(") - token.is_keyword(")")
+        if depth == 0 and token.is_keyword("AS") and not following.is_keyword("OF"):
             return following.text
     before, last = (source[-2] if len(source) > 1 else None), source[-1]
-    if before is not None and not before.says(".") and last.is_name:
+    if before is not None and not before.is_keyword(".") and last.is_name:
         return last.text
-    name = list(itertools.takewhile(lambda token: token.is_name or token.says("."), source))
-    return _last_part(tuple(token.text for token in name if not token.says("."))) if name else None
+    name = list(itertools.takewhile(lambda token: token.is_name or token.is_keyword("."), source))
+    return (
+        _last_part(tuple(token.text for token in name if not token.is_keyword(".")))
+        if name
+        else None
+    )
 
 
-def _parse_clause(cursor: Words, alias: str | None) -> MergeClause | InsertByPosition:
+def _parse_clause(cursor: TokenCursor, alias: str | None) -> MergeClause | InsertByPosition:
     """Parse the tokens after `WHEN`."""
     kind: ClauseKind = "NOT MATCHED" if cursor.take("NOT") else "MATCHED"
     cursor.expect("MATCHED")
@@ -133,15 +137,15 @@ def _parse_clause(cursor: Words, alias: str | None) -> MergeClause | InsertByPos
         cursor.expect("SET")
         if cursor.take("*"):
             return MergeClause(kind=kind, action="update", condition=condition)
-        values = assignments(cursor, "WHEN")
+        values = parse_assignments(cursor, "WHEN")
         unqualified = {_without_alias(alias, name): value for name, value in values.items()}
         return MergeClause(kind=kind, action="update", condition=condition, assignments=unqualified)
     cursor.expect("INSERT")
     if cursor.take("*"):
         return MergeClause(kind=kind, action="insert", condition=condition)
-    columns = None if cursor.begin_with("VALUES") else cursor.columns()
+    columns = None if cursor.next_are("VALUES") else cursor.columns()
     cursor.expect("VALUES")
-    row = cursor.several(lambda: cursor.until_words(",", what="a value"))
+    row = cursor.comma_separated(lambda: cursor.until_keywords(",", what="a value"))
     if columns is None:
         return InsertByPosition(condition=condition, values=row)
     if len(columns) != len(row):
@@ -151,19 +155,19 @@ def _parse_clause(cursor: Words, alias: str | None) -> MergeClause | InsertByPos
     return MergeClause(kind=kind, action="insert", condition=condition, assignments=inserted)
 
 
-def _at_clause(cursor: Words) -> bool:
-    return cursor.begin_with("WHEN", "MATCHED") or cursor.begin_with("WHEN", "NOT", "MATCHED")
+def _at_clause(cursor: TokenCursor) -> bool:
+    return cursor.next_are("WHEN", "MATCHED") or cursor.next_are("WHEN", "NOT", "MATCHED")
 
 
-def _at_action(cursor: Words) -> bool:
+def _at_action(cursor: TokenCursor) -> bool:
     """Whether the clause's `THEN` is next; the `THEN` of a `CASE` expression isn't one."""
-    return cursor.begin_with("THEN", "UPDATE|DELETE|INSERT")
+    return cursor.next_are("THEN", "UPDATE|DELETE|INSERT")
 
 
-def _parse_alias(cursor: Words) -> str | None:
+def _parse_alias(cursor: TokenCursor) -> str | None:
     if cursor.take("AS"):
         return cursor.name("an alias")
-    return None if cursor.begin_with("USING") else cursor.name("USING, or an alias")
+    return None if cursor.next_are("USING") else cursor.name("USING, or an alias")
 
 
 def _last_part(table: TableName) -> str | None:
@@ -183,7 +187,7 @@ def _with_names(
     if isinstance(clause, MergeClause):
         return clause
     if len(clause.values) != len(names):
-        raise context.refuse(
+        raise context.error(
             f"MERGE: INSERT VALUES has {len(clause.values)} values, but the table has "
             f"{len(names)} columns: {', '.join(names)}. List the columns before VALUES."
         )
@@ -200,6 +204,6 @@ def _requested(clause: MergeClause, context: StatementContext) -> RequestedClaus
     return RequestedClause(
         kind=clause.kind,
         action=clause.action,
-        condition=condition_of(context.spark, clause.condition),
-        values=None if values is None else values_of(context.spark, values, "set"),
+        condition=parse_condition(context.spark, clause.condition),
+        values=None if values is None else parse_values(context.spark, values, "set"),
     )

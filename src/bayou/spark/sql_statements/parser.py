@@ -25,17 +25,23 @@ from bayou.spark.sql_statements.maintenance import (
 )
 from bayou.spark.sql_statements.merge import parse_merge
 from bayou.spark.sql_statements.show import parse_describe, parse_show
-from bayou.spark.sql_statements.token_cursor import TableName, Token, Words, quoted_text, tokens
+from bayou.spark.sql_statements.token_cursor import (
+    TableName,
+    Token,
+    TokenCursor,
+    string_literal,
+    tokenize,
+)
 from bayou.spark.sql_statements.vacuum import parse_vacuum
 
 __all__ = [
-    "NotUnderstood",
+    "InvalidStatement",
+    "bind_parameters",
     "changes_rows",
-    "first_word",
-    "is_ours",
-    "is_query",
+    "first_keyword",
+    "may_be_delta_statement",
     "parse_statement",
-    "with_parameters",
+    "reads_tables",
 ]
 
 
@@ -43,7 +49,7 @@ _FIRST = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w+)", re.DOTALL)
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "CACHE", "MAP"})
 """First keywords of statements that read tables."""
 
-_FAMILIES: dict[str, Callable[[Words], Statement | None]] = {
+_FAMILIES: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "ALTER": parse_alter_table,
     "COMMENT": parse_comment,
     "CONVERT": parse_convert,
@@ -69,7 +75,7 @@ _DELTA_ONLY = frozenset({"CONVERT", "GENERATE", "OPTIMIZE", "REORG", "RESTORE", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotUnderstood:
+class InvalidStatement:
     """A statement that Spark may support and that isn't a valid statement about a Delta table."""
 
     table: TableName | None
@@ -77,12 +83,12 @@ class NotUnderstood:
 
     def run(self, context: StatementContext) -> Any:
         """Raise the syntax error for a Delta table; leave other tables to Spark."""
-        if self.table is None or context.found(self.table) is None:
+        if self.table is None or context.find_table(self.table) is None:
             return NotImplemented
         raise self.error
 
 
-def is_ours(word: str) -> bool:
+def may_be_delta_statement(word: str) -> bool:
     """Whether a statement with this first keyword may be one about Delta tables."""
     return word in _FAMILIES or word in ("CREATE", "REPLACE")
 
@@ -92,13 +98,13 @@ def changes_rows(word: str) -> bool:
     return word in _ROW_CHANGES
 
 
-def first_word(text: str) -> str:
+def first_keyword(text: str) -> str:
     """The first keyword of a statement in capitals; comments and parentheses are skipped."""
     match = _FIRST.match(text)
     return "" if match is None else match[1].upper()
 
 
-def is_query(word: str) -> bool:
+def reads_tables(word: str) -> bool:
     """Whether a statement with this first keyword reads tables."""
     return word in _QUERIES
 
@@ -109,13 +115,13 @@ def parse_statement(text: str) -> Statement | None:
     Raises:
         StatementError: a statement that only Delta has is malformed.
     """
-    first = first_word(text)
+    first = first_keyword(text)
     if first in ("CREATE", "REPLACE"):
-        return parse_temporary_view(Words(text)) or parse_create_table(Words(text))
+        return parse_temporary_view(TokenCursor(text)) or parse_create_table(TokenCursor(text))
     family = _FAMILIES.get(first)
     if family is None:
         return None
-    cursor = Words(text)
+    cursor = TokenCursor(text)
     if not cursor.take(first):
         return None  # a query in parentheses
     try:
@@ -123,10 +129,10 @@ def parse_statement(text: str) -> Statement | None:
     except StatementError as error:
         if first in _DELTA_ONLY:
             raise
-        return NotUnderstood(table=cursor.subject, error=error)
+        return InvalidStatement(table=cursor.subject, error=error)
 
 
-def with_parameters(text: str, args: Any, values: Mapping[str, Any]) -> str:
+def bind_parameters(text: str, args: Any, values: Mapping[str, Any]) -> str:
     """Replace the parameters of a statement by SQL literals.
 
     Args:
@@ -139,12 +145,12 @@ def with_parameters(text: str, args: Any, values: Mapping[str, Any]) -> str:
     """
     if not args and not values:
         return text
-    tokenized = tokens(text)
+    tokenized = tokenize(text)
     pieces, at, number = [], 0, 0
     for index, token in enumerate(tokenized):
         following = tokenized[index + 1] if index + 1 < len(tokenized) else None
         value, end = _UNKNOWN, token.end
-        if token.says("?") and isinstance(args, Sequence):
+        if token.is_keyword("?") and isinstance(args, Sequence):
             if number >= len(args):
                 raise StatementError(
                     f"SQL statement: it has more parameters than the {len(args)} values in args. "
@@ -154,7 +160,7 @@ def with_parameters(text: str, args: Any, values: Mapping[str, Any]) -> str:
             value, number = args[number], number + 1
         elif following is not None and _is_marker(tokenized, index):
             value, end = _named_value(args, following.text, text), following.end
-        elif token.says("{") and following is not None and following.text in values:
+        elif token.is_keyword("{") and following is not None and following.text in values:
             value, end = values[following.text], tokenized[index + 2].end
         if value is not _UNKNOWN:
             pieces += [text[at : token.start], _literal(value, text)]
@@ -169,11 +175,13 @@ def _is_marker(tokenized: Sequence[Token], index: int) -> bool:
     """Whether the token is the colon of `:name`, and not that of `a: int` in a struct type."""
     token, following = tokenized[index], tokenized[index + 1]
     touches = token.end == following.start and following.text.isidentifier()
-    if not (token.says(":") and touches):
+    if not (token.is_keyword(":") and touches):
         return False
     before = tokenized[index - 1] if index else None
     return (
-        before is None or before.end < token.start or not (before.is_name or before.says(")", "]"))
+        before is None
+        or before.end < token.start
+        or not (before.is_name or before.is_keyword(")", "]"))
     )
 
 
@@ -202,9 +210,9 @@ def _literal(value: Any, text: str) -> str:
         case Decimal():
             return f"{value:f}"
         case str():
-            return quoted_text(value)
+            return string_literal(value)
         case dt.datetime():
-            return f"TIMESTAMP{quoted_text(value.isoformat(sep=' '))}"
+            return f"TIMESTAMP{string_literal(value.isoformat(sep=' '))}"
         case dt.date():
             return f"DATE'{value.isoformat()}'"
         case bytes() | bytearray():

@@ -15,9 +15,14 @@ from bayou.protocol.column_metadata import (
 )
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.delta_table.describe import detail_frame, history_frame
-from bayou.spark.sql_statements.column_definitions import property_keys
-from bayou.spark.sql_statements.context import Statement, StatementContext, name_of
-from bayou.spark.sql_statements.token_cursor import TableName, Words, quoted_name, quoted_text
+from bayou.spark.sql_statements.column_definitions import parse_property_keys
+from bayou.spark.sql_statements.context import Statement, StatementContext, quoted_table_name
+from bayou.spark.sql_statements.token_cursor import (
+    TableName,
+    TokenCursor,
+    quoted_name,
+    string_literal,
+)
 from bayou.spark.types import to_spark
 
 __all__ = [
@@ -36,24 +41,24 @@ class Show:
     """`SHOW TBLPROPERTIES | COLUMNS | CREATE TABLE` of a table.
 
     Attributes:
-        what: `TBLPROPERTIES`, `COLUMNS` or `CREATE`.
+        subject: `TBLPROPERTIES`, `COLUMNS` or `CREATE`.
         key: the property to show; None for all.
     """
 
     table: TableName
-    what: str
+    subject: str
     key: str | None = None
 
     def run(self, context: StatementContext) -> Any:
         """A DataFrame from the table's latest version."""
-        target = context.found(self.table)
+        target = context.find_table(self.table)
         if target is None:
             return NotImplemented
         snapshot = target.table.latest_snapshot(target.engine)
         spark = context.spark
-        if self.what == "COLUMNS":
+        if self.subject == "COLUMNS":
             return spark.createDataFrame([(n,) for n in snapshot.schema.names], "col_name string")
-        if self.what == "CREATE":
+        if self.subject == "CREATE":
             sql = "\n".join(_definition(self.table, snapshot))
             return spark.createDataFrame([(sql,)], "createtab_stmt string")
         properties = _properties(snapshot)
@@ -71,7 +76,7 @@ class DescribeTable:
 
     def run(self, context: StatementContext) -> Any:
         """A DataFrame of the columns, followed by the partition columns."""
-        target = context.target(self.table)
+        target = context.table(self.table)
         snapshot = target.table.latest_snapshot(target.engine)
         fields = {f.name: _description(f) for f in snapshot.schema}
         rows: list[tuple[str, str, str | None]] = list(fields.values())
@@ -83,30 +88,30 @@ class DescribeTable:
         )
 
 
-def parse_show(cursor: Words) -> Show | None:
+def parse_show(cursor: TokenCursor) -> Show | None:
     """Parse the tokens after `SHOW`; None for statements that aren't about one table."""
     if cursor.take("TBLPROPERTIES"):
         table = cursor.table()
-        key = property_keys(cursor)[0] if cursor.begin_with("(") else None
-        cursor.end()
-        return Show(table=table, what="TBLPROPERTIES", key=key)
+        key = parse_property_keys(cursor)[0] if cursor.next_are("(") else None
+        cursor.expect_end()
+        return Show(table=table, subject="TBLPROPERTIES", key=key)
     if cursor.take("CREATE", "TABLE"):
         table = cursor.table()
-        return None if cursor.begin_with("AS") else Show(table=table, what="CREATE")
+        return None if cursor.next_are("AS") else Show(table=table, subject="CREATE")
     if cursor.take("COLUMNS", "IN|FROM"):
         table = cursor.table()
-        return Show(table=table, what="COLUMNS") if cursor.ended else None
+        return Show(table=table, subject="COLUMNS") if cursor.at_end else None
     return None
 
 
-def parse_describe_table(cursor: Words) -> DescribeTable | None:
+def parse_describe_table(cursor: TokenCursor) -> DescribeTable | None:
     """Parse the tokens after `DESCRIBE`; None for names, which Spark's catalog describes."""
     cursor.take("TABLE")
     cursor.take("EXTENDED|FORMATTED")
-    if not cursor.begin_with("DELTA", "."):
+    if not cursor.next_are("DELTA", "."):
         return None
     table = cursor.table()
-    return DescribeTable(table=table) if cursor.ended else None
+    return DescribeTable(table=table) if cursor.at_end else None
 
 
 def _properties(snapshot: Snapshot) -> dict[str, str]:
@@ -124,7 +129,7 @@ def _properties(snapshot: Snapshot) -> dict[str, str]:
 
 def _definition(table: TableName, snapshot: Snapshot) -> Iterator[str]:
     columns = ",\n".join(f"  {column}" for column in _columns(snapshot))
-    yield f"CREATE TABLE {name_of(table)} (\n{columns})"
+    yield f"CREATE TABLE {quoted_table_name(table)} (\n{columns})"
     yield "USING delta"
     if snapshot.partition_columns:
         yield f"PARTITIONED BY ({', '.join(map(quoted_name, snapshot.partition_columns))})"
@@ -132,12 +137,12 @@ def _definition(table: TableName, snapshot: Snapshot) -> Iterator[str]:
         paths = (".".join(map(quoted_name, path)) for path in snapshot.clustering_columns)
         yield f"CLUSTER BY ({', '.join(paths)})"
     if snapshot.metadata.description:
-        yield f"COMMENT {quoted_text(snapshot.metadata.description)}"
+        yield f"COMMENT {string_literal(snapshot.metadata.description)}"
     if table[0].lower() != "delta":
-        yield f"LOCATION {quoted_text(snapshot.path)}"
+        yield f"LOCATION {string_literal(snapshot.path)}"
     if snapshot.properties:
         items = sorted(snapshot.properties.items())
-        properties = ",\n".join(f"  {quoted_text(k)} = {quoted_text(v)}" for k, v in items)
+        properties = ",\n".join(f"  {string_literal(k)} = {string_literal(v)}" for k, v in items)
         yield f"TBLPROPERTIES (\n{properties})"
 
 
@@ -160,7 +165,7 @@ def _columns(snapshot: Snapshot) -> Iterator[str]:
                 f" GENERATED {mode} AS IDENTITY "
                 f"(START WITH {identity.start} INCREMENT BY {identity.step})"
             )
-        yield sql if comment is None else f"{sql} COMMENT {quoted_text(comment)}"
+        yield sql if comment is None else f"{sql} COMMENT {string_literal(comment)}"
 
 
 def _description(field: StructField) -> tuple[str, str, str | None]:
@@ -179,7 +184,7 @@ class DescribeHistory:
 
     def run(self, context: StatementContext) -> Any:
         """A DataFrame of the commits in the log, newest first."""
-        target = context.target(self.table)
+        target = context.table(self.table)
         return history_frame(context.spark, target.engine, target.table, self.limit)
 
 
@@ -191,26 +196,26 @@ class DescribeDetail:
 
     def run(self, context: StatementContext) -> Any:
         """A DataFrame with one row that describes the latest version."""
-        target = context.target(self.table)
+        target = context.table(self.table)
         snapshot = target.table.latest_snapshot(target.engine)
         return detail_frame(context.spark, target.engine, snapshot, target.name)
 
 
-def parse_describe(cursor: Words) -> Statement | None:
+def parse_describe(cursor: TokenCursor) -> Statement | None:
     """Parse the tokens after `DESCRIBE`; None for statements that are left to Spark."""
-    if cursor.begin_with("HISTORY|DETAIL", "."):  # a table in a database of that name
+    if cursor.next_are("HISTORY|DETAIL", "."):  # a table in a database of that name
         return parse_describe_table(cursor)
     if cursor.take("HISTORY"):
-        if cursor.ended:
+        if cursor.at_end:
             return None  # a table named `history`
         table = cursor.table()
         limit = cursor.integer("a number of commits") if cursor.take("LIMIT") else None
-        cursor.end()
+        cursor.expect_end()
         return DescribeHistory(table=table, limit=limit)
     if cursor.take("DETAIL"):
-        if cursor.ended:
+        if cursor.at_end:
             return None
         table = cursor.table()
-        cursor.end()
+        cursor.expect_end()
         return DescribeDetail(table=table)
     return parse_describe_table(cursor)

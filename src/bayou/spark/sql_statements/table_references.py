@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 
 from bayou.errors import StatementError
 from bayou.spark.read.time_travel import path_travel
-from bayou.spark.sql_statements.token_cursor import DIALECT, Token, Words, tokens
+from bayou.spark.sql_statements.token_cursor import DIALECT, Token, TokenCursor, tokenize
 
 __all__ = ["TableReference", "table_candidates", "table_references"]
 
@@ -37,7 +37,7 @@ class TableReference:
         end: offset after the reference's last character, the version or timestamp included.
         version: the version of `VERSION AS OF`, or of `@v12` at the end of a path.
         timestamp: the expression of `TIMESTAMP AS OF`, as SQL.
-        named: whether the reference has an alias.
+        has_alias: whether the reference has an alias.
         changes: start and end of `table_changes(table, start, end)`, as SQL; None for a table.
     """
 
@@ -46,7 +46,7 @@ class TableReference:
     end: int
     version: int | None = None
     timestamp: str | None = None
-    named: bool = False
+    has_alias: bool = False
     changes: tuple[str, ...] | None = None
 
     @property
@@ -66,7 +66,7 @@ def table_references(text: str) -> list[TableReference]:
     Raises:
         StatementError: a quote is open, or a version isn't a number.
     """
-    tokenized = tokens(text)
+    tokenized = tokenize(text)
     skipped = _explain_length(tokenized)
     references = _from_tree(text, tokenized[skipped:]) if tokenized[skipped:] else []
     if references is None:
@@ -79,45 +79,45 @@ def _change_references(text: str, tokenized: Sequence[Token]) -> Iterator[TableR
     """`table_changes(table, start[, end])` and `table_changes_by_path(path, ...)`."""
     for number, token in enumerate(tokenized[:-2]):
         if (
-            not token.says("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH")
+            not token.is_keyword("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH")
             or tokenized[number + 1].text != "("
         ):
             continue
-        call = Words(text, list(tokenized[number + 2 :]))
+        call = TokenCursor(text, list(tokenized[number + 2 :]))
         what = "the first version or timestamp"
         table = call.string("a table's name or path")
-        name = ("delta", table) if token.says("TABLE_CHANGES_BY_PATH") else _parse_name(table)
+        name = ("delta", table) if token.is_keyword("TABLE_CHANGES_BY_PATH") else _parse_name(table)
         boundaries = []
         while call.take(","):
-            boundaries.append(call.until_words(",", what=what))
+            boundaries.append(call.until_keywords(",", what=what))
         if not boundaries or len(boundaries) > 2:
             raise call.error(f"{what}, and optionally the last one")
         end = call.offset
         call.expect(")")
         yield TableReference(
-            parts=name, start=token.start, end=end + 1, named=True, changes=tuple(boundaries)
+            parts=name, start=token.start, end=end + 1, has_alias=True, changes=tuple(boundaries)
         )
 
 
 def _parse_name(string: str) -> tuple[str, ...]:
     """The parts of a table name."""
-    cursor = Words(string)
+    cursor = TokenCursor(string)
     parts = cursor.column("a table's name")
-    cursor.end()
+    cursor.expect_end()
     return parts
 
 
 def _explain_length(tokenized: Sequence[Token]) -> int:
     """The number of tokens of `EXPLAIN ...` before the query."""
-    if not tokenized or not tokenized[0].says("EXPLAIN"):
+    if not tokenized or not tokenized[0].is_keyword("EXPLAIN"):
         return 0
     modes = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
-    return 2 if len(tokenized) > 1 and tokenized[1].says(*modes) else 1
+    return 2 if len(tokenized) > 1 and tokenized[1].is_keyword(*modes) else 1
 
 
 def _from_tree(text: str, tokenized: Sequence[Token]) -> list[TableReference] | None:
     """The references in sqlglot's syntax tree; None if sqlglot can't parse the query."""
-    if not tokenized[0].says(*_PARSED):
+    if not tokenized[0].is_keyword(*_PARSED):
         return None
     shift = tokenized[0].start
     try:
@@ -155,12 +155,12 @@ def _from_tokens(text: str, tokenized: Sequence[Token]) -> Iterator[TableReferen
     for number in range(1, len(tokenized) - 2):
         schema, dot, path = tokenized[number : number + 3]
         if (
-            tokenized[number - 1].says(*_TABLE_KEYWORDS)
+            tokenized[number - 1].is_keyword(*_TABLE_KEYWORDS)
             and dot.text == "."
             and _is_path((schema.text, path.text))
         ):
             follows = tokenized[number + 3] if number + 3 < len(tokenized) else None
-            named = follows is not None and (follows.says("AS") or follows.is_name)
+            named = follows is not None and (follows.is_keyword("AS") or follows.is_name)
             yield _reference(text, tokenized, number, number + 2, None, named=named)
 
 
@@ -176,25 +176,27 @@ def _reference(
     parts = tuple(token.text for token in tokenized[first : last + 1 : 2])
     start, end = tokenized[first].start, tokenized[last].end
     after = last + 1
-    if after < len(tokenized) and tokenized[after].says("FOR"):
+    if after < len(tokenized) and tokenized[after].is_keyword("FOR"):
         after += 1
     clause = tokenized[after : after + 3]
-    if len(clause) < 3 or not (clause[1].says("AS") and clause[2].says("OF")):
-        return TableReference(parts=parts, start=start, end=end, named=named)
+    if len(clause) < 3 or not (clause[1].is_keyword("AS") and clause[2].is_keyword("OF")):
+        return TableReference(parts=parts, start=start, end=end, has_alias=named)
     value = after + 3
-    if clause[0].says("VERSION", "SYSTEM_VERSION") and value < len(tokenized):
+    if clause[0].is_keyword("VERSION", "SYSTEM_VERSION") and value < len(tokenized):
         return TableReference(
             parts=parts,
             start=start,
             end=tokenized[value].end,
             version=_version(text, tokenized[value]),
-            named=named,
+            has_alias=named,
         )
-    if clause[0].says("TIMESTAMP", "SYSTEM_TIME") and value < len(tokenized):
+    if clause[0].is_keyword("TIMESTAMP", "SYSTEM_TIME") and value < len(tokenized):
         close = _end_of(text, tokenized, value, travel)
         timestamp = text[tokenized[value].start : close]
-        return TableReference(parts=parts, start=start, end=close, timestamp=timestamp, named=named)
-    return TableReference(parts=parts, start=start, end=end, named=named)
+        return TableReference(
+            parts=parts, start=start, end=close, timestamp=timestamp, has_alias=named
+        )
+    return TableReference(parts=parts, start=start, end=end, has_alias=named)
 
 
 def _end_of(text: str, tokenized: Sequence[Token], first: int, travel: exp.Expr | None) -> int:
@@ -236,7 +238,7 @@ def _with_travel_in_path(reference: TableReference) -> TableReference:
         end=reference.end,
         version=travel.version,
         timestamp=None if travel.timestamp is None else f"'{travel.timestamp}'",
-        named=reference.named,
+        has_alias=reference.has_alias,
     )
 
 

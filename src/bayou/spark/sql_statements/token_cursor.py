@@ -17,11 +17,11 @@ __all__ = [
     "DIALECT",
     "TableName",
     "Token",
-    "Words",
-    "glanced_tokens",
+    "TokenCursor",
+    "fast_tokens",
     "quoted_name",
-    "quoted_text",
-    "tokens",
+    "string_literal",
+    "tokenize",
 ]
 
 
@@ -55,10 +55,10 @@ class Token:
     def is_name(self) -> bool:
         """Whether the token can name a column or table: a word, or anything in backticks."""
         named = self.kind == TokenType.IDENTIFIER or self.text.isidentifier()
-        return named and not self.is_text
+        return named and not self.is_string
 
     @property
-    def is_text(self) -> bool:
+    def is_string(self) -> bool:
         """Whether the token is a string literal."""
         return self.kind in _STRINGS
 
@@ -67,9 +67,9 @@ class Token:
         """Whether the token is a number without a sign."""
         return self.kind == TokenType.NUMBER
 
-    def says(self, *words: str) -> bool:
+    def is_keyword(self, *words: str) -> bool:
         """Whether the token is one of these keywords or signs, unquoted, in any case."""
-        quoted = self.kind == TokenType.IDENTIFIER or self.is_text
+        quoted = self.kind == TokenType.IDENTIFIER or self.is_string
         return not quoted and self.text.upper() in words
 
 
@@ -79,7 +79,7 @@ _MULTI_WORD = frozenset(
 _STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
 
 
-def tokens(text: str) -> list[Token]:
+def tokenize(text: str) -> list[Token]:
     """Split SQL into tokens, without comments and blanks.
 
     Raises:
@@ -100,7 +100,7 @@ def tokens(text: str) -> list[Token]:
     return result
 
 
-def glanced_tokens(text: str) -> list[Token]:
+def fast_tokens(text: str) -> list[Token]:
     """Split SQL into names, strings and signs with a regular expression, much faster than `tokens`.
 
     Numbers are split into several tokens. SQL with comments or escapes is passed to `tokens`.
@@ -109,7 +109,7 @@ def glanced_tokens(text: str) -> list[Token]:
         StatementError: a quote or comment is open.
     """
     if any(sign in text for sign in _SLOW_SIGNS):
-        return tokens(text)
+        return tokenize(text)
     result: list[Token] = []
     for match in _FAST_TOKEN.finditer(text):
         start, end = match.span()
@@ -118,7 +118,7 @@ def glanced_tokens(text: str) -> list[Token]:
         kind = TokenType.VAR
         if sign in "'\"`":
             if len(word) == 1:
-                return tokens(text)  # raises the error for the open quote
+                return tokenize(text)  # raises the error for the open quote
             kind = TokenType.IDENTIFIER if sign == "`" else TokenType.STRING
             word = word[1:-1].replace("``", "`") if sign == "`" else word[1:-1]
         result.append(Token(text=word, kind=kind, start=start, end=end))
@@ -150,12 +150,12 @@ def quoted_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def quoted_text(text: str) -> str:
+def string_literal(text: str) -> str:
     """The string as a SQL literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-class Words:
+class TokenCursor:
     """A cursor over the tokens of a statement.
 
     `take` advances if the next tokens match. `expect` and the parsers of names, strings and numbers
@@ -166,45 +166,45 @@ class Words:
         subject: the first table that was parsed; None before.
     """
 
-    def __init__(self, text: str, words: list[Token] | None = None) -> None:
+    def __init__(self, text: str, tokens: list[Token] | None = None) -> None:
         self.text = text
-        self._tokens = tokens(text) if words is None else list(words)
-        while self._tokens and self._tokens[-1].text == ";" and not self._tokens[-1].is_text:
+        self._tokens = tokenize(text) if tokens is None else list(tokens)
+        while self._tokens and self._tokens[-1].text == ";" and not self._tokens[-1].is_string:
             self._tokens.pop()
         self._at = 0
         self.subject: TableName | None = None
 
     @property
-    def at_text(self) -> bool:
+    def at_string(self) -> bool:
         """Whether a string literal is next."""
-        return not self.ended and self._tokens[self._at].is_text
+        return not self.at_end and self._tokens[self._at].is_string
 
     @property
-    def ended(self) -> bool:
+    def at_end(self) -> bool:
         """Whether no token is left."""
         return self._at >= len(self._tokens)
 
     @property
     def offset(self) -> int:
         """The offset of the next token in the statement."""
-        return self._tokens[self._at].start if not self.ended else len(self.text)
+        return self._tokens[self._at].start if not self.at_end else len(self.text)
 
-    def begin_with(self, *words: str, after: int = 0) -> bool:
+    def next_are(self, *words: str, after: int = 0) -> bool:
         """Whether these keywords are next, after skipping `after` tokens; `A|B` is either."""
         first = self._at + after
         following = self._tokens[first : first + len(words)]
         return len(following) == len(words) and all(
-            token.says(*word.split("|")) for token, word in zip(following, words, strict=True)
+            token.is_keyword(*word.split("|")) for token, word in zip(following, words, strict=True)
         )
 
-    def has_ahead(self, *words: str) -> bool:
+    def contains(self, *words: str) -> bool:
         """Whether these keywords occur anywhere in the remaining tokens."""
         last = len(self._tokens) - self._at - len(words)
-        return any(self.begin_with(*words, after=n) for n in range(last + 1))
+        return any(self.next_are(*words, after=n) for n in range(last + 1))
 
     def take(self, *words: str) -> bool:
         """Advance past these keywords if they are next; `A|B` is either."""
-        if not self.begin_with(*words):
+        if not self.next_are(*words):
             return False
         self._at += len(words)
         return True
@@ -220,7 +220,7 @@ class Words:
 
     def table(self) -> TableName:
         """Parse a table: a name, ``delta.`/path` `` or `'/path'`."""
-        if self.at_text:
+        if self.at_string:
             table: TableName = ("delta", self.string("a path"))
         else:
             table = self.column("a table (a name, delta.`/path` or '/path')")
@@ -236,11 +236,11 @@ class Words:
 
     def columns(self) -> tuple[tuple[str, ...], ...]:
         """Parse names in parentheses."""
-        return self.several(self.column)
+        return self.comma_separated(self.column)
 
     def name(self, what: str = "a name") -> str:
         """Parse a name of one part."""
-        if self.ended or not self._tokens[self._at].is_name:
+        if self.at_end or not self._tokens[self._at].is_name:
             raise self.error(what)
         self._at += 1
         return self._tokens[self._at - 1].text
@@ -248,7 +248,7 @@ class Words:
     def string(self, what: str) -> str:
         """Parse a string literal; adjacent literals are concatenated."""
         literals: list[str] = []
-        while self.at_text:
+        while self.at_string:
             literals.append(self._tokens[self._at].text)
             self._at += 1
         if not literals:
@@ -257,7 +257,7 @@ class Words:
 
     def string_or_name(self, what: str) -> str:
         """Parse a string literal or a name."""
-        if self.at_text:
+        if self.at_string:
             return self.string(what)
         return self.name(what)
 
@@ -265,7 +265,7 @@ class Words:
         """Parse a number with an optional sign or suffix, such as `10L`."""
         sign = -1 if self.take("-") else 1
         point = "." if self.take(".") else ""  # sqlglot splits .5 into two tokens
-        if self.ended or not self._tokens[self._at].is_number:
+        if self.at_end or not self._tokens[self._at].is_number:
             raise self.error(what, back=len(point))
         value = float(point + self._tokens[self._at].text)
         self._at += 1
@@ -275,7 +275,7 @@ class Words:
 
     def integer(self, what: str) -> int:
         """Parse an integer, with or without quotes."""
-        if self.at_text:
+        if self.at_string:
             digits = self.string(what)
             if not digits.strip().isdecimal():
                 raise self.error(what, back=1)
@@ -285,7 +285,7 @@ class Words:
             raise self.error(what, back=1)
         return int(value)
 
-    def several(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
+    def comma_separated(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
         """Parse a comma-separated list of items in parentheses."""
         self.expect("(")
         items = [item()]
@@ -314,11 +314,11 @@ class Words:
         opening = (*_OPENING, "<") if angles else _OPENING
         closing = (*_CLOSING, ">") if angles else _CLOSING
         first, depth = self._at, 0
-        while not self.ended and not (depth == 0 and stops()):
+        while not self.at_end and not (depth == 0 and stops()):
             token = self._tokens[self._at]
-            if token.says(*opening):
+            if token.is_keyword(*opening):
                 depth += 1
-            elif token.says(*closing):
+            elif token.is_keyword(*closing):
                 if depth == 0:
                     break
                 depth -= 1
@@ -327,21 +327,21 @@ class Words:
             raise self.error(what)
         return self.text[self._tokens[first].start : self._tokens[self._at - 1].end]
 
-    def until_words(self, *stops: str, what: str) -> str:
+    def until_keywords(self, *stops: str, what: str) -> str:
         """The SQL up to one of the stop words outside of parentheses, or up to the end."""
-        return self.until(lambda: self.begin_with("|".join(stops)), what=what)
+        return self.until(lambda: self.next_are("|".join(stops)), what=what)
 
     def rest(self, what: str) -> str:
         """The SQL up to the end."""
         return self.until(lambda: False, what=what)
 
-    def end(self) -> None:
+    def expect_end(self) -> None:
         """Check that no token is left.
 
         Raises:
             StatementError: a token is left.
         """
-        if not self.ended:
+        if not self.at_end:
             start = self._tokens[self._at].start
             raise StatementError(
                 f"SQL statement: unexpected {self.text[start:][:60]!r} after its end. Remove it.",

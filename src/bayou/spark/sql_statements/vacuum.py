@@ -9,8 +9,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from bayou.spark.commands.vacuum import Inventory, vacuum_table
 from bayou.spark.delta_table.result_dataframes import qualified
-from bayou.spark.sql_statements.context import StatementContext, name_of
-from bayou.spark.sql_statements.token_cursor import TableName, Words
+from bayou.spark.sql_statements.context import StatementContext, quoted_table_name
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 
 __all__ = ["Vacuum", "parse_vacuum"]
 
@@ -39,7 +39,7 @@ class Vacuum:
 
         In a dry run, the DataFrame holds the paths of the files and nothing is deleted.
         """
-        target = context.target(self.table)
+        target = context.table(self.table)
         inventory = None
         if self.inventory is not None:
             inventory = Inventory(frame=context.query(self.inventory), location=target.location)
@@ -59,7 +59,7 @@ class Vacuum:
         return context.spark.createDataFrame(rows, _SCHEMA)
 
 
-def parse_vacuum(cursor: Words) -> Vacuum:
+def parse_vacuum(cursor: TokenCursor) -> Vacuum:
     """Parse the tokens after `VACUUM`."""
     table = cursor.table()
     clauses: dict[str, Any] = {}
@@ -69,7 +69,7 @@ def parse_vacuum(cursor: Words) -> Vacuum:
             raise cursor.error(f"{clause} only once")
         clauses[clause] = value
 
-    while not cursor.ended:
+    while not cursor.at_end:
         if cursor.take("LITE"):
             add("LITE or FULL", "LITE")
         elif cursor.take("FULL"):
@@ -95,8 +95,8 @@ def parse_vacuum(cursor: Words) -> Vacuum:
     )
 
 
-def _parse_inventory(cursor: Words) -> str:
+def _parse_inventory(cursor: TokenCursor) -> str:
     """Parse the inventory: a query in parentheses, or the name of a table."""
-    if cursor.begin_with("("):
+    if cursor.next_are("("):
         return cursor.parenthesized()
-    return f"TABLE {name_of(cursor.column('a table, or a query in parentheses'))}"
+    return f"TABLE {quoted_table_name(cursor.column('a table, or a query in parentheses'))}"

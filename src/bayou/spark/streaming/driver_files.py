@@ -29,11 +29,11 @@ __all__ = [
     "FAILED",
     "WANTED",
     "IndexRequest",
-    "Offer",
-    "ask",
-    "handed_index",
-    "requests",
-    "session_lives",
+    "RequestHandler",
+    "index_requests",
+    "is_session_active",
+    "request",
+    "request_sorted_files",
     "watch",
 ]
 
@@ -48,36 +48,36 @@ _ALIVE_TIMEOUT = 20.0
 """Age of the file `alive`, in seconds, after which the driver's process counts as stopped."""
 
 
-def ask(
+def request(
     shared: Path | None,
     folder: str,
-    question: str,
-    answer: Callable[[Path], _Response | None],
-    text: str = "",
+    request_file: str,
+    read_response: Callable[[Path], _Response | None],
+    content: str = "",
 ) -> _Response | None:
     """Request something from the driver's process; None without a response, or if it failed.
 
     Args:
         shared: the folder that both processes share; None without one.
         folder: name of the request's subfolder.
-        question: name of the request file, which isn't created if the response already exists.
-        answer: reads the response in the subfolder; None if there is none yet.
-        text: content of the request file.
+        request_file: name of the request file, which isn't created if the response already exists.
+        read_response: reads the response in the subfolder; None if there is none yet.
+        content: content of the request file.
     """
     if shared is None or not _is_alive(shared):
         return None
     subfolder = shared / folder
     try:
         subfolder.mkdir(exist_ok=True)
-        response = answer(subfolder)
+        response = read_response(subfolder)
         if response is None:
             (subfolder / FAILED).unlink(missing_ok=True)
-            unfinished = subfolder / f"{question}.part"
-            unfinished.write_text(text)
-            unfinished.rename(subfolder / question)
+            unfinished = subfolder / f"{request_file}.part"
+            unfinished.write_text(content)
+            unfinished.rename(subfolder / request_file)
         while response is None and _is_alive(shared) and not (subfolder / FAILED).exists():
             time.sleep(_RESPONSE_POLL)
-            response = answer(subfolder)
+            response = read_response(subfolder)
     except OSError:  # the folder was deleted
         return None
     return response
@@ -94,7 +94,7 @@ _LOG = logging.getLogger(__name__)
 _REQUEST_POLL = 0.2
 
 
-class Offer(Protocol):
+class RequestHandler(Protocol):
     """A handler of the requests in a shared folder."""
 
     @property
@@ -102,10 +102,10 @@ class Offer(Protocol):
         """The table's path."""
 
     @property
-    def holds(self) -> bool:
+    def is_active(self) -> bool:
         """Whether the handler can still respond to requests."""
 
-    def look_into(self, folder: Path) -> None:
+    def handle_requests(self, folder: Path) -> None:
         """Start a background thread for each request in the folder.
 
         Raises:
@@ -113,12 +113,12 @@ class Offer(Protocol):
         """
 
 
-def watch(offer: Offer) -> Path:
+def watch(offer: RequestHandler) -> Path:
     """Create a shared folder, and handle the requests in it from now on."""
     return _watcher.watch(offer)
 
 
-def session_lives(spark: Any) -> bool:
+def is_session_active(spark: Any) -> bool:
     """Whether a session can still run jobs."""
     return spark.sparkContext._jsc is not None  # noqa: SLF001  # None after stop()
 
@@ -127,11 +127,11 @@ class _FolderWatcher:
     """A thread that watches the folders of all offers and ends with the last offer."""
 
     def __init__(self) -> None:
-        self._offers: dict[Path, Offer] = {}
+        self._offers: dict[Path, RequestHandler] = {}
         self._lock = threading.Lock()
         self._is_running = False
 
-    def watch(self, offer: Offer) -> Path:
+    def watch(self, offer: RequestHandler) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="bayou-index-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         (folder / ALIVE).touch()
@@ -150,16 +150,16 @@ class _FolderWatcher:
             if not offers:
                 return
             for folder, offer in offers:
-                if not (offer.holds and self._handle_requests(folder, offer)):
+                if not (offer.is_active and self._handle_requests(folder, offer)):
                     with self._lock:
                         del self._offers[folder]
                     shutil.rmtree(folder, ignore_errors=True)
             time.sleep(_REQUEST_POLL)
 
-    def _handle_requests(self, folder: Path, offer: Offer) -> bool:
+    def _handle_requests(self, folder: Path, offer: RequestHandler) -> bool:
         try:
             (folder / ALIVE).touch()
-            offer.look_into(folder)
+            offer.handle_requests(folder)
         except OSError as error:
             _LOG.warning(
                 "Table %s: the folder for requests of its streams can't be read (%s). The streams "
@@ -191,7 +191,7 @@ class IndexRequest:
         return cls(table_id=table_id, version=version, folder=shared / f"{version:020d}-{table_id}")
 
 
-def handed_index(shared: Path | None, table_id: str, version: int) -> SortedFiles | None:
+def request_sorted_files(shared: Path | None, table_id: str, version: int) -> SortedFiles | None:
     """The files of a version, sorted by the driver's process; None if it doesn't respond.
 
     Args:
@@ -202,10 +202,10 @@ def handed_index(shared: Path | None, table_id: str, version: int) -> SortedFile
     if shared is None:
         return None
     folder = IndexRequest.of(shared, table_id, version).folder.name
-    return ask(shared, folder, WANTED, SortedFiles.open)
+    return request(shared, folder, WANTED, SortedFiles.open)
 
 
-def requests(shared: Path) -> list[IndexRequest]:
+def index_requests(shared: Path) -> list[IndexRequest]:
     """The requests for sorted files in a shared folder."""
     result = []
     for file in shared.glob(f"*/{WANTED}"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bayou.errors import ArgumentError, StreamingSourceError
 
-__all__ = ["illegal_option", "refusal"]
+__all__ = ["illegal_option", "streaming_error"]
 
 
-def refusal(
+def streaming_error(
     condition: str, message: str, *, table: str, version: int | None = None
 ) -> StreamingSourceError:
     """An error that stops the query; its message starts with the condition.

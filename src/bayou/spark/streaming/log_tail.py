@@ -19,16 +19,16 @@ from bayou.kernel.table_changes.commit_files import (
     listed_commits,
 )
 from bayou.kernel.table_changes.commit_range import CommitRange
-from bayou.spark.streaming.errors import refusal
+from bayou.spark.streaming.errors import streaming_error
 from bayou.spark.streaming.options import StreamOptions
 
-__all__ = ["Tail", "check_commit"]
+__all__ = ["CommitReader", "check_commit"]
 
 
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
-class Tail:
+class CommitReader:
     """The commits of a table from any version on, with a cache of commits read recently.
 
     Args:
@@ -89,7 +89,7 @@ class Tail:
         try:
             return contiguous_commits(self._table, listed, start, allow_gaps=gaps)
         except VersionNotFoundError as error:
-            raise refusal(
+            raise streaming_error(
                 "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
                 f"Table {self._table}: the stream must read version {start} next, but the log's "
                 f"earliest commit is {error.earliest}. The query has fallen behind the log's "
@@ -100,7 +100,7 @@ class Tail:
                 version=start,
             ) from error
         except CorruptTableError as error:
-            raise refusal(
+            raise streaming_error(
                 "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
                 f"{error.message} Or set the option 'failOnDataLoss' to 'false' to skip it.",
                 table=self._table,
@@ -126,7 +126,7 @@ class Tail:
             return
         state = load_table_state(engine, self._table)
         if state.table_id != self._table_id:
-            raise refusal(
+            raise streaming_error(
                 "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
                 f"Table {self._table}: it was deleted and recreated while the stream read it (its "
                 f"id was {self._table_id} and is now {state.table_id}). Start the query with a new "
@@ -134,7 +134,7 @@ class Tail:
                 table=self._table,
             )
         if state.version < version and self._fail_on_data_loss:
-            raise refusal(
+            raise streaming_error(
                 "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
                 f"Table {self._table}: commits are missing. The stream has read version {version}, "
                 f"but the latest version is now {state.version}, as after a restore from an older "
@@ -177,7 +177,7 @@ def check_commit(files: CommitFiles, options: StreamOptions, table: str) -> bool
         return False
     adds = len(files.sizes) > 0
     if adds and not options.allows_changes:
-        raise refusal(
+        raise streaming_error(
             "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
             f"Table {table}: version {files.version} updates rows ({_operation(files)}), but a "
             "stream reads only new rows. Set the option 'skipChangeCommits' to 'true' to skip "
@@ -187,7 +187,7 @@ def check_commit(files: CommitFiles, options: StreamOptions, table: str) -> bool
             version=files.version,
         )
     if not adds and not options.allows_deletes:
-        raise refusal(
+        raise streaming_error(
             "DELTA_SOURCE_IGNORE_DELETE",
             f"Table {table}: version {files.version} deletes rows ({_operation(files)}, for "
             f"example the rows of {files.removed}), but a stream reads only new rows. Set the "

@@ -23,44 +23,44 @@ from bayou.spark.streaming.offsets import (
     METADATA_CHANGE_INDEX,
     SourceOffset,
 )
-from bayou.spark.streaming.read_limits import Admission
+from bayou.spark.streaming.read_limits import RemainingLimits
 
 __all__ = [
-    "CommitPlaces",
+    "CommitFileSizes",
+    "check_file_limit",
     "check_initial_files",
     "next_feed_offset",
     "next_offset",
-    "refuse_more_files",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitPlaces:
+class CommitFileSizes:
     """The files of a commit, or of the initial snapshot, as the planner needs them.
 
     Attributes:
         version: the commit's version.
         count: number of files.
         sizes: returns the sizes of the files from an index on, in chunks.
-        left_out: indexes of excluded files (`excludeRegex` of a change data feed).
-        recorded: whether the files are change data files.
-        whole: whether all files must be in one batch.
-        barrier: whether the batch must end before the files, at a metadata change.
+        excluded: indexes of excluded files (`excludeRegex` of a change data feed).
+        has_change_data_files: whether the files are change data files.
+        in_one_batch: whether all files must be in one batch.
+        changes_metadata: whether the batch must end before the files, at a metadata change.
     """
 
     version: int
     count: int
     sizes: Callable[[int], Iterable[pa.Array[Any]]]
-    left_out: frozenset[int] = frozenset()
-    recorded: bool = False
-    whole: bool = False
-    barrier: bool = False
+    excluded: frozenset[int] = frozenset()
+    has_change_data_files: bool = False
+    in_one_batch: bool = False
+    changes_metadata: bool = False
 
 
 def next_offset(
     start: SourceOffset,
-    commits: Iterator[CommitPlaces],
-    admission: Admission | None,
+    commits: Iterator[CommitFileSizes],
+    admission: RemainingLimits | None,
     bound: SourceOffset | None,
 ) -> SourceOffset:
     """The end offset of the next micro-batch; `start` if there is nothing to read.
@@ -72,18 +72,18 @@ def next_offset(
         admission: the remaining read limits; None for no limit.
         bound: the maximum end offset; None for no maximum.
     """
-    last = start.place
+    last = start.position
     for commit in commits:
         base = (commit.version, BASE_INDEX)
         if base > last:
-            if bound is not None and base > bound.place:
+            if bound is not None and base > bound.position:
                 break
             last = base
             if admission is not None:
                 admission.begin()
-        if bound is not None and bound.place == base:
+        if bound is not None and bound.position == base:
             break
-        if commit.barrier and (commit.version, METADATA_CHANGE_INDEX) > last:
+        if commit.changes_metadata and (commit.version, METADATA_CHANGE_INDEX) > last:
             last = (commit.version, METADATA_CHANGE_INDEX)
             break
         first = max(0, last[1] + 1) if last[0] == commit.version else 0
@@ -94,13 +94,13 @@ def next_offset(
         if first + taken < commit.count or _is_last(commit, bound):
             break
         last = (commit.version, END_INDEX)
-    return start.behind(*last) if last != start.place else start
+    return start.advanced_to(*last) if last != start.position else start
 
 
 def next_feed_offset(
     start: SourceOffset,
-    commits: Iterator[CommitPlaces],
-    admission: Admission | None,
+    commits: Iterator[CommitFileSizes],
+    admission: RemainingLimits | None,
     bound: SourceOffset | None,
 ) -> SourceOffset:
     """`next_offset` for the change data feed.
@@ -108,26 +108,26 @@ def next_feed_offset(
     With read limits, a commit with change data files ends at its last file and not at the next
     version, and commits without files after a full batch belong to the next batch.
     """
-    last = start.place
+    last = start.position
     for commit in commits:
         if admission is not None and not admission.has_room:
             break
         base = (commit.version, BASE_INDEX)
-        if bound is not None and base > bound.place:
+        if bound is not None and base > bound.position:
             break
-        if base > last and (admission is None or not commit.whole):
+        if base > last and (admission is None or not commit.in_one_batch):
             last = base
             if admission is not None:
                 admission.begin()
-        if bound is not None and bound.place == base:
+        if bound is not None and bound.position == base:
             break
-        if commit.barrier:
+        if commit.changes_metadata:
             last = max(last, (commit.version, METADATA_CHANGE_INDEX))
             break
         last_read = start.index if start.version == commit.version else BASE_INDEX
         numbers: Sequence[int] = range(max(0, last_read + 1), _end(commit, bound))
-        if commit.left_out:
-            numbers = [n for n in numbers if n not in commit.left_out]
+        if commit.excluded:
+            numbers = [n for n in numbers if n not in commit.excluded]
         ends = not _is_last(commit, bound)
         if admission is None:
             if numbers:
@@ -135,14 +135,14 @@ def next_feed_offset(
             if ends:
                 last = (commit.version, END_INDEX)
             continue
-        if commit.whole:
-            dummies = 0 if commit.recorded else (base > start.place) + ends
+        if commit.in_one_batch:
+            dummies = 0 if commit.has_change_data_files else (base > start.position) + ends
             size = _total(commit, numbers)
             if not admission.admit_together(len(numbers) + dummies, size):
                 break
             if numbers:
                 last = (commit.version, numbers[-1])
-            if ends and not commit.recorded:
+            if ends and not commit.has_change_data_files:
                 last = (commit.version, END_INDEX)
             continue
         taken = _admit_files(commit, numbers, admission)
@@ -151,21 +151,23 @@ def next_feed_offset(
         if taken < len(numbers) or not ends:
             break
         last = (commit.version, END_INDEX)
-    return start.behind(*last) if last != start.place else start
+    return start.advanced_to(*last) if last != start.position else start
 
 
-def _end(commit: CommitPlaces, bound: SourceOffset | None) -> int:
+def _end(commit: CommitFileSizes, bound: SourceOffset | None) -> int:
     """The index after the last file up to the bound."""
     if bound is None or bound.version > commit.version:
         return commit.count
     return max(0, min(commit.count, bound.index + 1)) if bound.version == commit.version else 0
 
 
-def _is_last(commit: CommitPlaces, bound: SourceOffset | None) -> bool:
+def _is_last(commit: CommitFileSizes, bound: SourceOffset | None) -> bool:
     return bound is not None and bound.version == commit.version
 
 
-def _admit_range(commit: CommitPlaces, first: int, end: int, admission: Admission | None) -> int:
+def _admit_range(
+    commit: CommitFileSizes, first: int, end: int, admission: RemainingLimits | None
+) -> int:
     """The number of files from `first` to before `end` that the read limits admit."""
     if admission is None or first >= end:
         return max(0, end - first)
@@ -179,20 +181,22 @@ def _admit_range(commit: CommitPlaces, first: int, end: int, admission: Admissio
     return taken
 
 
-def _admit_files(commit: CommitPlaces, numbers: Sequence[int], admission: Admission) -> int:
+def _admit_files(
+    commit: CommitFileSizes, numbers: Sequence[int], admission: RemainingLimits
+) -> int:
     if not numbers:
         return 0
-    if not commit.left_out:
+    if not commit.excluded:
         return _admit_range(commit, numbers[0], numbers[-1] + 1, admission)
     return admission.admit(_all_sizes(commit).take(pa.array(numbers)))
 
 
-def _total(commit: CommitPlaces, numbers: Sequence[int]) -> int:
+def _total(commit: CommitFileSizes, numbers: Sequence[int]) -> int:
     sizes: list[Any] = _all_sizes(commit).to_pylist() if numbers else []
     return sum(sizes[n] for n in numbers)
 
 
-def _all_sizes(commit: CommitPlaces) -> pa.Array[Any]:
+def _all_sizes(commit: CommitFileSizes) -> pa.Array[Any]:
     return pa.concat_arrays(list(commit.sizes(0)))
 
 
@@ -206,10 +210,10 @@ def check_initial_files(engine: Engine, state: TableState, limit: int | None) ->
         ArgumentError: the version has more files.
     """
     if limit is not None:
-        refuse_more_files(state, count_files(engine, state), limit)
+        check_file_limit(state, count_files(engine, state), limit)
 
 
-def refuse_more_files(state: TableState, count: int, limit: int) -> None:
+def check_file_limit(state: TableState, count: int, limit: int) -> None:
     """Check a number of files against a limit.
 
     Raises:

@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayou.errors import ArgumentError
-from bayou.spark.streaming.errors import refusal
+from bayou.spark.streaming.errors import streaming_error
 
 __all__ = [
     "BASE_INDEX",
     "END_INDEX",
     "METADATA_CHANGE_INDEX",
     "POST_METADATA_CHANGE_INDEX",
-    "OffsetText",
+    "RunnerOffset",
     "SourceOffset",
     "write_as_delta_spark",
 ]
@@ -65,7 +65,7 @@ class SourceOffset:
     initial: bool = False
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         """Version and index, by which offsets of a table are ordered."""
         return self.version, self.index
 
@@ -74,7 +74,7 @@ class SourceOffset:
         """Whether the stream must apply a metadata change before it continues."""
         return self.index in (METADATA_CHANGE_INDEX, POST_METADATA_CHANGE_INDEX)
 
-    def behind(self, version: int, index: int) -> SourceOffset:
+    def advanced_to(self, version: int, index: int) -> SourceOffset:
         """The offset of a stream that starts here and has read up to a position."""
         if index == END_INDEX:
             return SourceOffset(table_id=self.table_id, version=version + 1)
@@ -120,7 +120,7 @@ class SourceOffset:
             )
         offset_id, version, index = values
         if offset_id != table_id:
-            raise refusal(
+            raise streaming_error(
                 "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
                 f"Table {table}: its id is {table_id}, but the checkpoint belongs to a table with "
                 f"id {offset_id}. The table was recreated, or the query reads another path. Read "
@@ -140,7 +140,7 @@ class SourceOffset:
 _RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
-class OffsetText(dict[str, Any]):
+class RunnerOffset(dict[str, Any]):
     """An offset as a dictionary for PySpark's runner of Python sources."""
 
     @property
@@ -150,19 +150,19 @@ class OffsetText(dict[str, Any]):
 
 
 class _RunnerJson:
-    """The functions of module `json` that the runner uses, with `OffsetText` without spaces."""
+    """The functions of module `json` that the runner uses, with `RunnerOffset` without spaces."""
 
     loads = staticmethod(json.loads)
 
     @staticmethod
     def dumps(value: object) -> str:
-        if isinstance(value, OffsetText):
+        if isinstance(value, RunnerOffset):
             return value.text
         return json.dumps(value)
 
 
 def write_as_delta_spark() -> None:
-    """Make the runner of this process, if there is one, write `OffsetText` without spaces."""
+    """Make the runner of this process, if there is one, write `RunnerOffset` without spaces."""
     for name in (_RUNNER, "__main__"):
         runner = sys.modules.get(name)
         if getattr(runner, "latest_offset_func", None) is None:

@@ -129,7 +129,7 @@ class StreamOptions:
             sort_memory=_size(values, "initialSnapshotSortMemory"),
             max_initial_files=MAX_INITIAL_SNAPSHOT_FILE_COUNT.integer(values),
             driver_folder=Path(values[DRIVER_FOLDER]) if DRIVER_FOLDER in values else None,
-            time_zone=TIME_ZONE.text(values) or "UTC",
+            time_zone=TIME_ZONE.string(values) or "UTC",
         )
 
 

@@ -1,4 +1,4 @@
-"""Read limits of micro-batches: PySpark's classes, and `Admission`, which applies them to files.
+"""Read limits of micro-batches: PySpark's classes, and `RemainingLimits` for files.
 
 Python data sources have read limits since Spark 4.2. An older PySpark reads and writes tables, but
 its streams are rejected.
@@ -55,19 +55,19 @@ else:
 
 __all__ = [
     "HAS_LIMITS",
-    "Admission",
-    "NoStreams",
     "ReadAllAvailable",
     "ReadLimit",
     "ReadMaxBytes",
     "ReadMaxFiles",
     "ReadMaxRows",
     "ReadMinRows",
+    "RemainingLimits",
     "SupportsTriggerAvailableNow",
+    "UnsupportedStreamReader",
 ]
 
 
-class NoStreams(DataSourceStreamReader):
+class UnsupportedStreamReader(DataSourceStreamReader):
     """A stream reader that raises an error about an old PySpark when the query starts.
 
     PySpark 4.1 loses errors that are raised while a reader is created.
@@ -95,7 +95,7 @@ pc: Any = pyarrow.compute
 _NO_LIMIT = 2**62
 
 
-class Admission:
+class RemainingLimits:
     """The remaining files and bytes of one micro-batch.
 
     A file is admitted while the limits aren't reached, so that the first file always is, and the

@@ -12,7 +12,7 @@ from bayou.kernel.table_changes.schema_changes import (
     widens_types,
 )
 from bayou.protocol.actions import Metadata
-from bayou.spark.streaming.errors import refusal
+from bayou.spark.streaming.errors import streaming_error
 
 __all__ = ["ReadSchema"]
 
@@ -50,7 +50,7 @@ class ReadSchema:
         if change.renamed or change.dropped or change.other:
             columns = ", ".join((*change.renamed, *(f"{d} dropped" for d in change.dropped)))
             when = "before the stream starts" if at_start else "while the stream runs"
-            raise refusal(
+            raise streaming_error(
                 "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
                 f"Table {table}: the schemas of version {version} and version "
                 f"{self.state.version}, which the stream reads with, differ by more than added "
@@ -82,7 +82,7 @@ class ReadSchema:
                 else "."
             )
         )
-        return refusal(
+        return streaming_error(
             condition,
             f"Table {self.state.path}: version {version} changes the schema. Compared with version "
             f"{self.state.version}, which the stream reads with, {problem}. {action}",
@@ -92,7 +92,7 @@ class ReadSchema:
 
 
 def _another_table(table: str, table_id: str, version: int) -> StreamingSourceError:
-    return refusal(
+    return streaming_error(
         "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
         f"Table {table}: version {version} has another table id ({table_id}), because the table "
         "was replaced while the stream read it. Start the query with a new checkpointLocation.",

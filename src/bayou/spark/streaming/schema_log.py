@@ -27,7 +27,7 @@ from bayou.kernel.table_changes.schema_changes import partition_schema
 from bayou.protocol.actions import Metadata, Protocol, decode_action, encode_action
 from bayou.protocol.schema import SchemaJsonError, StructType
 from bayou.spark.hooks.requests import StreamWriteRequest
-from bayou.spark.streaming.errors import refusal
+from bayou.spark.streaming.errors import streaming_error
 
 __all__ = ["SchemaLog", "SchemaLogEntry", "check_schema_locations"]
 
@@ -175,7 +175,7 @@ class SchemaLog:
         self.number = numbers[-1] if numbers else -1
         self.current = self._read(self.number) if numbers else None
         if self.current is not None and self.current.table_id != state.table_id:
-            raise refusal(
+            raise streaming_error(
                 "DELTA_STREAMING_SCHEMA_LOG_INCOMPATIBLE_DELTA_TABLE_ID",
                 f"Schema log {self.folder}: it belongs to a table with id {self.current.table_id}, "
                 f"but the id of {state.path} is {state.table_id}. Use another "
@@ -201,7 +201,7 @@ class SchemaLog:
         data = f"{_VERSION_LINE}\n{entry.to_json()}".encode()
         number = self.number + 1
         if not self._engine.files.put_if_absent(f"{self.folder}/{number}", data):
-            raise refusal(
+            raise streaming_error(
                 "DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT",
                 f"Schema log {self.folder}: entry {number} already exists, because another stream "
                 f"of {self._table} uses the same log. Set a separate schemaTrackingLocation or "
@@ -240,7 +240,7 @@ class SchemaLog:
             raise self._invalid_entry(path, str(error)) from error
 
     def _invalid_entry(self, path: str, reason: str) -> StreamingSourceError:
-        return refusal(
+        return streaming_error(
             "DELTA_STREAMING_SCHEMA_LOG_DESERIALIZE_FAILED",
             f"Schema log entry {path}: it can't be read: {reason}. Use another "
             "schemaTrackingLocation.",
@@ -271,7 +271,7 @@ def check_schema_locations(request: StreamWriteRequest) -> Any:
         if checkpoint is None or not _normalized(location).startswith(
             f"{_normalized(checkpoint)}/"
         ):
-            raise refusal(
+            raise streaming_error(
                 "DELTA_STREAMING_SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT",
                 f"Table {table}: the stream's schemaTrackingLocation {location} isn't below the "
                 f"query's checkpointLocation ({checkpoint or 'not set'}). Use a folder below it, "

@@ -24,8 +24,8 @@ from bayou.kernel.table_changes.schema_changes import (
     with_metadata,
 )
 from bayou.protocol.actions import Metadata, Protocol
-from bayou.spark.streaming.errors import refusal
-from bayou.spark.streaming.log_tail import Tail
+from bayou.spark.streaming.errors import streaming_error
+from bayou.spark.streaming.log_tail import CommitReader
 from bayou.spark.streaming.offsets import (
     BASE_INDEX,
     METADATA_CHANGE_INDEX,
@@ -62,7 +62,9 @@ class SchemaTracking:
         self._log = SchemaLog(
             engine, options.schema_tracking_location, state, options.source_tracking_id
         )
-        self._tail = Tail(state.path, table_id=state.table_id, feed=False, fail_on_data_loss=True)
+        self._tail = CommitReader(
+            state.path, table_id=state.table_id, feed=False, fail_on_data_loss=True
+        )
         self._entry = self._log.current
         self.read_state = state
         if self._entry is not None:
@@ -99,7 +101,7 @@ class SchemaTracking:
             if not change:
                 problem = read_problem(table, old, new, widens=True)
                 if problem is not None:
-                    raise refusal(
+                    raise streaming_error(
                         "DELTA_SCHEMA_CHANGED_WITH_VERSION",
                         f"Table {table}: version {current.version} changes the schema: {problem}. "
                         "A stream can't continue across this change. Start the query with a new "
@@ -110,7 +112,7 @@ class SchemaTracking:
             return
         columns = "; ".join(f"{word}: {', '.join(names)}" for word, _, names in needed)
         settings = ", ".join(f".option('{option}', '{current.version}')" for _, option, _ in needed)
-        raise refusal(
+        raise streaming_error(
             "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION",
             f"Table {table}: columns changed between versions {previous.version} and "
             f"{current.version} ({columns}). Adapt the query to the change, then start it with "
@@ -276,7 +278,7 @@ class SchemaTracking:
         last = seen[-1]
         for earlier in seen[:-1]:
             if changes_between(table, earlier, last) or read_problem(table, earlier, last):
-                raise refusal(
+                raise streaming_error(
                     "DELTA_STREAMING_SCHEMA_LOG_INIT_FAILED_INCOMPATIBLE_METADATA",
                     f"Table {table}: the batch in the checkpoint has versions {first.version} to "
                     f"{end}, which can't be read with one schema. Start the query with a new "
@@ -300,7 +302,7 @@ class SchemaTracking:
         return next(self._tail.commits(engine, version, version))
 
     def _evolved(self, version: int) -> StreamingSourceError:
-        return refusal(
+        return streaming_error(
             "DELTA_STREAMING_METADATA_EVOLUTION",
             f"Table {self._state.path}: version {version} changes the schema, the properties or "
             f"the protocol, and the schema log {self._log.folder} is updated. Restart the query to "

@@ -20,7 +20,7 @@ import pyarrow.compute
 
 from bayou.kernel.scan.scan_file import ADD_TYPE
 
-__all__ = ["DEFAULT_SORT_MEMORY", "SortedFiles", "evened", "sorted_batches"]
+__all__ = ["DEFAULT_SORT_MEMORY", "SortedFiles", "rebatched", "sorted_batches"]
 
 
 pc: Any = pyarrow.compute
@@ -62,7 +62,7 @@ def sorted_batches(
                 runs.append(_write_run(rest, folder / f"run-{len(runs)}.arrow"))
             rest = None
             merged = _merged(runs, keys)
-        yield from evened(merged)
+        yield from rebatched(merged)
     finally:
         for run in runs:
             run.unlink(missing_ok=True)
@@ -146,7 +146,7 @@ def _count_up_to(batch: pa.RecordBatch, keys: Sequence[str], limit: tuple[Any, .
     return low
 
 
-def evened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def rebatched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Split rows into batches of exactly `BATCH_ROWS`; the last one can be shorter."""
     held: list[pa.RecordBatch] = []
     rows = 0
@@ -267,7 +267,7 @@ class SortedFiles:
         """
         count = size = 0
         with pa.ipc.new_file(str(_index(folder)), _SCHEMA) as writer:
-            for batch in evened(_keyed(*f) for f in files):
+            for batch in rebatched(_keyed(*f) for f in files):
                 count += len(batch)
                 size += pc.sum(batch.column("size")).as_py() or 0
                 writer.write_batch(batch)
@@ -276,7 +276,7 @@ class SortedFiles:
         unfinished.rename(folder / _TOTALS)
 
     @property
-    def is_there(self) -> bool:
+    def is_available(self) -> bool:
         """Whether the files can still be read, and weren't deleted from disk."""
         return self._folder is None or self._reader is not None or _index(self._folder).exists()
 

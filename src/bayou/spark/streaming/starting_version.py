@@ -16,16 +16,16 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.log.commit_times import version_at_or_after
 from bayou.kernel.log.segment import commit_files
 from bayou.kernel.log.table_state import TableState, load_table_state
-from bayou.spark.streaming.driver_files import ask
-from bayou.spark.streaming.errors import refusal
+from bayou.spark.streaming.driver_files import request
+from bayou.spark.streaming.errors import streaming_error
 from bayou.spark.streaming.options import LATEST, StreamOptions
 
 __all__ = [
     "STARTED",
     "WAITS",
     "WaitingStream",
-    "begins_at",
-    "latest_version_behind",
+    "checked_latest_version",
+    "set_start_offset",
     "starting_version",
     "waiting_streams",
 ]
@@ -55,14 +55,14 @@ def starting_version(
     try:
         return version_at_or_after(engine, latest, timestamp)
     except VersionNotFoundError as error:
-        raise refusal(
+        raise streaming_error(
             "DELTA_TIMESTAMP_GREATER_THAN_COMMIT",
             f"startingTimestamp {options.starting_timestamp}: {error.message}",
             table=state.path,
         ) from error
 
 
-def latest_version_behind(engine: Engine, table: str, next_version: int) -> int:
+def checked_latest_version(engine: Engine, table: str, next_version: int) -> int:
     """The latest version of a table, which a stream has read up to before `next_version`.
 
     Raises:
@@ -71,7 +71,7 @@ def latest_version_behind(engine: Engine, table: str, next_version: int) -> int:
     """
     latest = load_table_state(engine, table).version
     if next_version > latest + 1:
-        raise refusal(
+        raise streaming_error(
             "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
             f"Table {table}: commits are missing. The stream's checkpoint contains version "
             f"{next_version - 1}, but the latest version is {latest}, as after a restore from an "
@@ -90,7 +90,7 @@ def _existing(engine: Engine, table: str, version: int) -> int:
     with commit_files(engine, table) as commits:
         earliest = next((v for v, _ in commits), None)
     latest = load_table_state(engine, table).version
-    raise refusal(
+    raise streaming_error(
         "DELTA_VERSION_NOT_FOUND",
         f"Table {table}: startingVersion {version} isn't in the log, which has versions "
         f"{'none' if earliest is None else earliest} to {latest}. Use one of these versions.",
@@ -116,7 +116,7 @@ class WaitingStream:
     folder: Path
 
 
-def begins_at(shared: Path | None, offset: str) -> bool:
+def set_start_offset(shared: Path | None, offset: str) -> bool:
     """Ask the driver's process to set a stream's start offset in Spark, and return whether it did.
 
     Args:
@@ -124,7 +124,7 @@ def begins_at(shared: Path | None, offset: str) -> bool:
         offset: the offset's JSON as Spark stores it.
     """
     folder = f"{WAITS}-{uuid.uuid4()}"
-    return ask(shared, folder, WAITS, _is_started, offset) is not None
+    return request(shared, folder, WAITS, _is_started, offset) is not None
 
 
 def waiting_streams(shared: Path) -> list[WaitingStream]:

@@ -21,25 +21,25 @@ from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.scan.scan_file import scan_batch
 from bayou.kernel.table_changes.change_plan import ChangePlan, path_order
 from bayou.kernel.table_changes.commit_files import CommitFiles, without_statistics
-from bayou.protocol.actions import INSERT, is_feed_enabled
+from bayou.protocol.actions import INSERT, is_change_data_feed_enabled
 from bayou.protocol.file_names import canonical_path
 from bayou.protocol.schema import StructType
-from bayou.spark.streaming.driver_files import handed_index
-from bayou.spark.streaming.errors import refusal
-from bayou.spark.streaming.log_tail import Tail, check_commit
+from bayou.spark.streaming.driver_files import request_sorted_files
+from bayou.spark.streaming.errors import streaming_error
+from bayou.spark.streaming.log_tail import CommitReader, check_commit
 from bayou.spark.streaming.next_batch import (
-    CommitPlaces,
+    CommitFileSizes,
     check_initial_files,
     next_feed_offset,
     next_offset,
 )
 from bayou.spark.streaming.offsets import BASE_INDEX, SourceOffset
 from bayou.spark.streaming.options import StreamOptions
-from bayou.spark.streaming.read_limits import Admission
+from bayou.spark.streaming.read_limits import RemainingLimits
 from bayou.spark.streaming.schema_changes import ReadSchema
 from bayou.spark.streaming.schema_tracking import SchemaTracking
 from bayou.spark.streaming.sorted_files import SortedFiles
-from bayou.spark.streaming.starting_version import latest_version_behind, starting_version
+from bayou.spark.streaming.starting_version import checked_latest_version, starting_version
 
 __all__ = ["StreamBatch", "TableStream"]
 
@@ -96,7 +96,7 @@ class TableStream:
         self._tracking = tracking
         self._read_state = state if tracking is None else tracking.read_state
         self._schema = ReadSchema(state=state, starts_somewhere=options.starts_somewhere)
-        self._tail = Tail(
+        self._tail = CommitReader(
             state.path,
             table_id=state.table_id,
             feed=options.read_change_feed,
@@ -157,7 +157,7 @@ class TableStream:
         if not start.initial:
             self.close()  # the initial snapshot isn't needed any more
             if self._options.fail_on_data_loss and start.version > self._tail.latest + 1:
-                self._tail.latest = latest_version_behind(self._engine, self.table, start.version)
+                self._tail.latest = checked_latest_version(self._engine, self.table, start.version)
         if self._tracking is not None:
             self._initialize_tracking(start, None)
             pending = self._tracking.pending(self._engine, start)
@@ -169,7 +169,7 @@ class TableStream:
         admission = None
         if not unlimited:
             limit = self._options.files_limit if files is None else files
-            admission = Admission(limit, self._options.max_bytes)
+            admission = RemainingLimits(limit, self._options.max_bytes)
         end = self._next(start, admission)
         if end != start:
             self._check_schema_once(start.version, None)
@@ -192,7 +192,7 @@ class TableStream:
         """
         self._check_schema_of_last_run(start)
         start = _actual_start(start, end)
-        if start.place < end.place:
+        if start.position < end.position:
             last = end.version if end.index >= 0 else end.version - 1
             if self._tracking is not None:
                 self._initialize_tracking(start, last)
@@ -221,14 +221,14 @@ class TableStream:
             self._snapshot[1].close()
             self._snapshot = None
 
-    def _next(self, start: SourceOffset, admission: Admission | None) -> SourceOffset:
+    def _next(self, start: SourceOffset, admission: RemainingLimits | None) -> SourceOffset:
         bound = self._bound
-        if bound is not None and start.place >= bound.place:
+        if bound is not None and start.position >= bound.position:
             return start
         plan = next_feed_offset if self._options.read_change_feed else next_offset
         return plan(start, self._commits_from(start), admission, bound)
 
-    def _commits_from(self, start: SourceOffset) -> Iterator[CommitPlaces]:
+    def _commits_from(self, start: SourceOffset) -> Iterator[CommitFileSizes]:
         version = start.version
         if start.initial:
             yield self._snapshot_places(version)
@@ -239,30 +239,30 @@ class TableStream:
         for files in self._tail.commits(self._engine, version, end):
             yield self._commit_places(files)
 
-    def _snapshot_places(self, version: int) -> CommitPlaces:
+    def _snapshot_places(self, version: int) -> CommitFileSizes:
         _, files = self._initial_snapshot(version)
         left_out = frozenset[int]()
         if self._options.read_change_feed and self._options.exclude is not None:
             paths = (p for a in files.adds(0) for p in pc.struct_field(a, "path").to_pylist())
             left_out = self._excluded(paths)
-        return CommitPlaces(
-            version=version, count=files.count, sizes=files.sizes, left_out=left_out
+        return CommitFileSizes(
+            version=version, count=files.count, sizes=files.sizes, excluded=left_out
         )
 
-    def _commit_places(self, files: CommitFiles) -> CommitPlaces:
+    def _commit_places(self, files: CommitFiles) -> CommitFileSizes:
         skipped = self._check_commit(files)
         left_out = frozenset[int]()
         if self._options.read_change_feed and self._options.exclude is not None:
             left_out = self._excluded(files.paths.to_pylist())
         sizes = files.sizes
-        return CommitPlaces(
+        return CommitFileSizes(
             version=files.version,
             count=0 if skipped else len(sizes),
             sizes=lambda first: [sizes.slice(first)],
-            left_out=left_out,
-            recorded=files.recorded,
-            whole=files.whole,
-            barrier=self._tracking is not None and self._tracking.is_change(files),
+            excluded=left_out,
+            has_change_data_files=files.recorded,
+            in_one_batch=files.read_together,
+            changes_metadata=self._tracking is not None and self._tracking.is_change(files),
         )
 
     def _check_commit(self, files: CommitFiles) -> bool:
@@ -316,7 +316,7 @@ class TableStream:
                         file=file, version=version, timestamp=timestamp, change_type=INSERT
                     )
             version += 1
-        elif start.place < end.place and self._feed_checked_to < version - 1:
+        elif start.position < end.position and self._feed_checked_to < version - 1:
             state = load_table_state(self._engine, self.table, version)
             self._check_recorded(state.metadata.configuration, version, first_version, end)
         plan = self._change_plan()
@@ -372,7 +372,7 @@ class TableStream:
             yield commit, first, max(first, stop)
             expected = commit.version + 1
         if expected <= last and self._options.fail_on_data_loss:
-            raise refusal(
+            raise streaming_error(
                 "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
                 f"Table {self.table}: commits from version {expected} on are missing, but the "
                 f"stream's checkpoint contains version {last}. Restore the commits, or start the "
@@ -384,14 +384,14 @@ class TableStream:
     def _initial_snapshot(self, version: int) -> tuple[TableState, SortedFiles]:
         """The sorted files of a version; they are sorted again if they aren't available."""
         known = self._snapshot
-        if known is not None and known[0].version == version and known[1].is_there:
+        if known is not None and known[0].version == version and known[1].is_available:
             return known
         self.close()
         state = self._state if version == self._state.version else self._load(version)
         if self._tracking is not None:
             self._tracking.check_initial(self._engine, state)
         check_initial_files(self._engine, state, self._options.max_initial_files)
-        files = handed_index(self._options.driver_folder, state.table_id, version)
+        files = request_sorted_files(self._options.driver_folder, state.table_id, version)
         if files is None:
             scan = ScanBuilder(state).build()
             with scan.scan_files(self._engine) as batches:
@@ -405,7 +405,7 @@ class TableStream:
         try:
             return load_table_state(self._engine, self.table, version)
         except VersionNotFoundError as error:
-            raise refusal(
+            raise streaming_error(
                 "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
                 f"Table {self.table}: the stream reads the initial snapshot of version {version}, "
                 f"which can't be rebuilt from the log ({error.message}) Start the query with a new "
@@ -452,7 +452,7 @@ class TableStream:
         return any(commit.metadata is not None for commit in commits)
 
     def _unknown_mapping(self, version: int) -> StreamingSourceError:
-        return refusal(
+        return streaming_error(
             "DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT",
             f"Table {self.table}: version {version} can't be rebuilt, so its column mapping at the "
             "stream's start is unknown. Use a later startingVersion.",
@@ -486,9 +486,9 @@ class TableStream:
     def _check_recorded(
         self, configuration: dict[str, str], version: int, first: int, end: SourceOffset
     ) -> None:
-        if is_feed_enabled(configuration):
+        if is_change_data_feed_enabled(configuration):
             return
-        raise refusal(
+        raise streaming_error(
             "DELTA_MISSING_CHANGE_DATA",
             f"Table {self.table}: its change data feed isn't enabled at version {version}, so the "
             f"changes of versions {first} to {end.version} can't be read. Set the table property "

@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError
 
 from bayou.spark.hooks.requests import ReadRequest
 from bayou.spark.jvm.classes import java_class
-from bayou.spark.streaming.driver_files import FAILED, session_lives, watch
+from bayou.spark.streaming.driver_files import FAILED, is_session_active, watch
 from bayou.spark.streaming.options import DRIVER_FOLDER, LATEST
 from bayou.spark.streaming.starting_version import STARTED, WAITS, WaitingStream, waiting_streams
 
@@ -43,16 +43,16 @@ def offer_to_wait(request: ReadRequest) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Offer:
-    """Handles the requests of streams that wait; see `driver_files.Offer`."""
+    """Handles the requests of streams that wait; see `driver_files.RequestHandler`."""
 
     spark: Any
     path: str
 
     @property
-    def holds(self) -> bool:
-        return session_lives(self.spark)
+    def is_active(self) -> bool:
+        return is_session_active(self.spark)
 
-    def look_into(self, folder: Path) -> None:
+    def handle_requests(self, folder: Path) -> None:
         for waiting in waiting_streams(folder):
             (waiting.folder / WAITS).unlink(missing_ok=True)
             threading.Thread(target=self.answer, args=(folder, waiting), daemon=True).start()

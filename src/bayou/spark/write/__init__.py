@@ -4,6 +4,6 @@ Start with `handlers`. `started_write` is a planned write; `tasks` runs on execu
 """
 
 from bayou.spark.write.options import WriteOptions
-from bayou.spark.write.started_write import BegunWrite, begin
+from bayou.spark.write.started_write import StartedWrite, start_write
 
-__all__ = ["BegunWrite", "WriteOptions", "begin"]
+__all__ = ["StartedWrite", "WriteOptions", "start_write"]

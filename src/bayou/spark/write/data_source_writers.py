@@ -27,7 +27,7 @@ from bayou.kernel.commands.write import WriteMode
 from bayou.kernel.engine import ByteRange
 from bayou.spark.errors import readable_errors
 from bayou.spark.types import as_nullable, from_spark
-from bayou.spark.write import BegunWrite, WriteOptions, begin
+from bayou.spark.write import StartedWrite, WriteOptions, start_write
 from bayou.spark.write.tasks import task_number
 
 __all__ = ["BatchFiles", "DeltaStreamWriter", "DeltaWriter", "TaskFiles", "query_id"]
@@ -50,7 +50,7 @@ class DeltaWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:
         mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
         rows = as_nullable(from_spark(schema, table=options.path))
-        self._started = begin(options, options.table_write(rows, mode))
+        self._started = start_write(options, options.table_write(rows, mode))
 
     def write(  # type: ignore[override]  # pyspark's Arrow writers do the same
         self, iterator: Iterator[pa.RecordBatch]
@@ -80,7 +80,7 @@ def _actions(messages: list[WriterCommitMessage | None]) -> list[bytes]:
 class BatchFiles(WriterCommitMessage):
     """The result of a task of a micro-batch, and the write that it belongs to."""
 
-    begun: BegunWrite
+    started_write: StartedWrite
     actions: bytes = field(repr=False)
 
 
@@ -105,7 +105,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         write = options.table_write(
             rows, mode, operation=Operation.STREAMING_UPDATE, partition_by=options.partition_by
         )
-        self._started = begin(options, write)
+        self._started = start_write(options, write)
 
     def write(  # type: ignore[override]  # pyspark's Arrow writers do the same
         self, iterator: Iterator[pa.RecordBatch]
@@ -119,16 +119,16 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
             location = self._options.checkpoint_location
             assert location is not None  # checked on construction
             files = _batch_files(messages)
-            started = files[0].begun if files else self._started
+            started = files[0].started_write if files else self._started
             query = query_id(location, self._options.storage)
-            started.of_application(query, batchId).commit([f.actions for f in files])
+            started.with_transaction_identifier(query, batchId).commit([f.actions for f in files])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         if None not in messages:  # see `DeltaWriter.abort`
             return
         with readable_errors():
             for files in _batch_files(messages):
-                files.begun.delete([files.actions])
+                files.started_write.delete([files.actions])
 
 
 class _CheckpointMetadata(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
 from bayou.spark.write.executors import write_frame
 from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.own_rows import version_read
-from bayou.spark.write.started_write import BegunWrite, begin
+from bayou.spark.write.started_write import StartedWrite, start_write
 
 __all__ = ["write_rows"]
 
@@ -63,7 +63,7 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     builds_on = None
     if write.overwrites:
         builds_on = version_read(frame, Table.for_path(_engine(options), options.path).path)
-    started = begin(options, write, builds_on=builds_on)
+    started = start_write(options, write, builds_on=builds_on)
     if started.done:
         return started.plan.read_version
     try:
@@ -81,7 +81,7 @@ def _engine(options: WriteOptions) -> Engine:
     return for_path(options.path, options.storage)
 
 
-def _write(frame: Any, started: BegunWrite) -> list[bytes]:
+def _write(frame: Any, started: StartedWrite) -> list[bytes]:
     if not started.plan.generates_identity:
         return write_frame(frame, started)
     # Each of n tasks generates every n-th identity value, so there must be at most n tasks.
@@ -89,7 +89,7 @@ def _write(frame: Any, started: BegunWrite) -> list[bytes]:
     return write_frame(frame.coalesce(tasks), started, tasks)
 
 
-def _rebalanced(frame: Any, options: WriteOptions, started: BegunWrite) -> Any:
+def _rebalanced(frame: Any, options: WriteOptions, started: StartedWrite) -> Any:
     """The rows, rebalanced by partition if optimized writes are enabled."""
     enabled = options.optimize_write
     if enabled is None:

@@ -18,14 +18,14 @@ from pyspark.accumulators import Accumulator
 from bayou.errors import BayouError
 from bayou.spark.errors import readable_errors
 from bayou.spark.executors.executor_tasks import (
-    Outcomes,
-    attempts_of_tasks,
-    done_by,
+    TaskResults,
+    decode_results,
+    encode_result,
     is_failure,
-    reported,
+    max_task_attempts,
 )
-from bayou.spark.executors.jobs import ReplayJobs, failure_reports, report_failure
-from bayou.spark.write.started_write import BegunWrite
+from bayou.spark.executors.jobs import TaggedJobs, failure_reports, report_failure
+from bayou.spark.write.started_write import StartedWrite
 from bayou.spark.write.tasks import task_number
 
 __all__ = ["write_frame"]
@@ -34,7 +34,7 @@ _LOG = logging.getLogger(__name__)
 _COLUMN = "actions"
 
 
-def write_frame(frame: Any, started: BegunWrite, tasks: int | None = None) -> list[bytes]:
+def write_frame(frame: Any, started: StartedWrite, tasks: int | None = None) -> list[bytes]:
     """Write a DataFrame's rows, without committing.
 
     Args:
@@ -50,19 +50,19 @@ def write_frame(frame: Any, started: BegunWrite, tasks: int | None = None) -> li
         Exception: a task or Spark raised it. The files of successful tasks have been deleted.
     """
     spark = frame.sparkSession
-    jobs = ReplayJobs(spark, f"Write to {started.plan.table}")
+    jobs = TaggedJobs(spark, f"Write to {started.plan.table}")
     # The accumulator has the results of successful tasks even if the job fails.
-    finished = spark.sparkContext.accumulator([], Outcomes())
+    finished = spark.sparkContext.accumulator([], TaskResults())
     failures = failure_reports(spark, jobs)
-    writer = _TaskWriter(started, tasks, finished, failures, attempts_of_tasks(spark))
+    writer = _TaskWriter(started, tasks, finished, failures, max_task_attempts(spark))
     try:
-        with jobs.named():
+        with jobs.tagged():
             rows = frame.mapInArrow(writer, f"{_COLUMN} binary").collect()
-        written, failure = done_by(bytes(row[_COLUMN]) for row in rows)
+        written, failure = decode_results(bytes(row[_COLUMN]) for row in rows)
         if failure is not None:
             raise failure
     except BaseException as error:
-        written, failure = done_by(finished.value)
+        written, failure = decode_results(finished.value)
         try:
             started.delete(written)
         except BayouError as delete_error:
@@ -82,7 +82,7 @@ class _TaskWriter:
 
     def __init__(
         self,
-        started: BegunWrite,
+        started: StartedWrite,
         tasks: int | None,
         finished: Accumulator[list[bytes]],
         failures: Accumulator[list[int]],
@@ -99,7 +99,7 @@ class _TaskWriter:
             return self._started.write_task(batches, task_number(), self._tasks)
 
         with readable_errors():
-            result = reported(run, self._attempts)
+            result = encode_result(run, self._attempts)
             if is_failure(result):
                 report_failure(self._failures)
                 for _ in batches:  # Spark requires that all input is consumed

@@ -12,7 +12,7 @@ from typing import Any
 from bayou.errors import ArgumentError
 from bayou.kernel import Operation
 from bayou.kernel.commands.write import TableWrite, WriteMode
-from bayou.kernel.expressions.literals import checked_time_zone
+from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.protocol.schema import StructType
 from bayou.spark.expressions.session_semantics import with_zone
 from bayou.spark.session.hadoop_storage import with_session_storage
@@ -20,9 +20,9 @@ from bayou.spark.session.settings import TIME_ZONE
 from bayou.spark.session.storage_options import (
     boolean_option,
     integer_option,
+    parse_integer,
     path_option,
     storage_options,
-    whole_number,
 )
 from bayou.version import ENGINE_INFO
 
@@ -118,7 +118,7 @@ class WriteOptions:
             partition_by=tuple(lower_case.get("bayou.partitionby", "").splitlines()) or None,
             properties={k: v for k, v in options.items() if k.lower().startswith(_PROPERTY_PREFIX)},
             storage=storage_options(lower_case),
-            time_zone=TIME_ZONE.text(lower_case) or "UTC",
+            time_zone=TIME_ZONE.string(lower_case) or "UTC",
         )
 
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
@@ -176,8 +176,8 @@ class WriteOptions:
             engine_info=f"{ENGINE_INFO} (spark)",
             user_metadata=self.user_metadata,
             description=self.description,
-            defines=self.defines,
-            time_zone=checked_time_zone(self.time_zone) if mode is WriteMode.OVERWRITE else "UTC",
+            replaces_definition=self.defines,
+            time_zone=normalize_time_zone(self.time_zone) if mode is WriteMode.OVERWRITE else "UTC",
         )
 
 
@@ -209,7 +209,7 @@ def _application(lower_case: Mapping[str, str]) -> tuple[str, int] | None:
             "idempotent.",
             argument="txnAppId",
         )
-    return app_id, whole_number("txnVersion", version, 0)
+    return app_id, parse_integer("txnVersion", version, 0)
 
 
 _OPTIONS = {

@@ -15,14 +15,14 @@ from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.tasks import decode_files, delete_task_files, write_task
 
-__all__ = ["BegunWrite", "begin"]
+__all__ = ["StartedWrite", "start_write"]
 
 _MAX_TASKS = 1 << 16
 """Assumed number of tasks if it is unknown; the step between a task's identity values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BegunWrite:
+class StartedWrite:
     """A planned write; can be pickled.
 
     Attributes:
@@ -38,7 +38,7 @@ class BegunWrite:
     @property
     def done(self) -> bool:
         """Whether there is nothing to write; see `WritePlan.done`."""
-        return self.plan.done
+        return self.plan.is_noop
 
     def write_task(
         self, batches: Iterable[pa.RecordBatch], task: int, tasks: int | None = None
@@ -76,7 +76,7 @@ class BegunWrite:
         engine = engine or from_description(self.engine)
         with discard_unless_committed(lambda: self.delete(messages)):
             result = commit_write(engine, self.write, self.plan, written)
-        if not result.takes_files:
+        if not result.files_committed:
             self.delete(messages)
         return result.version
 
@@ -84,16 +84,18 @@ class BegunWrite:
         """Delete the files of tasks that won't be committed."""
         delete_task_files(self.engine, self.plan.table, messages)
 
-    def of_application(self, app_id: str, version: int) -> BegunWrite:
+    def with_transaction_identifier(self, app_id: str, version: int) -> StartedWrite:
         """Return a copy with a transaction identifier, which makes the write idempotent."""
         return replace(self, write=replace(self.write, application=(app_id, version)))
 
-    def without_state(self) -> BegunWrite:
+    def without_state(self) -> StartedWrite:
         """Return a copy without the state for tasks, which the commit doesn't need."""
         return replace(self, plan=replace(self.plan, state=b""))
 
 
-def begin(options: WriteOptions, write: TableWrite, *, builds_on: int | None = None) -> BegunWrite:
+def start_write(
+    options: WriteOptions, write: TableWrite, *, builds_on: int | None = None
+) -> StartedWrite:
     """Plan a write.
 
     Args:
@@ -103,5 +105,5 @@ def begin(options: WriteOptions, write: TableWrite, *, builds_on: int | None = N
         BayouError: the write isn't possible; see `plan_write`.
     """
     engine = for_path(options.path, options.storage)
-    plan = plan_write(engine, write, builds_on=builds_on)
-    return BegunWrite(write=write, plan=plan, engine=engine.description())
+    plan = plan_write(engine, write, base_version=builds_on)
+    return StartedWrite(write=write, plan=plan, engine=engine.description())

@@ -9,7 +9,7 @@ from bayou.errors import ArgumentError, TableAlreadyExistsError, TableNotFoundEr
 from bayou.kernel import Operation, Table
 from bayou.kernel.commands.write import WriteMode
 from bayou.spark.catalog_tables import NamedTable, named_table
-from bayou.spark.expressions.column_string import column_text
+from bayou.spark.expressions.column_string import column_sql
 from bayou.spark.hooks.requests import WriteToRequest
 from bayou.spark.session.hadoop_storage import session_engine
 from bayou.spark.write import WriteOptions
@@ -112,7 +112,7 @@ def _options(request: WriteToRequest, table: NamedTable) -> WriteOptions:
 
 def _condition(request: WriteToRequest) -> str | None:
     condition = request.condition
-    sql = condition if isinstance(condition, str) else column_text(request.spark, condition)
+    sql = condition if isinstance(condition, str) else column_sql(request.spark, condition)
     if sql is None:
         raise ArgumentError(
             "condition: overwrite doesn't support Python functions. Give a condition on columns, "

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from bayou.kernel.engine import FIELD_ID_KEY, Engine, FileSplit
 
-__all__ = ["put", "read", "with_id", "write"]
+__all__ = ["field_with_id", "put", "read", "write"]
 
 
-def with_id(name: str, data_type: pa.DataType, field_id: int) -> pa.Field[Any]:
+def field_with_id(name: str, data_type: pa.DataType, field_id: int) -> pa.Field[Any]:
     """A field that is matched by its field id."""
     return pa.field(name, data_type, metadata={FIELD_ID_KEY: str(field_id).encode()})
 

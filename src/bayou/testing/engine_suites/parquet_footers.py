@@ -15,7 +15,7 @@ import pytest
 from bayou.errors import FileMissingError, StorageError
 from bayou.kernel.engine import FIELD_ID_KEY, Engine, FileStatus, ParquetFooter
 from bayou.testing.engine_suites.fixtures import HandlerSuite
-from bayou.testing.engine_suites.parquet_files import put, with_id, write
+from bayou.testing.engine_suites.parquet_files import field_with_id, put, write
 
 __all__ = ["ParquetFooterSuite"]
 
@@ -42,7 +42,7 @@ class ParquetFooterSuite(HandlerSuite):
     """Tests the contract of `ParquetHandler.read_footer`."""
 
     def test_a_footer_has_the_schema_with_field_ids(self, engine: Engine, root: str) -> None:
-        schema = pa.schema([with_id("a", pa.int32(), 7), pa.field("s", pa.string(), False)])
+        schema = pa.schema([field_with_id("a", pa.int32(), 7), pa.field("s", pa.string(), False)])
         actual = _footer(engine, root, pa.table([[1], ["x"]], schema=schema)).schema
         assert actual.names == ["a", "s"]
         assert actual.types == [pa.int32(), pa.string()]

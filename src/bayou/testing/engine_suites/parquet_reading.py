@@ -23,7 +23,7 @@ from bayou.kernel.engine import (
 )
 from bayou.kernel.expressions.model import Predicate, col
 from bayou.testing.engine_suites.fixtures import HandlerSuite
-from bayou.testing.engine_suites.parquet_files import read, with_id, write
+from bayou.testing.engine_suites.parquet_files import field_with_id, read, write
 
 __all__ = ["ParquetReadingSuite"]
 
@@ -163,18 +163,24 @@ class ParquetReadingSuite(HandlerSuite):
         assert read(engine, [file], schema) == [{"a.b": "dotted", "a": {"c": 2}}]
 
     def test_the_field_id_decides_where_there_is_one(self, engine: Engine, root: str) -> None:
-        nested = pa.struct([with_id("x", pa.int64(), 4), with_id("y", pa.int64(), 5)])
+        nested = pa.struct([field_with_id("x", pa.int64(), 4), field_with_id("y", pa.int64(), 5)])
         file_schema = pa.schema(
-            [with_id("a", pa.int64(), 1), with_id("b", pa.int64(), 2), with_id("s", nested, 3)]
+            [
+                field_with_id("a", pa.int64(), 1),
+                field_with_id("b", pa.int64(), 2),
+                field_with_id("s", nested, 3),
+            ]
         )
         table = pa.table([[1], [2], pa.array([{"x": 3, "y": 4}], nested)], schema=file_schema)
         file = write(engine, root, table)
-        requested = pa.struct([with_id("x", pa.int64(), 5), with_id("y", pa.int64(), 9)])
+        requested = pa.struct(
+            [field_with_id("x", pa.int64(), 5), field_with_id("y", pa.int64(), 9)]
+        )
         schema = pa.schema(
             [
-                with_id("b", pa.int64(), 1),
-                with_id("a", pa.int64(), 7),
-                with_id("t", requested, 3),
+                field_with_id("b", pa.int64(), 1),
+                field_with_id("a", pa.int64(), 7),
+                field_with_id("t", requested, 3),
                 pa.field("a", pa.int64()),
             ]
         )
@@ -184,11 +190,11 @@ class ParquetReadingSuite(HandlerSuite):
 
     def test_a_column_with_an_id_is_never_found_by_name(self, engine: Engine, root: str) -> None:
         fields = [pa.field("a", pa.int64()), pa.field("s", pa.struct([("x", pa.int64())]))]
-        fields.append(with_id("other", pa.int64(), 9))
+        fields.append(field_with_id("other", pa.int64(), 9))
         table = pa.Table.from_pylist([{"a": 1, "s": {"x": 1}}], pa.schema(fields))
         file = write(engine, root, table)
-        nested = pa.struct([with_id("x", pa.int64(), 2)])
-        schema = pa.schema([with_id("a", pa.int64(), 1), pa.field("s", nested)])
+        nested = pa.struct([field_with_id("x", pa.int64(), 2)])
+        schema = pa.schema([field_with_id("a", pa.int64(), 1), pa.field("s", nested)])
         assert read(engine, [file], schema) == [{"a": None, "s": {"x": None}}]
 
     def test_a_file_without_any_id_is_refused_where_columns_are_found_by_id(
@@ -196,7 +202,7 @@ class ParquetReadingSuite(HandlerSuite):
     ) -> None:
         file = write(engine, root, pa.table({"a": [1]}), "no-ids")
         with pytest.raises(SchemaError, match=r"no-ids\.parquet.*has no field ids"):
-            read(engine, [file], pa.schema([with_id("a", pa.int64(), 1)]))
+            read(engine, [file], pa.schema([field_with_id("a", pa.int64(), 1)]))
 
     def test_a_name_in_another_case_is_found_where_none_is_the_same(
         self, engine: Engine, root: str

@@ -17,7 +17,7 @@ from bayou.errors import (
     UnsupportedFeatureError,
 )
 from bayou.kernel.commands.alter.drop_feature import drop_feature
-from bayou.kernel.commands.alter.feature_removal import REMOVALS, Dropping
+from bayou.kernel.commands.alter.feature_removal import REMOVALS, FeatureDrop
 
 ROWS = pa.table(
     {
@@ -183,7 +183,7 @@ def test_an_append_before_the_last_commit_is_looked_at_too(path, monkeypatch):
     removal = REMOVALS["deletionVectors"]
     looks: list[int] = []
 
-    def look(dropping: Dropping) -> bool:
+    def look(dropping: FeatureDrop) -> bool:
         found = removal.is_clean(dropping)
         if not looks:
             bayou.write(path, ROWS)
@@ -204,7 +204,7 @@ def test_a_trace_before_the_last_commit_keeps_the_feature(path, monkeypatch):
     removal = REMOVALS["deletionVectors"]
     looks: list[int] = []
 
-    def look(dropping: Dropping) -> bool:
+    def look(dropping: FeatureDrop) -> bool:
         found = removal.is_clean(dropping)
         if not looks:
             bayou.table(path).alter.set_properties(VECTORS)

@@ -9,8 +9,8 @@ import pytest
 from bayou.errors import SchemaError
 from bayou.kernel.commands.alter.schema_paths import (
     field_at,
-    path_text,
-    spelled,
+    quote_path,
+    resolve_path,
     with_changed_field,
     with_field,
     without_field,
@@ -34,9 +34,9 @@ SCHEMA = StructType(
 
 
 def test_paths_are_spelled_as_the_schema_spells_them():
-    assert spelled("t", SCHEMA, ("s", "x")) == ("S", "X")
-    assert spelled("t", SCHEMA, ("L", "ELEMENT", "Y")) == ("l", "element", "y")
-    assert spelled("t", SCHEMA, ("m", "Value")) == ("m", "value")
+    assert resolve_path("t", SCHEMA, ("s", "x")) == ("S", "X")
+    assert resolve_path("t", SCHEMA, ("L", "ELEMENT", "Y")) == ("l", "element", "y")
+    assert resolve_path("t", SCHEMA, ("m", "Value")) == ("m", "value")
 
 
 @pytest.mark.parametrize("path", [("b",), ("s", "z"), ("a", "x"), ("l", "x"), ("m", "element")])
@@ -89,4 +89,4 @@ def test_the_inside_of_arrays_and_maps_is_changed():
 
 
 def test_names_with_a_dot_are_quoted_as_in_the_history():
-    assert path_text(("a.b", "c")) == "`a.b`.c"
+    assert quote_path(("a.b", "c")) == "`a.b`.c"

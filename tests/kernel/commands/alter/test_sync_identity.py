@@ -12,7 +12,7 @@ from bayou.engines.memory import MemoryEngine
 from bayou.errors import SchemaError
 from bayou.kernel import Snapshot
 from bayou.kernel.commands.alter.sync_identity import sync_identity
-from bayou.protocol.column_rules import identity_of
+from bayou.protocol.column_rules import identity_column
 from support.log_writer import LogWriter, add, metadata, protocol
 
 
@@ -50,7 +50,7 @@ def table(tmp_path, rules: dict[str, object], *values: int | None) -> str:
 
 
 def mark_of(path: str) -> int | None:
-    found = identity_of(bayou.table(path).snapshot().schema.get("id"))
+    found = identity_column(bayou.table(path).snapshot().schema.get("id"))
     return found.high_water_mark
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from bayou.kernel.commands.merge.clauses import JoinedNames
+from bayou.kernel.commands.merge.clauses import JoinedColumns
 from bayou.kernel.commands.merge.condition import MergeCondition
 from bayou.protocol.schema import (
     DOUBLE,
@@ -23,7 +23,7 @@ def schema(**types: object) -> StructType:
     )
 
 
-NAMES = JoinedNames(
+NAMES = JoinedColumns(
     target=schema(id=LONG, day=STRING, n=INTEGER, price=DecimalType(10, 2)),
     source=schema(id=INTEGER, day=STRING, low=DOUBLE, price=DecimalType(12, 4)),
 )

@@ -60,7 +60,7 @@ def decide(
         )
         for d in decisions.of_files(files)
     ]
-    return sorted(found), decisions.matched.others().to_pylist()
+    return sorted(found), decisions.matched.unmatched().to_pylist()
 
 
 @pytest.mark.parametrize("rows", [1, 3, 5, 100])

@@ -12,7 +12,7 @@ import bayou
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import ConstraintViolationError
 from bayou.kernel import Operation, Table, write_data
-from bayou.protocol.column_rules import identity_of
+from bayou.protocol.column_rules import identity_column
 from bayou.protocol.schema import LONG, STRING, StructField, StructType
 
 GENERATED = {"delta.generationExpression": "n * 2"}
@@ -74,7 +74,7 @@ def test_identity_columns_are_kept_and_given_out(properties: dict[str, str]) -> 
     changes = bayou.table(path).changes(version).to_arrow().to_pylist()
     told = {row["id"]: row["i"] for row in changes if row["_change_type"] == "insert"}
     assert told == {3: 15, 4: 20}
-    identity = identity_of(bayou.table(path).snapshot().schema.fields[1])
+    identity = identity_column(bayou.table(path).snapshot().schema.fields[1])
     assert identity is not None
     assert identity.high_water_mark == 20
 

@@ -8,7 +8,7 @@ from bayou.errors import ArgumentError, PredicateError
 from bayou.kernel.commands.merge.clauses import (
     SOURCE,
     TARGET,
-    JoinedNames,
+    JoinedColumns,
     columns_of,
     sides_of,
 )
@@ -16,7 +16,7 @@ from bayou.kernel.expressions.model import Comparison, col
 from bayou.protocol.schema import LONG, STRING, StructField, StructType
 
 PART = StructType((StructField(name="x", data_type=LONG),))
-NAMES = JoinedNames(
+NAMES = JoinedColumns(
     target=StructType(
         (
             StructField(name="id", data_type=LONG),
@@ -79,4 +79,4 @@ def test_expressions_take_part_like_texts() -> None:
 
 def test_both_sides_cannot_have_one_alias() -> None:
     with pytest.raises(ArgumentError, match="same alias"):
-        JoinedNames(target=PART, source=PART, target_alias="a", source_alias="A")
+        JoinedColumns(target=PART, source=PART, target_alias="a", source_alias="A")

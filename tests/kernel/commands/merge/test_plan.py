@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bayou.errors import ArgumentError, BayouError, PredicateError, SchemaError
-from bayou.kernel.commands.merge.assignments import Fields, Given, Kept, Made, Nothing
+from bayou.kernel.commands.merge.assignments import Assigned, Fields, Generated, Null, Unchanged
 from bayou.kernel.commands.merge.clauses import MergeClause
 from bayou.kernel.commands.merge.plan import MergeDefinition, MergePlan
 from bayou.protocol.schema import (
@@ -61,15 +61,15 @@ def kinds(values: Any) -> list[type]:
 
 def test_columns_that_are_not_set_stay() -> None:
     (clause,) = plan(update({"N": "source.n", "s.y": "'a'"})).matched
-    assert kinds(clause.values) == [Kept, Given, Fields]
+    assert kinds(clause.values) == [Unchanged, Assigned, Fields]
     fields = clause.values[2]
     assert isinstance(fields, Fields)
-    assert kinds(fields.children) == [Kept, Given]
+    assert kinds(fields.children) == [Unchanged, Assigned]
 
 
 def test_all_columns_are_those_of_the_target() -> None:
     found = plan(update(), insert(), source=schema(S=S, ID=LONG, n=LONG, more=LONG))
-    assert kinds(found.matched[0].values) == [Given] * 3
+    assert kinds(found.matched[0].values) == [Assigned] * 3
     assert found.schema == TARGET
     assert not found.updates_need_target
 
@@ -86,7 +86,11 @@ def test_deciding_columns_are_those_of_conditions_only() -> None:
 
 
 def test_the_target_may_be_named_in_what_is_set() -> None:
-    assert kinds(plan(update({"target.s.x": "1"})).matched[0].values) == [Kept, Kept, Fields]
+    assert kinds(plan(update({"target.s.x": "1"})).matched[0].values) == [
+        Unchanged,
+        Unchanged,
+        Fields,
+    ]
 
 
 def test_inserted_columns_that_are_not_named_are_null_or_made() -> None:
@@ -100,11 +104,11 @@ def test_inserted_columns_that_are_not_named_are_null_or_made() -> None:
         )
     )
     (clause,) = plan(insert({"id": "source.id"}), target=target).not_matched
-    assert kinds(clause.values) == [Given, Nothing, Nothing, Made, Made]
+    assert kinds(clause.values) == [Assigned, Null, Null, Generated, Generated]
     (clause,) = plan(insert({"id": "source.id", "d": "DEFAULT"}), target=target).not_matched
-    assert kinds(clause.values)[-1] is Made
+    assert kinds(clause.values)[-1] is Generated
     (clause,) = plan(update({"id": "source.id", "d": "default"}), target=target).matched
-    assert kinds(clause.values) == [Given, Kept, Kept, Made, Given]
+    assert kinds(clause.values) == [Assigned, Unchanged, Unchanged, Generated, Assigned]
 
 
 def identity(**metadata: Any) -> StructType:
@@ -118,7 +122,7 @@ def identity(**metadata: Any) -> StructType:
 
 def test_identity_columns_are_made_unless_their_values_may_be_given() -> None:
     (clause,) = plan(insert({"id": "source.id"}), target=identity()).not_matched
-    assert kinds(clause.values)[-1] is Made
+    assert kinds(clause.values)[-1] is Generated
     by_default = identity(**{"delta.identity.allowExplicitInsert": True})
     found = plan(insert({"id": "source.id", "i": "source.n"}), target=by_default)
     assert found.explicit_identity == {"i"}
@@ -140,7 +144,7 @@ def test_new_columns_come_with_schema_evolution() -> None:
     assert found.schema == schema(
         id=LONG, n=INTEGER, s=schema(x=LONG, y=STRING, z=LONG), more=DATE, other=LONG
     )
-    assert kinds(found.matched[0].values) == [Given, Kept, Given, Given, Given]
+    assert kinds(found.matched[0].values) == [Assigned, Unchanged, Assigned, Assigned, Assigned]
     found = plan(update({"more": "source.more"}), evolving=True, source=source)
     assert found.schema.names == ("id", "n", "s", "more")
 

@@ -9,16 +9,20 @@ import pytest
 
 from bayou.errors import EvaluationError
 from bayou.kernel.arrow.types import from_arrow_type
-from bayou.kernel.commands.merge.struct_by_name import Place, check_assignable, put_into
+from bayou.kernel.commands.merge.struct_by_name import (
+    TargetColumn,
+    cast_to_column,
+    check_assignable,
+)
 from bayou.protocol.schema import VOID
 
 
 def put(values: pa.Array[Any], wanted: Any, before: pa.Array[Any] | None = None) -> list[Any]:
     given = from_arrow_type(values.type)
-    place = Place("t", "c", from_arrow_type(wanted))
-    check_assignable(place, given, growing=True)
+    place = TargetColumn("t", "c", from_arrow_type(wanted))
+    check_assignable(place, given, schema_evolution=True)
     original = None if before is None else (before, from_arrow_type(before.type))
-    found = put_into(place, values, given, original)
+    found = cast_to_column(place, values, given, original)
     return found.cast(wanted).to_pylist()
 
 
@@ -74,6 +78,6 @@ def test_a_value_that_does_not_fit_names_the_column() -> None:
 
 
 def test_nulls_without_a_type_go_anywhere() -> None:
-    place = Place("t", "c", from_arrow_type(pa.struct({"x": pa.int64()})))
-    check_assignable(place, VOID, growing=False)
-    assert put_into(place, pa.nulls(2), VOID).to_pylist() == [None, None]
+    place = TargetColumn("t", "c", from_arrow_type(pa.struct({"x": pa.int64()})))
+    check_assignable(place, VOID, schema_evolution=False)
+    assert cast_to_column(place, pa.nulls(2), VOID).to_pylist() == [None, None]

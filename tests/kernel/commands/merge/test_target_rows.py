@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from bayou.kernel.commands.merge import MergeSource
-from bayou.kernel.commands.merge.clauses import JoinedNames
+from bayou.kernel.commands.merge.clauses import JoinedColumns
 from bayou.kernel.commands.merge.target_rows import TargetRows
 from bayou.kernel.expressions.sql.parser import parse_conjuncts, parse_predicate
 from bayou.protocol.schema import LONG, STRING, StructField, StructType
@@ -22,7 +22,7 @@ SOURCE = pa.table({"id": [3, 9], "day": ["a", "b"], "w": [1, 2]})
 
 def found(on: str, source: pa.Table | None = SOURCE, by_source: tuple[str, ...] = ()) -> str | None:
     rows = SOURCE if source is None else source
-    names = JoinedNames(
+    names = JoinedColumns(
         target=TARGET,
         source=MergeSource.read(rows.schema, []).schema,
         target_alias="t",
@@ -45,7 +45,7 @@ def test_keys_that_are_understood_bound_the_rows_beside_what_is_not() -> None:
 
 
 def bounded(on: str, least: dict[str, object], greatest: dict[str, object]) -> str | None:
-    names = JoinedNames(
+    names = JoinedColumns(
         target=TARGET,
         source=MergeSource.read(SOURCE.schema, []).schema,
         target_alias="t",

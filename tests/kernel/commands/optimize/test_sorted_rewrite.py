@@ -15,9 +15,9 @@ from bayou.kernel.commands.optimize.optimize import plan_zorder
 from bayou.kernel.commands.optimize.rewrite import Rewrite
 from bayou.kernel.commands.optimize.sorted_rewrite import (
     OrderedParts,
-    for_files,
     sample_item,
     split_item,
+    with_files,
     write_ordered,
 )
 
@@ -35,7 +35,7 @@ def test_processes_that_share_an_item_write_what_one_would(tmp_path, memory_byte
     size = sum(f["size"] for f in bayou.table(path).snapshot().files().to_pylist())
     plan = plan_zorder(engine, state, "test", ["position"], target_bytes=size // 4)
     (item,) = plan.items
-    shares = [Rewrite.from_bytes(for_files(item, [n]).to_bytes()) for n in range(3)]
+    shares = [Rewrite.from_bytes(with_files(item, [n]).to_bytes()) for n in range(3)]
     samples = [pickle.loads(pickle.dumps(sample_item(engine, share))) for share in shares]
     assert sum(sample.seen for sample in samples) == 3000
     parts = OrderedParts.of(item, samples)
@@ -47,7 +47,7 @@ def test_processes_that_share_an_item_write_what_one_would(tmp_path, memory_byte
     assert {parts.file_of(b) for b in buckets} == set(range(item.num_files))
     files = []
     for _, group in itertools.groupby(buckets, key=parts.file_of):
-        adds = write_ordered(engine, for_files(item, [0]), [found[b] for b in group])
+        adds = write_ordered(engine, with_files(item, [0]), [found[b] for b in group])
         assert len(adds) == 1
         files.append(pq.read_table(f"{path}/{adds[0].path}"))
     values = [file["position"].to_pylist() for file in files]
@@ -63,8 +63,8 @@ def test_samples_of_unequal_shares_count_by_their_rows(tmp_path):
     engine = for_path(path)
     state = Table.for_path(engine, path).latest_snapshot(engine)
     (item,) = plan_zorder(engine, state, "test", ["id"]).items
-    samples = [sample_item(engine, for_files(item, [n])) for n in range(2)]
-    assert {sample.share for sample in samples} >= {1.0}
+    samples = [sample_item(engine, with_files(item, [n])) for n in range(2)]
+    assert {sample.fraction for sample in samples} >= {1.0}
     parts = OrderedParts.of(item, samples)
     assert parts.positions.num_rows == 301_000
     assert len(parts.positions.sampled) < 250_000

@@ -16,7 +16,11 @@ from bayou.kernel.commands.create_table import (
     identity_column,
 )
 from bayou.kernel.commands.row_changes.delete import begin_delete
-from bayou.kernel.commands.row_changes.matched_rows import FoundRows, FoundRowsWork, check_assigned
+from bayou.kernel.commands.row_changes.matched_rows import (
+    MatchedRows,
+    MatchedRowsTask,
+    check_assigned,
+)
 from bayou.kernel.commands.row_changes.operation import commit_row_changes
 from bayou.protocol.schema import LONG, StructField, StructType
 
@@ -44,9 +48,9 @@ def begun(request, tmp_path):
 
 def test_found_rows_are_deleted_updated_and_inserted_in_one_commit(begun):
     engine, path, operation, file = begun
-    work = FoundRowsWork(state=operation.work.state, assigned=("v",))
-    work = FoundRowsWork.from_bytes(work.to_bytes())
-    found = FoundRows(
+    work = MatchedRowsTask(state=operation.task.state, assigned=("v",))
+    work = MatchedRowsTask.from_bytes(work.to_bytes())
+    found = MatchedRows(
         file=file,
         deleted=BitMap64([0]),
         updated=pa.array([1, 3], pa.int64()),
@@ -67,8 +71,8 @@ def test_found_rows_are_deleted_updated_and_inserted_in_one_commit(begun):
 
 def test_new_versions_keep_the_tables_rules(begun):
     engine, path, operation, file = begun
-    work = FoundRowsWork(state=operation.work.state, assigned=("id",))
-    found = FoundRows(
+    work = MatchedRowsTask(state=operation.task.state, assigned=("id",))
+    found = MatchedRows(
         file=file, updated=pa.array([1], pa.int64()), values=pa.record_batch({"id": [100]})
     )
     with pytest.raises(ConstraintViolationError, match="small"):
@@ -97,15 +101,15 @@ def test_generated_columns_follow_and_identity_columns_stay(tmp_path):
     )
     with operation.candidates(engine) as candidates:
         (candidate,) = candidates
-    state = operation.work.state
+    state = operation.task.state
     with pytest.raises(SchemaError, match="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"):
-        check_assigned(state.write, ["n"])
-    found = FoundRows(
+        check_assigned(state.transaction_state, ["n"])
+    found = MatchedRows(
         file=candidate.file,
         updated=pa.array([1], pa.int64()),
         values=pa.record_batch({"id": [7]}),
     )
-    changes = FoundRowsWork(state=state, assigned=("id",)).run(engine, [found])
+    changes = MatchedRowsTask(state=state, assigned=("id",)).run(engine, [found])
     commit_row_changes(engine, operation.transaction, changes, {})
     rows = bayou.table(path).to_arrow().sort_by("id").to_pylist()
     assert rows == [{"id": 5, "twice": 10, "n": 1}, {"id": 7, "twice": 14, "n": 2}]

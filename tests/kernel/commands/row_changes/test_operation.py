@@ -31,10 +31,10 @@ def latest(table):
 
 def test_progress_is_committed_once_and_by_updates_and_merges_alone_where_nothing_changes(table):
     engine, _ = table
-    none = begin_delete(engine, latest(table), "id = 9", application=("job", 1), **INFO)
+    none = begin_delete(engine, latest(table), "id = 9", transaction_id=("job", 1), **INFO)
     assert commit_delete(engine, none, none.run(engine)).version == 0
     update = begin_update(
-        engine, latest(table), {"v": "'x'"}, "id = 9", application=("job", 1), **INFO
+        engine, latest(table), {"v": "'x'"}, "id = 9", transaction_id=("job", 1), **INFO
     )
     assert commit_update(engine, update, update.run(engine)).version == 1
     assert latest(table).transaction_version("job") == 1
@@ -59,7 +59,7 @@ def test_what_the_table_has_already_leaves_no_file(table):
     engine, handle = table
     for version in (1, 1):
         update = begin_update(
-            engine, latest(table), {"v": "v || '!'"}, application=("job", version), **INFO
+            engine, latest(table), {"v": "v || '!'"}, transaction_id=("job", version), **INFO
         )
         commit_update(engine, update, update.run(engine))
     assert latest(table).version == 1

@@ -106,7 +106,7 @@ def test_vectors_of_several_files_share_one(tmp_path):
     changes = apply_row_changes(
         subject.engine, subject.state, [change(f, 0, 2) for f in subject.files]
     )
-    stored = [stored_vector(a.deletion_vector) for a in changes.marked]
+    stored = [stored_vector(a.deletion_vector) for a in changes.with_deletion_vectors]
     assert len({s.path for s in stored}) == 1
     assert stored[1].offset == 1 + stored[0].length
     assert [f"{tmp_path}/{stored[0].path}"] == changes.vector_files
@@ -121,7 +121,7 @@ def test_a_file_without_rows_left_is_removed(tmp_path):
     rest = apply_row_changes(
         subject.engine, subject.state, [change(subject.files[0], *range(4, 10))]
     )
-    assert (rest.marked, rest.vector_files, rest.num_deleted_rows) == ([], [], 4)
+    assert (rest.with_deletion_vectors, rest.vector_files, rest.num_deleted_rows) == ([], [], 4)
     assert (rest.num_removed_files, rest.num_vectors_removed) == (1, 1)
     assert subject.commit(rest) == []
 
@@ -246,7 +246,10 @@ def test_numbers_of_rows_come_from_the_footer_where_the_log_has_none(tmp_path):
     (file,) = subject.files
     bare = ScanFile(table_root=file.table_root, add=msgspec.structs.replace(file.add, stats=None))
     changes = apply_row_changes(subject.engine, subject.state, [change(bare, 1)])
-    assert json.loads(changes.marked[0].stats) == {"numRecords": 10, "tightBounds": False}
+    assert json.loads(changes.with_deletion_vectors[0].stats) == {
+        "numRecords": 10,
+        "tightBounds": False,
+    }
 
 
 def test_a_position_beyond_the_file_and_a_mark_without_the_property_are_refused(tmp_path):
@@ -309,7 +312,11 @@ def test_rows_that_break_a_rule_leave_nothing_behind(tmp_path):
 def test_state_and_changes_travel_as_bytes(tmp_path):
     subject = Subject(tmp_path, properties=VECTORS | TRACKED | FEED, partition_by=["p"])
     state = RowChangeState.from_bytes(subject.state.to_bytes())
-    assert (state.marks_rows, state.tracks_rows, state.records_changes) == (True, True, True)
+    assert (state.deletion_vectors, state.row_tracking, state.change_data_feed) == (
+        True,
+        True,
+        True,
+    )
     assert state.metadata_columns == subject.state.metadata_columns
     sent = [change(f, 1, updated=[3], rewrite=True) for f in subject.files]
     arrived = [FileChange.from_bytes(c.to_bytes()) for c in sent]

@@ -14,14 +14,14 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
 from bayou.kernel.commands.vacuum.orphan_files import (
     LISTING_SCHEMA,
-    FoundFiles,
-    ListingShare,
-    list_share,
-    look_through,
+    ListingRange,
+    ListingResult,
+    filter_inventory,
+    list_range,
 )
-from bayou.kernel.commands.vacuum.referenced_files import KeptFiles
+from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
 from bayou.kernel.commands.vacuum.table_folder import HiddenNames
-from bayou.kernel.engine import UNFINISHED
+from bayou.kernel.engine import TEMPORARY_FILE_PATTERN
 
 NOW = 1000
 NAMES = HiddenNames(prefixes=("_p=", ".q="), iceberg=True)
@@ -83,7 +83,7 @@ def unneeded(listed: dict[str, tuple[int, int, bool]]) -> dict[str, int]:
         *above, name = path.split("/")
         if any(hides(folder, folder=True) for folder in above):
             continue
-        if hides(name, folder=False) and not UNFINISHED.fullmatch(name):
+        if hides(name, folder=False) and not TEMPORARY_FILE_PATTERN.fullmatch(name):
             continue
         if needed or time >= NOW or any(path.startswith(folder) for folder in nested):
             continue
@@ -91,14 +91,14 @@ def unneeded(listed: dict[str, tuple[int, int, bool]]) -> dict[str, int]:
     return found
 
 
-def told(found: FoundFiles, root: str) -> dict[str, int]:
+def told(found: ListingResult, root: str) -> dict[str, int]:
     rows = found.own_files().to_pylist()
     assert len({row["path"] for row in rows}) == len(rows)
     return {row["path"].removeprefix(f"{root}/"): row["size"] for row in rows}
 
 
-def kept_of(listed: dict[str, tuple[int, int, bool]], *, travels: bool = False) -> KeptFiles:
-    kept = KeptFiles([[p for p, (*_, needed) in listed.items() if needed]], travels=travels)
+def kept_of(listed: dict[str, tuple[int, int, bool]], *, travels: bool = False) -> ReferencedFiles:
+    kept = ReferencedFiles([[p for p, (*_, needed) in listed.items() if needed]], travels=travels)
     return pickle.loads(pickle.dumps(kept)) if travels else kept
 
 
@@ -114,10 +114,10 @@ def test_a_stores_listing_shows_what_a_loop_over_its_files_finds(listed, parts):
     for path, (size, time, _) in listed.items():
         engine.files.put(f"{root}/{path}", b"x" * size)
         engine.files.set_modification_time(f"{root}/{path}", time)
-    whole = ListingShare(root=root, names=NAMES, before=NOW)
+    whole = ListingRange(root=root, names=NAMES, before=NOW)
     kept = kept_of(listed)
-    shares = [list_share(engine, share, kept) for share in whole.split(kept, parts)]
-    assert told(FoundFiles.combined(shares), root) == unneeded(listed)
+    shares = [list_range(engine, share, kept) for share in whole.split(kept, parts)]
+    assert told(ListingResult.combined(shares), root) == unneeded(listed)
 
 
 @given(files, st.integers(1, 4), st.sampled_from(["", "file:", "file://"]), st.booleans())
@@ -149,8 +149,8 @@ def test_an_inventory_shows_the_same(listed, batch, spelling, slashes):
         {"path": f"{spelling}{root}", "size": 1, "modification_time": 0, "is_folder": True},
     ]
     batches = pa.Table.from_pylist(rows, schema=LISTING_SCHEMA).to_batches(batch)
-    whole = ListingShare(root=root, names=NAMES, before=NOW)
-    found = look_through(
+    whole = ListingRange(root=root, names=NAMES, before=NOW)
+    found = filter_inventory(
         whole, kept_of(listed, travels=True), batches, [f"file:{root}", f"file://{root}"]
     )
     assert told(found, root) == unneeded(listed)
@@ -165,9 +165,9 @@ def test_many_files_are_compared_in_several_goes():
         [paths, pa.repeat(1, count), pa.repeat(0, count), pa.repeat(False, count)],
         schema=LISTING_SCHEMA,
     )
-    kept = KeptFiles([[f"p{i % 7}/{i}" for i in range(0, count, 2)]])
-    whole = ListingShare(root=root, names=NAMES, before=NOW)
-    found = look_through(whole, kept, table.to_batches(8192))
+    kept = ReferencedFiles([[f"p{i % 7}/{i}" for i in range(0, count, 2)]])
+    whole = ListingRange(root=root, names=NAMES, before=NOW)
+    found = filter_inventory(whole, kept, table.to_batches(8192))
     assert found.files.num_rows == count // 2
 
 
@@ -176,6 +176,6 @@ def test_a_file_whose_name_is_no_text_stays(tmp_path: Path):
         place = os.path.join(os.fsencode(tmp_path), name)
         with open(place, "wb"):
             os.utime(place, (0, 0))
-    whole = ListingShare(root=str(tmp_path), names=NAMES, before=NOW)
-    found = list_share(ArrowEngine(), whole, KeptFiles([]))
+    whole = ListingRange(root=str(tmp_path), names=NAMES, before=NOW)
+    found = list_range(ArrowEngine(), whole, ReferencedFiles([]))
     assert found.files["path"].to_pylist() == [f"{tmp_path}/x.parquet"]

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.kernel.commands.vacuum.referenced_files import KeptFiles
+from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
 
 
 @given(st.lists(st.text(min_size=1), min_size=1), st.integers(1, 10), st.booleans())
 def test_they_are_held_and_cut_into_parts_of_about_one_size(paths, parts, travels):
-    kept = KeptFiles([paths], travels=travels)
-    assert kept.hold(paths).to_pylist() == [True] * len(paths)
+    kept = ReferencedFiles([paths], travels=travels)
+    assert kept.contains(paths).to_pylist() == [True] * len(paths)
     ends = kept.boundaries(parts)
     assert ends == sorted(set(ends))
     assert len(ends) < parts
@@ -24,7 +24,7 @@ def test_they_are_held_and_cut_into_parts_of_about_one_size(paths, parts, travel
 
 
 def test_of_many_a_sample_says_where_to_cut():
-    kept = KeptFiles([f"{i:07}" for i in range(k, k + 1000)] for k in range(0, 100_000, 1000))
+    kept = ReferencedFiles([f"{i:07}" for i in range(k, k + 1000)] for k in range(0, 100_000, 1000))
     assert len(kept) == 100_000
     ends = [int(end) for end in kept.boundaries(4)]
     assert ends == pytest.approx([25_000, 50_000, 75_000], abs=500)
@@ -32,7 +32,7 @@ def test_of_many_a_sample_says_where_to_cut():
 
 @pytest.mark.process
 def test_those_that_travel_are_known_in_another_process():
-    kept = KeptFiles([["a", "b/ä", "c"]], travels=True)
+    kept = ReferencedFiles([["a", "b/ä", "c"]], travels=True)
     program = (
         "import pickle, sys\n"
         "kept = pickle.loads(sys.stdin.buffer.read())\n"

@@ -25,14 +25,14 @@ from bayou.errors import (
 from bayou.kernel import Table
 from bayou.kernel.commands.vacuum.orphan_files import (
     LISTING_SCHEMA,
-    FoundFiles,
-    ListingShare,
-    list_share,
-    look_through,
+    ListingRange,
+    ListingResult,
+    filter_inventory,
+    list_range,
 )
-from bayou.kernel.commands.vacuum.referenced_files import KeptFiles
+from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
 from bayou.kernel.commands.vacuum.vacuum import VacuumMetrics, vacuum
-from bayou.kernel.engine import UNFINISHED
+from bayou.kernel.engine import TEMPORARY_FILE_PATTERN
 from bayou.protocol.deletion_vectors import z85_encode
 from support.faults import Fault, FaultInjectingEngine
 from support.log_writer import LogWriter, add, metadata, protocol, remove
@@ -77,14 +77,14 @@ def run(log: LogWriter, hours: float | None = 0, **options: Any) -> VacuumMetric
     """A vacuum, of which a dry run finds the same where the folder is listed in shares."""
     options.setdefault("enforce_retention_duration", False)
 
-    def in_shares(whole: ListingShare, kept: KeptFiles) -> Iterator[FoundFiles]:
+    def in_shares(whole: ListingRange, kept: ReferencedFiles) -> Iterator[ListingResult]:
         sent = pickle.loads(pickle.dumps(kept))
         for share in whole.split(kept, 3):
-            yield list_share(log.engine, share, sent)
+            yield list_range(log.engine, share, sent)
 
     if not options.get("lite"):
         shared = vacuum(
-            log.engine, log.table, hours, **{**options, "dry_run": True}, list_shares=in_shares
+            log.engine, log.table, hours, **{**options, "dry_run": True}, list_ranges=in_shares
         )
         alone = vacuum(log.engine, log.table, hours, **{**options, "dry_run": True})
         assert shared.inventory.sort_by("path").equals(alone.inventory.sort_by("path"))
@@ -203,7 +203,7 @@ def test_the_engine_s_unfinished_files_have_names_by_which_they_are_known(tmp_pa
     output = ArrowEngine().files.open_output(f"{tmp_path}/{'é' * 60}.parquet")
     (name,) = (path.name for path in tmp_path.iterdir())
     output.discard()
-    assert UNFINISHED.fullmatch(name)
+    assert TEMPORARY_FILE_PATTERN.fullmatch(name)
 
 
 def test_hidden_files_and_folders_are_not_the_tables(log):
@@ -424,19 +424,19 @@ def test_an_inventory_that_lacks_the_log_of_another_table_costs_it_no_file(log):
     for name in ("sub/t/0.parquet", "sub/t/_delta_log/0.json", "sub/x.parquet"):
         put(log, name)
 
-    def only_data(whole: ListingShare, kept: KeptFiles) -> Iterator[FoundFiles]:
+    def only_data(whole: ListingRange, kept: ReferencedFiles) -> Iterator[ListingResult]:
         paths = [f"{log.table}/{name}" for name in ("sub/t/0.parquet", "sub/x.parquet")]
         listed = pa.table(
             [paths, [3, 3], [OLD, OLD], [False, False]], schema=LISTING_SCHEMA
         ).to_batches()
-        yield look_through(whole, kept, listed)
+        yield filter_inventory(whole, kept, listed)
 
     vacuum(
         log.engine,
         log.table,
         0,
         enforce_retention_duration=False,
-        list_shares=only_data,
+        list_ranges=only_data,
         lists_everything=False,
     )
     assert names(log) == ["sub/t/0.parquet", "sub/t/_delta_log/0.json"]

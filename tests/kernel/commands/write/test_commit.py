@@ -64,7 +64,7 @@ def write(
     request = asked(path, rows, mode, **options)
     request, plan = pickle.loads(pickle.dumps((request, plan_write(ENGINE, request))))
     files = []
-    if not plan.done:
+    if not plan.is_noop:
         state = TransactionState.from_bytes(plan.state)
         files = write_task_data(ENGINE, state, rows.to_batches())
     if between is not None:
@@ -133,7 +133,7 @@ def test_a_table_made_meanwhile_counts_as_there(path, mode):
         with pytest.raises(TableAlreadyExistsError):
             write(path, table([9]), mode, between=another)
     else:
-        assert not write(path, table([9]), mode, between=another).takes_files
+        assert not write(path, table([9]), mode, between=another).files_committed
     assert found(path) == [0, 1, 2, 3, 4, 5]
 
 
@@ -340,7 +340,7 @@ def test_an_idempotent_write_lands_once_even_where_both_began_before(path):
         write(path, table([7]), application=application, between=the_same)
     assert found(path).count(7) == 1
     outcome = write(path, table([7]), application=application)
-    assert (outcome.version, outcome.takes_files) == (1, False)
+    assert (outcome.version, outcome.files_committed) == (1, False)
 
 
 def test_an_append_to_a_table_that_got_another_schema_meanwhile_is_refused(path):
@@ -382,13 +382,13 @@ def test_a_table_made_after_the_last_look_meets_every_mode_as_one_made_before(pa
     files = []
     try:
         plan = plan_write(ENGINE if planned else engine, request)
-        if not plan.done:
+        if not plan.is_noop:
             state = TransactionState.from_bytes(plan.state)
             files = write_task_data(ENGINE, state, ROWS.to_batches())
         outcome = commit_write(engine, request, plan, files)
     except TableAlreadyExistsError:
         assert mode is WriteMode.ERROR
     else:
-        assert outcome.takes_files is (bool(files) and mode is not WriteMode.IGNORE)
+        assert outcome.files_committed is (bool(files) and mode is not WriteMode.IGNORE)
     expected = {WriteMode.APPEND: [*range(6), 7], OVERWRITE: [*range(6)]}
     assert found(path) == expected.get(mode, [7])

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bayou.errors import PredicateError
-from bayou.kernel.expressions.evaluation import Evaluation
+from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.expressions.model import call, col
 from bayou.kernel.expressions.resolution import resolve_expression
 from bayou.protocol.schema import STRING, StructField, StructType
@@ -22,7 +22,7 @@ _END = "(?=(?:\r\n|[\n\r\x85\u2028\u2029])?\\Z)"
 def evaluated(name, texts, *arguments):
     expression = resolve_expression(call(name, col("s"), *arguments), SCHEMA)
     batch = pa.RecordBatch.from_pydict({"s": pa.array(texts, pa.string())})
-    return Evaluation(SCHEMA, expression).values(batch).to_pylist()
+    return Evaluator(SCHEMA, expression).values(batch).to_pylist()
 
 
 @pytest.mark.parametrize(

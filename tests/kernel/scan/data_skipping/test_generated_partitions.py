@@ -53,7 +53,7 @@ def kept(text, schema, partitions, **values):
     }
     assert set(plan.partition_columns) <= set(arrays)
     named = {name: arrays[name] for name in plan.partition_columns}
-    return plan.keep(named, num_rows=len(next(iter(arrays.values())))).to_pylist()
+    return plan.select(named, num_rows=len(next(iter(arrays.values())))).to_pylist()
 
 
 DAYS = [dt.date(2024, 1, d) for d in (3, 4, 5, 6, 7)] + [None]

@@ -10,7 +10,7 @@ import pytest
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.expressions.sql.parser import parse_predicate
-from bayou.kernel.scan.data_skipping.skipping import SkippingPlan, typed_partition_array
+from bayou.kernel.scan.data_skipping.skipping import SkippingPlan, parse_partition_values
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -68,12 +68,12 @@ def keeps(text, stats, *, schema=SCHEMA, **partition):
     if plan.stats_schema is not None:
         parsed = ArrowEngine().json.parse_json(pa.array([stats], pa.string()), plan.stats_schema)
     values = {
-        name: typed_partition_array(
+        name: parse_partition_values(
             pa.array([partition[name]], pa.string()), schema.get(name).data_type
         )
         for name in plan.partition_columns
     }
-    return plan.keep(values, parsed, num_rows=1).to_pylist() == [True]
+    return plan.select(values, parsed, num_rows=1).to_pylist() == [True]
 
 
 def decimal_bounds(text):
@@ -446,7 +446,7 @@ def test_partition_values_decide_alone():
         "p": pa.array(["a", "b", "a", None]),
         "q": pa.array([dt.date(2024, 1, 5)] * 2 + [dt.date(2024, 1, 4), None]),
     }
-    assert plan.keep(values).to_pylist() == [True, False, False, False]
+    assert plan.select(values).to_pylist() == [True, False, False, False]
 
 
 def test_the_residual_is_what_partition_values_dont_decide():
@@ -463,7 +463,7 @@ def test_the_residual_is_what_partition_values_dont_decide():
 def test_partition_values_prune_before_statistics_are_parsed():
     plan = plan_for("p = 'a' AND l = 5")
     values = {"p": pa.array(["a", "b"])}
-    assert plan.keep(values).to_pylist() == [True, False]
+    assert plan.select(values).to_pylist() == [True, False]
     assert not keeps("p = 'a' OR l = 5", bounds("l", 6, 7), p="b")
     assert keeps("p = 'a' OR l = 5", bounds("l", 6, 7), p="a")
 
@@ -521,16 +521,16 @@ def test_columns_are_compared_by_their_ranges():
 
 def test_every_distinct_partition_value_is_read_by_its_type():
     texts = pa.array(["2024-01-05", "", None, "2024-01-05"])
-    assert typed_partition_array(texts, DATE).to_pylist() == [
+    assert parse_partition_values(texts, DATE).to_pylist() == [
         dt.date(2024, 1, 5),
         None,
         None,
         dt.date(2024, 1, 5),
     ]
-    assert typed_partition_array(pa.array(["1.5"]), DecimalType(10, 4)).to_pylist() == [
+    assert parse_partition_values(pa.array(["1.5"]), DecimalType(10, 4)).to_pylist() == [
         Decimal("1.5000")
     ]
-    berlin = typed_partition_array(pa.array(["2024-01-05 10:00:00"]), TIMESTAMP, "Europe/Berlin")
+    berlin = parse_partition_values(pa.array(["2024-01-05 10:00:00"]), TIMESTAMP, "Europe/Berlin")
     assert berlin.to_pylist() == [dt.datetime(2024, 1, 5, 9, tzinfo=dt.UTC)]
     with pytest.raises(ValueError, match="'x' isn't a value of type long"):
-        typed_partition_array(pa.array(["x"]), LONG)
+        parse_partition_values(pa.array(["x"]), LONG)

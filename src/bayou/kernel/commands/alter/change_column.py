@@ -13,20 +13,20 @@ from bayou.kernel.commands.alter.alteration import (
     as_json,
     with_schema,
 )
-from bayou.kernel.commands.alter.columns import check_default, described
-from bayou.kernel.commands.alter.constraints import refuse_nulls
+from bayou.kernel.commands.alter.columns import check_default, column_description
+from bayou.kernel.commands.alter.constraints import check_not_null
 from bayou.kernel.commands.alter.schema_paths import (
     ColumnPath,
     Position,
     field_at,
-    path_text,
-    spelled,
+    quote_path,
+    resolve_path,
     with_changed_field,
 )
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
-from bayou.kernel.table_features.column_dependencies import refuse_if_used
+from bayou.kernel.table_features.column_dependencies import check_not_referenced
 from bayou.kernel.transaction.metadata_update import preview_version
 from bayou.protocol import features
 from bayou.protocol.column_rules import (
@@ -67,7 +67,7 @@ class _Change:
         features_needed: tuple[str, ...] = (),
     ) -> AlterationMetrics:
         field = field_at(self.state.path, schema, self.path)
-        parameters: dict[str, object] = {"column": as_json(described(self.path, field))}
+        parameters: dict[str, object] = {"column": as_json(column_description(self.path, field))}
         if position is not None:
             parameters["position"] = f"AFTER {position}" if position else "FIRST"
         alteration = Alteration(
@@ -123,7 +123,7 @@ def change_column(
         SchemaError, UnsupportedFeatureError: see `change_type`, `change_comment` and
             `change_position`.
     """
-    path = spelled(state.path, state.schema, path)
+    path = resolve_path(state.path, state.schema, path)
     schema = state.schema if to is None else _with_type(state, path, to)
     if comment is not None:
         _check_can_have_comment(state, path)
@@ -150,15 +150,15 @@ def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructTy
         return state.schema
     if not is_widening(field.data_type, to.data_type):
         raise SchemaError(
-            f"{table}: the type of column {path_text(path)!r} can't be changed from "
+            f"{table}: the type of column {quote_path(path)!r} can't be changed from "
             f"{field.data_type} to {to.data_type}, because that isn't a type widening. Add a "
             "column of the new type, and fill it.",
             table=table,
-            column=path_text(path),
+            column=quote_path(path),
         )
     if state.properties.get("delta.enableTypeWidening", "false").strip().lower() != "true":
         raise UnsupportedFeatureError(
-            f"{table}: the type of column {path_text(path)!r} can't be changed to {to.data_type} "
+            f"{table}: the type of column {quote_path(path)!r} can't be changed to {to.data_type} "
             "without type widening. Enable it with "
             "alter.set_properties({'delta.enableTypeWidening': 'true'}); readers must then support "
             "it.",
@@ -167,18 +167,18 @@ def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructTy
         )
     if IDENTITY_START_KEY in field.metadata:
         raise SchemaError(
-            f"{table}: the type {field.data_type} of identity column {path_text(path)!r} can't be "
+            f"{table}: the type {field.data_type} of identity column {quote_path(path)!r} can't be "
             "changed. Add a column of the new type.",
             table=table,
-            column=path_text(path),
+            column=quote_path(path),
         )
-    refuse_if_used(state, path, f"changed to {to.data_type}")
+    check_not_referenced(state, path, f"changed to {to.data_type}")
     if GENERATION_EXPRESSION_KEY in field.metadata:
         raise SchemaError(
-            f"{table}: the type {field.data_type} of generated column {path_text(path)!r} can't "
+            f"{table}: the type {field.data_type} of generated column {quote_path(path)!r} can't "
             "be changed, because its expression has this type. Add a column of the new type.",
             table=table,
-            column=path_text(path),
+            column=quote_path(path),
         )
     schema = with_changed_field(table, state.schema, path, lambda f: f.with_data_type(to.data_type))
     return with_type_changes(state.schema, schema, preview_version(state))
@@ -194,13 +194,14 @@ def change_nullability(
         ConstraintViolationError: a row has a null in the column.
     """
     table = state.path
-    path = spelled(table, state.schema, path)
+    path = resolve_path(table, state.schema, path)
     if _column_of(state.schema, path) != path:
         raise SchemaError(
-            f"{table}: {path_text(path)!r} is part of an array or map, so its nullability can't be "
+            f"{table}: {quote_path(path)!r} is part of an array or map, so its nullability can't "
+            "be "
             "changed. Choose a column or struct field.",
             table=table,
-            column=path_text(path),
+            column=quote_path(path),
         )
     if field_at(table, state.schema, path).nullable == nullable:
         return AlterationMetrics(version=state.version, num_commits=0)
@@ -208,7 +209,7 @@ def change_nullability(
     schema = change.edited(lambda f: replace(f, nullable=nullable))
     if nullable:
         return change.commit(schema)
-    refuse_nulls(engine, state, schema.select([path[0]]).fields[0])
+    check_not_null(engine, state, schema.select([path[0]]).fields[0])
     return change.commit(schema, reads_rows=True, features_needed=(features.INVARIANTS,))
 
 
@@ -224,7 +225,7 @@ def change_default(
         SchemaError: the column is unknown, generated or an identity column, or the SQL is invalid.
         UnsupportedFeatureError: the table lacks the feature `allowColumnDefaults`.
     """
-    path = spelled(state.path, state.schema, path)
+    path = resolve_path(state.path, state.schema, path)
     field = field_at(state.path, state.schema, path)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
     if default is None:
@@ -233,13 +234,13 @@ def change_default(
         return change.commit(change.edited(lambda f: _with_metadata(f, CURRENT_DEFAULT_KEY, None)))
     if len(path) > 1 or {GENERATION_EXPRESSION_KEY, IDENTITY_START_KEY} & set(field.metadata):
         raise SchemaError(
-            f"{state.path}: column {path_text(path)!r} can't have a default, because it is "
+            f"{state.path}: column {quote_path(path)!r} can't have a default, because it is "
             + ("a nested field" if len(path) > 1 else "a generated or identity column")
             + ". Choose another column.",
             table=state.path,
-            column=path_text(path),
+            column=quote_path(path),
         )
-    check_default(engine, state, path_text(path), field.data_type, default)
+    check_default(engine, state, quote_path(path), field.data_type, default)
     return change.commit(change.edited(lambda f: _with_metadata(f, CURRENT_DEFAULT_KEY, default)))
 
 
@@ -251,7 +252,7 @@ def change_comment(
     Raises:
         SchemaError: the column is unknown, or part of an array or map.
     """
-    path = spelled(state.path, state.schema, path)
+    path = resolve_path(state.path, state.schema, path)
     _check_can_have_comment(state, path)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
     return change.commit(change.edited(lambda f: _with_metadata(f, "comment", comment)))
@@ -268,7 +269,7 @@ def change_position(
     Raises:
         SchemaError: the column or the preceding field is unknown.
     """
-    path = spelled(state.path, state.schema, path)
+    path = resolve_path(state.path, state.schema, path)
     schema = with_changed_field(state.path, state.schema, path, lambda f: f, position)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
     return change.commit(schema, position=position)
@@ -277,10 +278,10 @@ def change_position(
 def _check_can_have_comment(state: TableState, path: ColumnPath) -> None:
     if _column_of(state.schema, path) != path:
         raise SchemaError(
-            f"{state.path}: {path_text(path)!r} is part of an array or map and can't have a "
+            f"{state.path}: {quote_path(path)!r} is part of an array or map and can't have a "
             "comment. Choose a column or struct field.",
             table=state.path,
-            column=path_text(path),
+            column=quote_path(path),
         )
 
 
@@ -294,14 +295,14 @@ def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructFiel
     before = next(iter(length_limits(field)), None)
     after = next(iter(length_limits(to)), None)
     fits = after is None or (
-        before is not None and before.kind == "varchar" and after.most >= before.most
+        before is not None and before.kind == "varchar" and after.max_length >= before.max_length
     )
     if not fits or (after is not None and after.kind == "char"):
         raise SchemaError(
-            f"{table}: column {path_text(path)!r} can't be changed from {before or 'string'} to "
+            f"{table}: column {quote_path(path)!r} can't be changed from {before or 'string'} to "
             f"{after}, because existing values may be longer. Raise or remove the limit instead.",
             table=table,
-            column=path_text(path),
+            column=quote_path(path),
         )
     return _with_metadata(field, CHAR_VARCHAR_KEY, None if after is None else str(after))
 

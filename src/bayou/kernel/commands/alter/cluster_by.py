@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayou.kernel.commands.alter.alteration import Alteration, AlterationMetrics
-from bayou.kernel.commands.alter.schema_paths import ColumnPath, path_text
+from bayou.kernel.commands.alter.schema_paths import ColumnPath, quote_path
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
-from bayou.kernel.table_features.clustering import checked_clustering_columns
+from bayou.kernel.table_features.clustering import resolve_clustering_columns
 from bayou.protocol import features
 
 __all__ = ["cluster_by"]
@@ -30,7 +30,7 @@ def cluster_by(
     clustered = features.CLUSTERING in features.writer_features(state.protocol)
     if not paths and not clustered:
         return AlterationMetrics(version=state.version, num_commits=0)
-    columns = checked_clustering_columns(
+    columns = resolve_clustering_columns(
         state.path, state.schema, state.properties, state.partition_columns, paths
     )
     before = state.clustering_columns
@@ -40,8 +40,8 @@ def cluster_by(
         engine_info=engine_info,
         operation=Operation.CLUSTER_BY,
         parameters={
-            "oldClusteringColumns": ",".join(path_text(path) for path in before),
-            "newClusteringColumns": ",".join(path_text(path) for path in columns),
+            "oldClusteringColumns": ",".join(quote_path(path) for path in before),
+            "newClusteringColumns": ",".join(quote_path(path) for path in columns),
         },
     )
     return alteration.commit(lambda builder: builder.with_clustering_columns(columns))

@@ -19,8 +19,8 @@ from bayou.kernel.commands.alter.schema_paths import (
     ColumnPath,
     Position,
     field_at,
-    path_text,
-    spelled,
+    quote_path,
+    resolve_path,
     with_changed_field,
     with_field,
     without_field,
@@ -31,8 +31,8 @@ from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.table_features.column_dependencies import (
-    refuse_if_used,
-    refuse_if_used_for_layout,
+    check_not_in_layout,
+    check_not_referenced,
 )
 from bayou.kernel.transaction.schema_evolution import check_names
 from bayou.protocol import features
@@ -46,13 +46,13 @@ __all__ = [
     "NewColumn",
     "add_columns",
     "check_default",
-    "described",
+    "column_description",
     "drop_columns",
     "rename_column",
 ]
 
 
-def described(
+def column_description(
     path: ColumnPath, field: StructField, *, with_type_changes: bool = False
 ) -> dict[str, object]:
     """Return the description of a column for operation parameters."""
@@ -62,7 +62,7 @@ def described(
         if with_type_changes or key != TYPE_CHANGES_KEY
     }
     return {
-        "name": path_text((*path[:-1], field.name)),
+        "name": quote_path((*path[:-1], field.name)),
         "type": _type_name(field.data_type),
         "nullable": field.nullable,
         "metadata": metadata,
@@ -154,9 +154,11 @@ def add_columns(
     for column in columns:
         field = _field_of(engine, state, column)
         parent = column.path[:-1]
-        parent = spelled(state.path, schema, parent) if parent else ()
+        parent = resolve_path(state.path, schema, parent) if parent else ()
         schema = with_field(state.path, schema, parent, field, column.position)
-        description: dict[str, object] = {"column": described((*parent, field.name), field)}
+        description: dict[str, object] = {
+            "column": column_description((*parent, field.name), field)
+        }
         if column.position is not None:
             description["position"] = _position_text(column.position)
         described_columns.append(description)
@@ -185,9 +187,9 @@ def drop_columns(
     configuration = dict(state.properties)
     dropped: list[ColumnPath] = []
     for requested in paths:
-        path = spelled(state.path, schema, requested)
-        refuse_if_used_for_layout(state, path, "dropped")
-        refuse_if_used(state, path, "dropped")
+        path = resolve_path(state.path, schema, requested)
+        check_not_in_layout(state, path, "dropped")
+        check_not_referenced(state, path, "dropped")
         schema = without_field(state.path, schema, path)
         configuration = _statistics_columns(configuration, path, None)
         dropped.append(path)
@@ -196,7 +198,7 @@ def drop_columns(
         state=state,
         engine_info=engine_info,
         operation=Operation.DROP_COLUMNS,
-        parameters={"columns": as_json([path_text(path) for path in dropped])},
+        parameters={"columns": as_json([quote_path(path) for path in dropped])},
     )
     metadata = with_schema(state, schema, configuration=configuration)
     return alteration.commit(lambda builder: builder.with_metadata(metadata))
@@ -213,12 +215,12 @@ def rename_column(
     """
     _require_mapping(state, "renamed")
     table = state.path
-    path = spelled(table, state.schema, path)
-    refuse_if_used(state, path, "renamed")
+    path = resolve_path(table, state.schema, path)
+    check_not_referenced(state, path, "renamed")
     parent = _parent(table, state.schema, path)
     if any(f.name.lower() == name.lower() and f.name != path[-1] for f in parent):
         raise SchemaError(
-            f"{table}: column {path_text((*path[:-1], name))!r} already exists (names are "
+            f"{table}: column {quote_path((*path[:-1], name))!r} already exists (names are "
             "case-insensitive). Choose another name.",
             table=table,
             column=name,
@@ -235,7 +237,7 @@ def rename_column(
         state=state,
         engine_info=engine_info,
         operation=Operation.RENAME_COLUMN,
-        parameters={"oldColumnPath": path_text(path), "newColumnPath": path_text(renamed)},
+        parameters={"oldColumnPath": quote_path(path), "newColumnPath": quote_path(renamed)},
     )
     metadata = with_schema(
         state,
@@ -251,16 +253,16 @@ def _field_of(engine: Engine, state: TableState, column: NewColumn) -> StructFie
     not_null = next(_not_null(field, column.path), None)
     if not_null is not None:
         raise SchemaError(
-            f"{state.path}: column {path_text(not_null)!r} can't be added as NOT NULL, because "
+            f"{state.path}: column {quote_path(not_null)!r} can't be added as NOT NULL, because "
             "existing rows have no value. Add it as nullable, fill it, then set NOT NULL.",
             table=state.path,
-            column=path_text(not_null),
+            column=quote_path(not_null),
         )
     metadata = dict(field.metadata)
     if column.comment is not None:
         metadata["comment"] = column.comment
     if column.default is not None:
-        check_default(engine, state, path_text(column.path), field.data_type, column.default)
+        check_default(engine, state, quote_path(column.path), field.data_type, column.default)
         metadata[CURRENT_DEFAULT_KEY] = column.default
     return replace(field, metadata=metadata)
 
@@ -289,10 +291,10 @@ def _parent(table: str, schema: StructType, path: ColumnPath) -> StructType:
     data_type = field_at(table, schema, path[:-1]).data_type if path[:-1] else schema
     if not isinstance(data_type, StructType):
         raise SchemaError(
-            f"{table}: {path_text(path)!r} is part of a {data_type} and has no name. Rename a "
+            f"{table}: {quote_path(path)!r} is part of a {data_type} and has no name. Rename a "
             "column or struct field.",
             table=table,
-            column=path_text(path),
+            column=quote_path(path),
         )
     return data_type
 

@@ -26,17 +26,17 @@ from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.transform import read_scan_file
-from bayou.kernel.schema_enforcement import conform
+from bayou.kernel.schema_enforcement import conform_to_schema
 from bayou.protocol.features import CONSTRAINT_PREFIX
 from bayou.protocol.schema import BOOLEAN, ArrayType, MapType, StructField, StructType
 
-__all__ = ["add_constraint", "drop_constraint", "extreme_value", "refuse_broken", "refuse_nulls"]
+__all__ = ["add_constraint", "check_not_null", "check_rows", "drop_constraint", "extreme_value"]
 
 
 pc: Any = pyarrow.compute
 
 
-def refuse_broken(
+def check_rows(
     engine: Engine, state: TableState, name: str, sql: str, predicate: Predicate
 ) -> None:
     """Check that a new CHECK constraint is true for every row; reads all files.
@@ -64,7 +64,7 @@ def refuse_broken(
             )
 
 
-def refuse_nulls(engine: Engine, state: TableState, column: StructField) -> None:
+def check_not_null(engine: Engine, state: TableState, column: StructField) -> None:
     """Check that no row violates NOT NULL of a top-level column or its nested fields.
 
     Raises:
@@ -77,7 +77,7 @@ def refuse_nulls(engine: Engine, state: TableState, column: StructField) -> None
     try:
         with _batches(engine, state, columns, is_null) as batches:
             for batch in batches:
-                conform(state.path, StructType((column,)), batch)
+                conform_to_schema(state.path, StructType((column,)), batch)
     except ConstraintViolationError as error:
         row = _first_violation(engine, state, column, is_null)
         values = ", ".join(f"{name} = {_format(value)}" for name, value in row.items())
@@ -122,7 +122,7 @@ def _first_violation(
 
 def _is_valid(state: TableState, schema: StructType, rows: pa.RecordBatch) -> bool:
     try:
-        conform(state.path, schema, rows)
+        conform_to_schema(state.path, schema, rows)
     except ConstraintViolationError:
         return False
     return True
@@ -185,7 +185,7 @@ def add_constraint(
             f"{state.path}: constraint {name} ({sql}) isn't a boolean expression. Use a condition.",
             expression=sql,
         )
-    refuse_broken(engine, state, name, sql, predicate)
+    check_rows(engine, state, name, sql, predicate)
     alteration = Alteration(
         engine=engine,
         state=state,

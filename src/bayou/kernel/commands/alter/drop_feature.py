@@ -19,7 +19,7 @@ from bayou.errors import (
 )
 from bayou.kernel.checkpoint.write import checkpoint
 from bayou.kernel.commands.alter.alteration import AlterationMetrics
-from bayou.kernel.commands.alter.feature_removal import REMOVALS, Dropping, FeatureRemoval
+from bayou.kernel.commands.alter.feature_removal import REMOVALS, FeatureDrop, FeatureRemoval
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.replay import read_commits
 from bayou.kernel.log.segment import commit_files
@@ -66,7 +66,7 @@ def drop_feature(
     """
     removal = _removal(state, name)
     own_history = removal.needs_history or name == features.CHECKPOINT_PROTECTION
-    dropping = Dropping(engine, state, name, engine_info)
+    dropping = FeatureDrop(engine, state, name, engine_info)
     _check_not_required(dropping)
     if truncate_history and not own_history:
         raise dropping.in_use(
@@ -118,9 +118,9 @@ def _removal(state: TableState, name: str) -> FeatureRemoval:
     return removal
 
 
-def _check_not_required(dropping: Dropping) -> None:
+def _check_not_required(dropping: FeatureDrop) -> None:
     present = features.all_features(dropping.state.protocol)
-    dependent = [other for other in features.requiring(dropping.name) if other in present]
+    dependent = [other for other in features.features_requiring(dropping.name) if other in present]
     if dependent:
         raise dropping.in_use(
             f"{', '.join(dependent)} needs it (DELTA_FEATURE_DROP_DEPENDENT_FEATURE). Drop the "
@@ -128,14 +128,14 @@ def _check_not_required(dropping: Dropping) -> None:
         )
 
 
-def _barrier(dropping: Dropping) -> None:
+def _barrier(dropping: FeatureDrop) -> None:
     """Write an empty commit and its checkpoint, so that readers needn't replay older versions."""
     dropping.commit(Operation.EMPTY_COMMIT, {})
     state = dropping.state
     checkpoint(dropping.engine, state.path, state.version, state.catalog)
 
 
-def _truncate(dropping: Dropping, removal: FeatureRemoval, *, changed: bool, now: int) -> None:
+def _truncate(dropping: FeatureDrop, removal: FeatureRemoval, *, changed: bool, now: int) -> None:
     """Delete the versions that use the feature, or raise an error that says how long to wait."""
     _barrier(dropping)
     if changed:
@@ -159,7 +159,7 @@ def _truncate(dropping: Dropping, removal: FeatureRemoval, *, changed: bool, now
         )
 
 
-def _truncate_protected(dropping: Dropping, now: int) -> None:
+def _truncate_protected(dropping: FeatureDrop, now: int) -> None:
     before = properties.CHECKPOINT_PROTECTION_BEFORE.read(dropping.state.properties)
     if _first_version(dropping) >= before:
         return
@@ -173,12 +173,12 @@ def _truncate_protected(dropping: Dropping, now: int) -> None:
         )
 
 
-def _first_version(dropping: Dropping) -> int:
+def _first_version(dropping: FeatureDrop) -> int:
     files = commit_files(dropping.engine, dropping.state.path, catalog=dropping.state.catalog)
     return next((version for version, _ in files), 0)
 
 
-def _clean_up(dropping: Dropping, now: int) -> None:
+def _clean_up(dropping: FeatureDrop, now: int) -> None:
     clean_up_log(
         dropping.engine,
         dropping.state.path,
@@ -190,7 +190,7 @@ def _clean_up(dropping: Dropping, now: int) -> None:
 
 
 def _lower_once_clean(
-    dropping: Dropping, removal: FeatureRemoval, *, truncate_history: bool
+    dropping: FeatureDrop, removal: FeatureRemoval, *, truncate_history: bool
 ) -> None:
     """Remove the feature from the protocol if the version that the commit is based on is clean."""
     for remaining in reversed(range(_MAX_ATTEMPTS)):
@@ -201,12 +201,12 @@ def _lower_once_clean(
         except (ConcurrentAppendError, ConcurrentDeleteReadError):
             if not remaining or removal.is_clean is None:
                 raise
-            dropping.went_on(0)
+            dropping.reload(0)
         else:
             return
 
 
-def _lower(dropping: Dropping, removal: FeatureRemoval, *, truncate_history: bool) -> None:
+def _lower(dropping: FeatureDrop, removal: FeatureRemoval, *, truncate_history: bool) -> None:
     """Commit the protocol without the feature."""
     state = dropping.state
     protects = removal.needs_history and not truncate_history
@@ -233,5 +233,5 @@ def _lower(dropping: Dropping, removal: FeatureRemoval, *, truncate_history: boo
 
 def _without(protocol: Protocol, name: str, *, protects: bool) -> Protocol:
     if protects:
-        protocol = features.upgraded(protocol, [features.CHECKPOINT_PROTECTION])
-    return features.without(protocol, name)
+        protocol = features.with_features(protocol, [features.CHECKPOINT_PROTECTION])
+    return features.without_feature(protocol, name)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from bayou.errors import FeatureInUseError
-from bayou.kernel.checkpoint.state_files import checkpoint_behind
+from bayou.kernel.checkpoint.state_files import base_checkpoint
 from bayou.kernel.commands.alter.alteration import Alteration, as_json, with_schema
-from bayou.kernel.commands.alter.columns import described
+from bayou.kernel.commands.alter.columns import column_description
 from bayou.kernel.commands.alter.feature_traces import (
     drop_column_mapping,
     purge_deletion_vectors,
@@ -29,7 +29,7 @@ from bayou.protocol.actions import AddFile, Metadata, RemoveFile
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 from bayou.protocol.type_changes import TYPE_CHANGES_KEY
 
-__all__ = ["REMOVALS", "Dropping", "FeatureRemoval"]
+__all__ = ["REMOVALS", "FeatureDrop", "FeatureRemoval"]
 
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 _ENABLEMENT = (
@@ -38,7 +38,7 @@ _ENABLEMENT = (
 )
 
 
-class Dropping:
+class FeatureDrop:
     """State of a DROP FEATURE command: the current table state and the number of commits."""
 
     def __init__(self, engine: Engine, state: TableState, name: str, engine_info: str) -> None:
@@ -69,9 +69,9 @@ class Dropping:
             parameters=parameters,
             reads_rows=reads_rows,
         )
-        self.went_on(alteration.commit(change).num_commits)
+        self.reload(alteration.commit(change).num_commits)
 
-    def went_on(self, commits: int) -> None:
+    def reload(self, commits: int) -> None:
         """Count commits, and reload the table."""
         self.commits += commits
         self.state = load_table_state(self.engine, self.state.path, catalog=self.state.catalog)
@@ -104,8 +104,8 @@ class Dropping:
         )
 
 
-_Traces: TypeAlias = Callable[[Dropping], None]
-_Check: TypeAlias = Callable[[Dropping], bool]
+_Traces: TypeAlias = Callable[[FeatureDrop], None]
+_Check: TypeAlias = Callable[[FeatureDrop], bool]
 _Uses: TypeAlias = Callable[[CommitActions], bool]
 
 
@@ -132,7 +132,7 @@ class FeatureRemoval:
     domain: str | None = None
 
 
-def _refuse_constraints(dropping: Dropping) -> None:
+def _refuse_constraints(dropping: FeatureDrop) -> None:
     names = list(column_rules.check_constraints(dropping.state.properties))
     if names:
         raise dropping.in_use(
@@ -141,18 +141,18 @@ def _refuse_constraints(dropping: Dropping) -> None:
         )
 
 
-def _remove_deletion_vectors(dropping: Dropping) -> None:
+def _remove_deletion_vectors(dropping: FeatureDrop) -> None:
     dropping.unset(properties.DELETION_VECTORS.key)
     if not _has_no_vectors(dropping):
-        dropping.went_on(
+        dropping.reload(
             purge_deletion_vectors(dropping.engine, dropping.state, dropping.engine_info)
         )
-    dropping.went_on(
+    dropping.reload(
         tombstone_deletion_vectors(dropping.engine, dropping.state, dropping.engine_info)
     )
 
 
-def _has_no_vectors(dropping: Dropping) -> bool:
+def _has_no_vectors(dropping: FeatureDrop) -> bool:
     if properties.DELETION_VECTORS.read(dropping.state.properties):
         return False
     scan = ScanBuilder(dropping.state).build()
@@ -172,13 +172,13 @@ def _has_property(action: object, key: str, value: str) -> bool:
     return isinstance(action, Metadata) and action.configuration.get(key, "").lower() == value
 
 
-def _remove_type_changes(dropping: Dropping) -> None:
+def _remove_type_changes(dropping: FeatureDrop) -> None:
     dropping.unset(properties.TYPE_WIDENING.key)
     if not _widened(dropping.state.schema, ()):
         return
-    dropping.went_on(rewrite_widened_files(dropping.engine, dropping.state, dropping.engine_info))
+    dropping.reload(rewrite_widened_files(dropping.engine, dropping.state, dropping.engine_info))
     columns = [
-        described(path, field, with_type_changes=True)
+        column_description(path, field, with_type_changes=True)
         for path, field in _widened(dropping.state.schema, ())
     ]
     metadata = with_schema(dropping.state, _without_changes(dropping.state.schema))
@@ -189,7 +189,7 @@ def _remove_type_changes(dropping: Dropping) -> None:
     )
 
 
-def _has_no_type_changes(dropping: Dropping) -> bool:
+def _has_no_type_changes(dropping: FeatureDrop) -> bool:
     enabled = properties.TYPE_WIDENING.read(dropping.state.properties)
     return not enabled and not _widened(dropping.state.schema, ())
 
@@ -226,13 +226,13 @@ def _without_changes(schema: StructType) -> StructType:
     return StructType.from_json(_without_change_metadata(schema).to_json())
 
 
-def _remove_mapping(dropping: Dropping) -> None:
+def _remove_mapping(dropping: FeatureDrop) -> None:
     if dropping.state.column_mapping != "none":
-        dropping.went_on(drop_column_mapping(dropping.engine, dropping.state, dropping.engine_info))
+        dropping.reload(drop_column_mapping(dropping.engine, dropping.state, dropping.engine_info))
     dropping.unset(properties.COLUMN_MAPPING_MODE.key)
 
 
-def _has_no_mapping(dropping: Dropping) -> bool:
+def _has_no_mapping(dropping: FeatureDrop) -> bool:
     return dropping.state.column_mapping == "none"
 
 
@@ -244,7 +244,7 @@ def _mapping_in_commit(commit: CommitActions) -> bool:
     )
 
 
-def _suspend_row_tracking(dropping: Dropping) -> None:
+def _suspend_row_tracking(dropping: FeatureDrop) -> None:
     if _has_no_row_ids(dropping):
         return
     dropping.set(
@@ -256,7 +256,7 @@ def _suspend_row_tracking(dropping: Dropping) -> None:
     dropping.commits += commits
 
 
-def _has_no_row_ids(dropping: Dropping) -> bool:
+def _has_no_row_ids(dropping: FeatureDrop) -> bool:
     suspended = properties.ROW_TRACKING_SUSPENDED.read(dropping.state.properties)
     if properties.ROW_TRACKING.read(dropping.state.properties) or not suspended:
         return False
@@ -265,7 +265,7 @@ def _has_no_row_ids(dropping: Dropping) -> bool:
         return all(file.add.base_row_id is None for file in files)
 
 
-def _remove_domains(dropping: Dropping) -> None:
+def _remove_domains(dropping: FeatureDrop) -> None:
     domains = list(dropping.state.domain_metadata)
     if not domains:
         return
@@ -280,7 +280,7 @@ def _remove_domains(dropping: Dropping) -> None:
     )
 
 
-def _stop_timestamps(dropping: Dropping) -> None:
+def _stop_timestamps(dropping: FeatureDrop) -> None:
     key = properties.IN_COMMIT_TIMESTAMPS.key
     existing = [k for k in _ENABLEMENT if k in dropping.state.properties]
     enabled = properties.IN_COMMIT_TIMESTAMPS.read(dropping.state.properties)
@@ -294,22 +294,22 @@ def _stop_timestamps(dropping: Dropping) -> None:
         )
 
 
-def _has_no_timestamps(dropping: Dropping) -> bool:
+def _has_no_timestamps(dropping: FeatureDrop) -> bool:
     return not (
         properties.IN_COMMIT_TIMESTAMPS.read(dropping.state.properties)
         or any(key in dropping.state.properties for key in _ENABLEMENT)
     )
 
 
-def _use_classic_checkpoints(dropping: Dropping) -> None:
+def _use_classic_checkpoints(dropping: FeatureDrop) -> None:
     if properties.CHECKPOINT_POLICY.read(dropping.state.properties) == "v2":
         dropping.set({properties.CHECKPOINT_POLICY.key: "classic"})
 
 
-def _has_classic_checkpoint(dropping: Dropping) -> bool:
+def _has_classic_checkpoint(dropping: FeatureDrop) -> bool:
     if properties.CHECKPOINT_POLICY.read(dropping.state.properties) == "v2":
         return False
-    files = checkpoint_behind(dropping.engine, dropping.state)
+    files = base_checkpoint(dropping.engine, dropping.state)
     checkpoint = dropping.state.log_segment.checkpoint
     return files is None or (checkpoint is not None and not checkpoint.uuid_named)
 

@@ -12,12 +12,12 @@ import pyarrow.compute
 
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.checkpoint.state_files import (
-    checkpoint_behind,
+    base_checkpoint,
     checkpoint_tombstones,
     tail_tombstones,
 )
 from bayou.kernel.commands.alter.alteration import Alteration, with_schema
-from bayou.kernel.commands.optimize.optimize import reading_and_writing
+from bayou.kernel.commands.optimize.optimize import rewrite_states
 from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
 from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, run_plan
 from bayou.kernel.commands.vacuum.table_folder import TableFolder
@@ -27,7 +27,7 @@ from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
-from bayou.kernel.scan.transform import naming_data_file
+from bayou.kernel.scan.transform import data_file_errors
 from bayou.kernel.table_features.column_mapping import (
     physical_name,
     to_physical_schema,
@@ -37,7 +37,7 @@ from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.commit_contents import num_records
 from bayou.kernel.transaction.schema_evolution import check_names
-from bayou.kernel.transaction.table_update import remove_of
+from bayou.kernel.transaction.table_update import to_remove
 from bayou.protocol.actions import AddFile, RemoveFile
 from bayou.protocol.file_names import data_file_path_to_uri
 from bayou.protocol.properties import COLUMN_MAPPING_MODE
@@ -111,7 +111,7 @@ def rewrite_widened_files(engine: Engine, state: TableState, engine_info: str) -
     files = list(_files(engine, state))
 
     def is_narrower(file: ScanFile) -> bool:
-        with naming_data_file(state.path, file.status.path):
+        with data_file_errors(state.path, file.status.path):
             footer = engine.parquet.read_footer(file.status).schema
         return any(
             _differs(field.type, column.data_type)
@@ -153,7 +153,7 @@ def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> 
         builder = builder.with_clustering_columns(clustered)
     transaction = builder.build(engine)
     write_state = transaction.transaction_state(engine)
-    _, scan_state = reading_and_writing(engine, state, engine_info)
+    _, scan_state = rewrite_states(engine, state, engine_info)
     names = {
         physical_name(state.schema.select([column]).fields[0]): column
         for column in state.partition_columns
@@ -171,7 +171,7 @@ def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> 
         now = time.time_ns() // 1_000_000
         result = transaction.commit(
             engine,
-            [*added, *(remove_of(add, now, data_change=False) for add in removed)],
+            [*added, *(to_remove(add, now, data_change=False) for add in removed)],
             operation_metrics=_rewrite_metrics(added, removed),
         )
     result.run_post_commit_hooks(engine)
@@ -197,7 +197,7 @@ def _reorganize(
 ) -> int:
     if not files:
         return 0
-    write_state, scan_state = reading_and_writing(engine, state, engine_info)
+    write_state, scan_state = rewrite_states(engine, state, engine_info)
     plan = RewritePlan(
         state=state,
         operation=Operation.REORG,
@@ -218,7 +218,7 @@ def _files(engine: Engine, state: TableState) -> Iterator[ScanFile]:
 
 
 def _tombstones(engine: Engine, state: TableState) -> Iterator[Any]:
-    checkpoint = checkpoint_behind(engine, state)
+    checkpoint = base_checkpoint(engine, state)
     for file in () if checkpoint is None else checkpoint.files:
         split = FileSplit(path=file.path, size=file.size)
         yield from checkpoint_tombstones(engine, state.path, split, state.replay_state.touched)

@@ -37,7 +37,7 @@ def add_feature(
             features=[name],
         )
     return _upgrade(
-        engine, state, features.upgraded(state.protocol, [name]), engine_info=engine_info
+        engine, state, features.with_features(state.protocol, [name]), engine_info=engine_info
     )
 
 

@@ -11,15 +11,15 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from bayou.errors import SchemaError
-from bayou.kernel.table_features.column_dependencies import ColumnPath, path_text
+from bayou.kernel.table_features.column_dependencies import ColumnPath, quote_path
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
 __all__ = [
     "ColumnPath",
     "Position",
     "field_at",
-    "path_text",
-    "spelled",
+    "quote_path",
+    "resolve_path",
     "with_changed_field",
     "with_field",
     "without_field",
@@ -29,7 +29,7 @@ Position: TypeAlias = str | None
 """Name of the preceding field; empty: first; None: last, or the current position."""
 
 
-def spelled(table: str, schema: StructType, path: ColumnPath) -> ColumnPath:
+def resolve_path(table: str, schema: StructType, path: ColumnPath) -> ColumnPath:
     """Return a path with the schema's spelling of names.
 
     Raises:
@@ -79,13 +79,13 @@ def with_field(
     def add(level: DataType) -> DataType:
         if not isinstance(level, StructType):
             raise SchemaError(
-                f"{table}: fields can't be added to {path_text(parent)!r} of type {level}. Choose "
+                f"{table}: fields can't be added to {quote_path(parent)!r} of type {level}. Choose "
                 "a struct; use the step 'element' for an array, and 'key' or 'value' for a map.",
                 table=table,
-                column=path_text(parent),
+                column=quote_path(parent),
             )
         if any(f.name.lower() == field.name.lower() for f in level):
-            path = path_text((*parent, field.name))
+            path = quote_path((*parent, field.name))
             raise SchemaError(
                 f"{table}: column {path!r} already exists (names are case-insensitive). Choose "
                 "another name.",
@@ -103,27 +103,28 @@ def without_field(table: str, schema: StructType, path: ColumnPath) -> StructTyp
     Raises:
         SchemaError: the field doesn't exist, or is the last one of its struct.
     """
-    *parent, name = spelled(table, schema, path)
+    *parent, name = resolve_path(table, schema, path)
 
     def drop(level: DataType) -> DataType:
         if not isinstance(level, StructType):
             raise SchemaError(
-                f"{table}: {path_text(path)!r} is part of a {level} and can't be dropped. Drop the "
+                f"{table}: {quote_path(path)!r} is part of a {level} and can't be dropped. Drop "
+                "the "
                 "whole column or a struct field.",
                 table=table,
-                column=path_text(path),
+                column=quote_path(path),
             )
         remaining = tuple(f for f in level if f.name != name)
         if not remaining:
             raise SchemaError(
-                f"{table}: {path_text(path)!r} can't be dropped, because it is the last "
+                f"{table}: {quote_path(path)!r} can't be dropped, because it is the last "
                 + (
                     "field of its struct. Drop the struct."
                     if parent
                     else "column. Add another column first."
                 ),
                 table=table,
-                column=path_text(path),
+                column=quote_path(path),
             )
         return StructType(remaining)
 
@@ -142,7 +143,7 @@ def with_changed_field(
     Raises:
         SchemaError: the field or the preceding field doesn't exist.
     """
-    *parent, name = spelled(table, schema, path)
+    *parent, name = resolve_path(table, schema, path)
 
     def edit(level: DataType) -> DataType:
         match level:
@@ -245,7 +246,7 @@ def _insert_at(
 def _no_field(table: str, path: ColumnPath, level: DataType) -> SchemaError:
     existing = f" Existing: {', '.join(level.names)}." if isinstance(level, StructType) else ""
     return SchemaError(
-        f"{table} has no column {path_text(path)!r}.{existing}",
+        f"{table} has no column {quote_path(path)!r}.{existing}",
         table=table,
-        column=path_text(path),
+        column=quote_path(path),
     )

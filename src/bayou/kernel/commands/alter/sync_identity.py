@@ -9,19 +9,19 @@ from bayou.kernel.commands.alter.alteration import (
     as_json,
     with_schema,
 )
-from bayou.kernel.commands.alter.columns import described
+from bayou.kernel.commands.alter.columns import column_description
 from bayou.kernel.commands.alter.constraints import extreme_value
 from bayou.kernel.commands.alter.schema_paths import (
     ColumnPath,
     field_at,
-    path_text,
-    spelled,
+    quote_path,
+    resolve_path,
     with_changed_field,
 )
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
-from bayou.protocol.column_rules import IdentityColumn, identity_of, with_high_water_mark
+from bayou.protocol.column_rules import IdentityColumn, identity_column, with_high_water_mark
 
 __all__ = ["sync_identity"]
 
@@ -36,15 +36,15 @@ def sync_identity(
         CommitConflictError: another writer added rows meanwhile.
     """
     table = state.path
-    path = spelled(table, state.schema, path)
+    path = resolve_path(table, state.schema, path)
     field = field_at(table, state.schema, path)
-    column = identity_of(field) if len(path) == 1 else None
+    column = identity_column(field) if len(path) == 1 else None
     if column is None:
         raise SchemaError(
-            f"{table}: SYNC IDENTITY requires an identity column, and {path_text(path)!r} isn't "
+            f"{table}: SYNC IDENTITY requires an identity column, and {quote_path(path)!r} isn't "
             "one (DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN). Choose an identity column.",
             table=table,
-            column=path_text(path),
+            column=quote_path(path),
         )
     furthest = extreme_value(engine, state, field.name, highest=column.step > 0)
     mark = None if furthest is None else _mark(column, furthest)
@@ -55,7 +55,7 @@ def sync_identity(
         state=state,
         engine_info=engine_info,
         operation=Operation.CHANGE_COLUMN,
-        parameters={"column": as_json(described(path, field))},
+        parameters={"column": as_json(column_description(path, field))},
         reads_rows=True,
     )
     schema = with_changed_field(table, state.schema, path, lambda f: with_high_water_mark(f, mark))

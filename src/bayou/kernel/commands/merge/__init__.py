@@ -7,9 +7,9 @@ row, `execution` runs and commits the plan.
 from bayou.kernel.commands.merge.clauses import ClauseAction, ClauseKind, MergeClause
 from bayou.kernel.commands.merge.execution import MergeOperation, merge
 from bayou.kernel.commands.merge.plan import MergeDefinition, MergePlan
-from bayou.kernel.commands.merge.result import MergeMetrics, MergeOutcome
+from bayou.kernel.commands.merge.result import MergeMetrics, MergeResult
 from bayou.kernel.commands.merge.source import MergeSource
-from bayou.kernel.commands.merge.task import MergeWork, PreparedSource
+from bayou.kernel.commands.merge.task import MergeTask, PreparedSource
 
 __all__ = [
     "ClauseAction",
@@ -18,10 +18,10 @@ __all__ = [
     "MergeDefinition",
     "MergeMetrics",
     "MergeOperation",
-    "MergeOutcome",
     "MergePlan",
+    "MergeResult",
     "MergeSource",
-    "MergeWork",
+    "MergeTask",
     "PreparedSource",
     "merge",
 ]

@@ -17,24 +17,29 @@ import pyarrow.compute
 from bayou.errors import SchemaError
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.commands.merge.clauses import TARGET
-from bayou.kernel.commands.merge.struct_by_name import Place, check_assignable, put_into, struct_of
-from bayou.kernel.expressions.evaluation import Evaluation
+from bayou.kernel.commands.merge.struct_by_name import (
+    TargetColumn,
+    cast_to_column,
+    check_assignable,
+    struct_of,
+)
+from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.expressions.model import Column, Expression
 from bayou.kernel.transaction.schema_evolution import SchemaMerge
 from bayou.protocol.column_rules import GENERATION_EXPRESSION_KEY
 from bayou.protocol.schema import DataType, StructField, StructType
 
 __all__ = [
+    "Assigned",
     "Assignment",
     "ColumnValue",
     "Fields",
-    "Given",
-    "Kept",
-    "Made",
+    "Generated",
     "NewRows",
-    "Nothing",
+    "Null",
+    "Unchanged",
+    "evolved_schema",
     "expressions_of",
-    "grown_schema",
     "update_values",
 ]
 
@@ -60,7 +65,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Assigned:
     """The value of an expression whose type is assignable to the column."""
 
     expression: Expression
@@ -69,17 +74,17 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Unchanged:
     """The target row's value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class Null:
     """NULL."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Generated:
     """A value that the table generates (generated, identity and default columns)."""
 
 
@@ -90,7 +95,7 @@ class Fields:
     children: tuple[ColumnValue, ...]
 
 
-ColumnValue: TypeAlias = Given | Kept | Nothing | Made | Fields
+ColumnValue: TypeAlias = Assigned | Unchanged | Null | Generated | Fields
 
 
 def update_values(
@@ -131,9 +136,9 @@ def _update_values(
         old = None if before is None else before.get(field.name)
         if not of_field:
             if not prefix and GENERATION_EXPRESSION_KEY in field.metadata:
-                yield Made()
+                yield Generated()
             else:
-                yield Nothing() if old is None else Kept()
+                yield Null() if old is None else Unchanged()
             continue
         whole = [a for a in of_field if len(a.path) == depth + 1]
         if whole and len(of_field) > 1:
@@ -145,7 +150,7 @@ def _update_values(
                 column=name,
             )
         if whole:
-            yield given(table, name, whole[0], field.data_type, growing=growing)
+            yield assigned_value(table, name, whole[0], field.data_type, growing=growing)
         elif isinstance(field.data_type, StructType):
             inner = None if old is None else old.data_type
             yield Fields(
@@ -170,16 +175,18 @@ def _update_values(
             )
 
 
-def given(
+def assigned_value(
     table: str, name: str, assignment: Assignment, data_type: DataType, *, growing: bool
-) -> Given:
+) -> Assigned:
     """Return the value of a column of type `data_type`.
 
     Raises:
         SchemaError: the value's type can't be assigned.
     """
-    check_assignable(Place(table, name, data_type), assignment.data_type, growing=growing)
-    return Given(assignment.value, assignment.data_type, assignment.keeps_fields)
+    check_assignable(
+        TargetColumn(table, name, data_type), assignment.data_type, schema_evolution=growing
+    )
+    return Assigned(assignment.value, assignment.data_type, assignment.keeps_fields)
 
 
 def expressions_of(schema: StructType, values: Sequence[ColumnValue]) -> Iterator[Expression]:
@@ -190,11 +197,11 @@ def expressions_of(schema: StructType, values: Sequence[ColumnValue]) -> Iterato
     """
     for field, value in zip(schema, values, strict=True):
         match value:
-            case Given():
+            case Assigned():
                 yield value.expression
                 if value.keeps_fields:
                     yield Column((f"{TARGET}.{field.name}",))
-            case Kept() | Fields():
+            case Unchanged() | Fields():
                 yield Column((f"{TARGET}.{field.name}",))
                 if isinstance(value, Fields):
                     yield from _inner_expressions(value)
@@ -204,7 +211,7 @@ def expressions_of(schema: StructType, values: Sequence[ColumnValue]) -> Iterato
 
 def _inner_expressions(value: Fields) -> Iterator[Expression]:
     for child in value.children:
-        if isinstance(child, Given):
+        if isinstance(child, Assigned):
             yield child.expression
         elif isinstance(child, Fields):
             yield from _inner_expressions(child)
@@ -226,7 +233,7 @@ class NewRows:
         self._schema = schema
 
     def of(self, values: Sequence[ColumnValue], rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return new rows without the columns whose value is `Made`.
+        """Return new rows without the columns whose value is `Generated`.
 
         Args:
             rows: joined rows with the columns of `expressions_of`; target structs may already have
@@ -237,21 +244,23 @@ class NewRows:
         """
         columns: dict[str, Any] = {}
         for field, value in zip(self._schema, values, strict=True):
-            if isinstance(value, Made):
+            if isinstance(value, Generated):
                 continue
             index = rows.schema.get_field_index(f"{TARGET}.{field.name}")
             old = None if index < 0 else rows.column(index)
-            target = Place(self._table, field.name, field.data_type)
+            target = TargetColumn(self._table, field.name, field.data_type)
             columns[field.name] = self._column(target, value, rows, old)
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
-    def _column(self, target: Place, value: ColumnValue, rows: pa.RecordBatch, old: Any) -> Any:
+    def _column(
+        self, target: TargetColumn, value: ColumnValue, rows: pa.RecordBatch, old: Any
+    ) -> Any:
         match value:
-            case Given(expression, data_type, keeps_fields):
-                values = Evaluation(self._joined, expression).values(rows)
+            case Assigned(expression, data_type, keeps_fields):
+                values = Evaluator(self._joined, expression).values(rows)
                 original = (old, target.data_type) if keeps_fields and old is not None else None
-                return put_into(target, values, data_type, original)
-            case Kept():
+                return cast_to_column(target, values, data_type, original)
+            case Unchanged():
                 return old
             case Fields(children):
                 assert isinstance(target.data_type, StructType)  # see `_update_values`
@@ -278,7 +287,7 @@ def _dotted(prefix: str, field: StructField) -> str:
     return f"{prefix}{field.name}".replace("\0", ".")
 
 
-def grown_schema(
+def evolved_schema(
     table: str,
     target: StructType,
     source: StructType,

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from bayou.errors import ArgumentError, PredicateError
 from bayou.kernel.expressions.model import Expression, Predicate, referenced_columns
-from bayou.kernel.expressions.resolution import resolve, resolve_expression, with_paths
+from bayou.kernel.expressions.resolution import map_columns, resolve, resolve_expression
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.protocol.schema import StructField, StructType
 
@@ -23,7 +23,7 @@ __all__ = [
     "TARGET",
     "ClauseAction",
     "ClauseKind",
-    "JoinedNames",
+    "JoinedColumns",
     "MergeClause",
     "Side",
     "check_clauses",
@@ -64,7 +64,7 @@ class MergeClause:
     assignments: Mapping[str, Expression | str] | None = None
 
     @property
-    def takes_all_columns(self) -> bool:
+    def sets_all_columns(self) -> bool:
         """`UPDATE SET *` or `INSERT *`."""
         return self.action != "delete" and self.assignments is None
 
@@ -94,7 +94,7 @@ def check_clauses(clauses: Sequence[MergeClause]) -> None:
                 "one.",
                 argument="clauses",
             )
-        if clause.kind == "NOT MATCHED BY SOURCE" and clause.takes_all_columns:
+        if clause.kind == "NOT MATCHED BY SOURCE" and clause.sets_all_columns:
             raise ArgumentError(
                 "WHEN NOT MATCHED BY SOURCE can't set all columns, because it has no source row. "
                 "Set columns by name.",
@@ -119,7 +119,7 @@ BOTH: tuple[Side, ...] = (TARGET, SOURCE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinedNames:
+class JoinedColumns:
     """Columns of both sides of a merge; resolves names to columns of joined rows.
 
     Attributes:
@@ -149,31 +149,31 @@ class JoinedNames:
         return StructType(tuple(self._joined_fields()))
 
     def predicate(
-        self, condition: Predicate | str, what: str, sides: tuple[Side, ...] = BOTH
+        self, condition: Predicate | str, label: str, sides: tuple[Side, ...] = BOTH
     ) -> Predicate:
         """Resolve a condition over joined rows.
 
         Args:
-            what: name of the condition in error messages, such as `ON condition`.
+            label: name of the condition in error messages, such as `ON condition`.
             sides: sides whose columns the condition may reference.
 
         Raises:
             PredicateError: the condition can't be parsed, or a name is unknown or ambiguous.
         """
         parsed = parse_predicate(condition) if isinstance(condition, str) else condition
-        return resolve(self._resolve_names(parsed, what, sides), self.schema)
+        return resolve(self._resolve_names(parsed, label, sides), self.schema)
 
     def expression(
-        self, expression: Expression | str, what: str, sides: tuple[Side, ...] = BOTH
+        self, expression: Expression | str, label: str, sides: tuple[Side, ...] = BOTH
     ) -> Expression:
         """Resolve an expression over joined rows; see `predicate`."""
         parsed = parse_expression(expression) if isinstance(expression, str) else expression
-        return resolve_expression(self._resolve_names(parsed, what, sides), self.schema)
+        return resolve_expression(self._resolve_names(parsed, label, sides), self.schema)
 
     def _resolve_names(
         self, expression: _ExpressionT, what: str, sides: tuple[Side, ...]
     ) -> _ExpressionT:
-        return with_paths(expression, lambda path: self._path(path, what, sides))
+        return map_columns(expression, lambda path: self._path(path, what, sides))
 
     def _path(self, path: tuple[str, ...], what: str, sides: tuple[Side, ...]) -> tuple[str, ...]:
         matches = [

@@ -49,7 +49,7 @@ class MergeCondition:
 
     @classmethod
     def of(cls, predicate: Predicate, schema: StructType) -> MergeCondition:
-        """Split a predicate that `JoinedNames.predicate` resolved.
+        """Split a predicate that `JoinedColumns.predicate` resolved.
 
         Args:
             schema: schema of the joined rows.

@@ -20,7 +20,7 @@ from bayou.kernel.commands.merge.join import (
 )
 from bayou.kernel.commands.merge.plan import MergePlan, PlannedClause
 from bayou.kernel.engine import Engine
-from bayou.kernel.expressions.evaluation import Evaluation
+from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN, ScanState
 from bayou.kernel.scan.transform import read_scan_file
@@ -51,7 +51,7 @@ def first_clauses(
     for number, clause in enumerate(clauses):
         chosen = open_rows
         if clause.condition is not None:
-            values = Evaluation(schema, clause.condition).values(rows, open_rows)
+            values = Evaluator(schema, clause.condition).values(rows, open_rows)
             chosen = pc.and_(pc.fill_null(pc.cast(values, pa.bool_()), False), open_rows)
         result = pc.if_else(chosen, pa.scalar(number, pa.int8()), result)
         open_rows = pc.and_not(open_rows, chosen)

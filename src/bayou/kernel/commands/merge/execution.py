@@ -13,10 +13,10 @@ from pyroaring import BitMap64
 from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.commands.merge.clauses import ClauseAction, ClauseKind, MergeClause
 from bayou.kernel.commands.merge.plan import MergeDefinition, MergePlan
-from bayou.kernel.commands.merge.result import MergeMetrics, MergeOutcome
+from bayou.kernel.commands.merge.result import MergeMetrics, MergeResult
 from bayou.kernel.commands.merge.source import MergeSource
 from bayou.kernel.commands.merge.target_rows import may_change, may_match
-from bayou.kernel.commands.merge.task import MergeWork
+from bayou.kernel.commands.merge.task import MergeTask
 from bayou.kernel.commands.row_changes.operation import commit_row_changes, history_metrics
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.state import RowChangeState
@@ -28,7 +28,7 @@ from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.transaction import Transaction
-from bayou.protocol.column_rules import identity_of
+from bayou.protocol.column_rules import identity_column
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
 
@@ -96,9 +96,9 @@ def merge(
 class MergeOperation:
     """A started merge, in the process that commits.
 
-    Any number of workers run `work` on parts of `files` (`MergeWork.run`), and
-    `MergeOutcome.combined` combines their results. Then this process or the workers insert the
-    unmatched source rows (`unmatched`, `MergeWork.insert`), and `commit` commits everything.
+    Any number of workers run `work` on parts of `files` (`MergeTask.run`), and
+    `MergeResult.combined` combines their results. Then this process or the workers insert the
+    unmatched source rows (`unmatched`, `MergeTask.insert`), and `commit` commits everything.
 
     Args:
         started: `time.perf_counter()` before the source was read, for the metrics.
@@ -147,10 +147,10 @@ class MergeOperation:
             .with_read_schema(table.schema.select(list(self._plan.deciding_columns)))
             .with_metadata_columns([ROW_INDEX_COLUMN])
         )
-        work = MergeWork(
+        work = MergeTask(
             plan=self._plan,
             state=RowChangeState.of(engine, self._transaction),
-            read=builder.build().scan_state(engine),
+            scan_state=builder.build().scan_state(engine),
         )
         self.source = work.prepare(source)
         self._matching = may_match(
@@ -159,7 +159,7 @@ class MergeOperation:
         if not self._plan.not_matched_by_source:
             # Row groups without a match can be skipped.
             builder = builder.with_filter(self._matching)
-            work = replace(work, read=builder.build().scan_state(engine))
+            work = replace(work, scan_state=builder.build().scan_state(engine))
         self.work = work
         self._source_seconds = time.perf_counter() - self._started
 
@@ -167,7 +167,7 @@ class MergeOperation:
         """Return the files that may have changed rows, and record them for conflict detection."""
         return self._transaction.read_files(engine, may_change(self._plan, self._matching))
 
-    def unmatched(self, result: MergeOutcome) -> BitMap64:
+    def unmatched(self, result: MergeResult) -> BitMap64:
         """Return the source rows that match no target row, if a clause inserts them.
 
         Args:
@@ -177,15 +177,15 @@ class MergeOperation:
             return BitMap64()
         return BitMap64(range(self.source.rows.num_rows)) - result.matched
 
-    def records_changes(self, result: MergeOutcome) -> bool:
+    def records_changes(self, result: MergeResult) -> bool:
         """Whether inserted rows are also written to change data files.
 
         Args:
             result: combined result of all files.
         """
-        return self.work.state.records_changes and bool(result.changes.removed)
+        return self.work.state.change_data_feed and bool(result.changes.removed)
 
-    def commit(self, engine: Engine, result: MergeOutcome) -> MergeMetrics:
+    def commit(self, engine: Engine, result: MergeResult) -> MergeMetrics:
         """Commit the merge, unless nothing changes.
 
         Args:
@@ -205,7 +205,7 @@ class MergeOperation:
         )
         return MergeMetrics(version=version, **counts)
 
-    def _counts(self, result: MergeOutcome) -> dict[str, Any]:
+    def _counts(self, result: MergeResult) -> dict[str, Any]:
         """Return the fields of `MergeMetrics` except for times and version."""
         return merge_counts(
             result.changes,
@@ -240,7 +240,7 @@ def check_merge(table: TableState, source: StructType, definition: MergeDefiniti
 
 
 _TARGET_KINDS: tuple[ClauseKind, ...] = ("MATCHED", "NOT MATCHED BY SOURCE")
-"""Kinds of clauses that change target rows, in the order of `MergeOutcome.taken`."""
+"""Kinds of clauses that change target rows, in the order of `MergeResult.taken`."""
 
 
 def merge_counts(
@@ -341,7 +341,7 @@ def _without_generated_identity(plan: MergePlan) -> StructType:
     """Return the columns of new rows, without identity columns that the table generates."""
     fields: list[StructField] = []
     for field in plan.schema:
-        if identity_of(field) is None:
+        if identity_column(field) is None:
             fields.append(field)
         elif field.name in plan.explicit_identity:
             fields.append(replace(field, metadata={}))

@@ -1,7 +1,7 @@
 """Planning and commit of a merge whose rows another engine joins.
 
-That engine chooses the clause for each row and computes the new values; `FoundRowsWork` writes them
-to files.
+That engine chooses the clause for each row and computes the new values; `MatchedRowsTask` writes
+them to files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bayou.errors import MultipleMatchesError, SchemaError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
-from bayou.kernel.commands.merge.assignments import grown_schema
+from bayou.kernel.commands.merge.assignments import evolved_schema
 from bayou.kernel.commands.merge.clauses import MergeClause, check_clauses
 from bayou.kernel.commands.merge.execution import commit_merge, merge_counts, merge_parameters
 from bayou.kernel.commands.merge.plan import MergeDefinition
@@ -26,14 +26,14 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.transaction.builder import TransactionBuilder
-from bayou.protocol.column_rules import identity_of
+from bayou.protocol.column_rules import identity_column
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = ["JoinedMerge", "several_matches"]
+__all__ = ["ExternalJoinMerge", "multiple_matches_error"]
 
 
-class JoinedMerge:
+class ExternalJoinMerge:
     """A started merge with an external join, in the process that commits.
 
     Args:
@@ -101,8 +101,8 @@ class JoinedMerge:
             builder = builder.with_transaction_id(name, version)
         self._transaction = builder.with_schema_evolution(definition.schema_evolution).build(engine)
         self.state = RowChangeState.of(engine, self._transaction)
-        self.schema = self.state.write.schema
-        check_assigned(self.state.write, self.updated_columns)
+        self.schema = self.state.transaction_state.schema
+        check_assigned(self.state.transaction_state, self.updated_columns)
 
     @property
     def columns(self) -> Sequence[tuple[str, ...]]:
@@ -218,12 +218,14 @@ class JoinedMerge:
             if clause.action == "insert"
             for name in names
         }
-        explicit = [f.name for f in evolved if identity_of(f) is not None and f.name in inserted]
+        explicit = [
+            f.name for f in evolved if identity_column(f) is not None and f.name in inserted
+        ]
         if not explicit:
             return evolved
         fields: list[StructField] = []
         for field in evolved:
-            identity = identity_of(field)
+            identity = identity_column(field)
             if identity is None:
                 fields.append(field)
             elif field.name in explicit:
@@ -240,7 +242,7 @@ class JoinedMerge:
         return StructType(tuple(fields))
 
 
-def several_matches(table: str) -> MultipleMatchesError:
+def multiple_matches_error(table: str) -> MultipleMatchesError:
     """Return the error for several source rows that match one target row."""
     return MultipleMatchesError(
         f"{table}: several source rows match the same target row "
@@ -263,12 +265,12 @@ def _evolved_schema(
         for clause, names in zip(definition.clauses, assigned, strict=True)
         if clause.kind != "NOT MATCHED BY SOURCE"
     ]
-    return grown_schema(
+    return evolved_schema(
         table.path,
         table.schema,
         source,
         [(name,) for _, names in with_source for name in names or ()],
-        all_columns=any(clause.takes_all_columns for clause, _ in with_source),
+        all_columns=any(clause.sets_all_columns for clause, _ in with_source),
         widens=TYPE_WIDENING.read(table.properties),
     )
 

@@ -14,7 +14,7 @@ import pyarrow.compute
 
 from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, columns_of
 from bayou.kernel.commands.merge.condition import MergeCondition
-from bayou.kernel.expressions.evaluation import Evaluation, widened
+from bayou.kernel.expressions.evaluation import Evaluator, cast_for_comparison
 from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.protocol.schema import StructType
 
@@ -154,7 +154,7 @@ class Matcher:
         if condition.source_filter is not None:
             eligible = self._is_true(condition.source_filter, source)
         keys = [
-            widened(Evaluation(schema, key.source).values(source), key.arrow_type)
+            cast_for_comparison(Evaluator(schema, key.source).values(source), key.arrow_type)
             for key in condition.keys
         ]
         for key, values in zip(condition.keys, keys, strict=True):
@@ -216,7 +216,7 @@ class Matcher:
     def _equi_join(self, target: pa.RecordBatch) -> Iterator[Pairs]:
         assert self._keys is not None  # the caller checks this
         columns = [
-            widened(Evaluation(self._schema, key.target).values(target), key.arrow_type)
+            cast_for_comparison(Evaluator(self._schema, key.target).values(target), key.arrow_type)
             for key in self._condition.keys
         ]
         yield from self._keys.pairs(columns, _MAX_PAIRS)
@@ -245,7 +245,7 @@ class Matcher:
         return self._is_true(predicate, joined_rows(target, self._source, pairs, (predicate,)))
 
     def _is_true(self, predicate: Predicate, rows: pa.RecordBatch) -> Any:
-        values = Evaluation(self._schema, predicate).values(rows)
+        values = Evaluator(self._schema, predicate).values(rows)
         return pc.fill_null(pc.cast(values, pa.bool_()), False)
 
 
@@ -303,7 +303,7 @@ class MatchedSourceRows:
         missing = pc.and_not(rows, self._matched)
         return bool(missing.true_count == 0)
 
-    def others(self) -> pa.Int64Array:
+    def unmatched(self) -> pa.Int64Array:
         """Return the rows that were never added, ascending."""
         unmatched: pa.Int64Array = pc.indices_nonzero(pc.invert(self._matched)).cast(pa.int64())
         return unmatched

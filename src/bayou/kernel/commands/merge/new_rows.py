@@ -8,24 +8,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.kernel.commands.merge.assignments import Kept, NewRows, expressions_of
+from bayou.kernel.commands.merge.assignments import NewRows, Unchanged, expressions_of
 from bayou.kernel.commands.merge.clauses import TARGET
 from bayou.kernel.commands.merge.decisions import FileDecisions, first_clauses
 from bayou.kernel.commands.merge.join import Pairs, joined_rows
 from bayou.kernel.commands.merge.plan import MergePlan, PlannedClause
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN
-from bayou.kernel.table_features.constraints import RowRules
+from bayou.kernel.table_features.constraints import RowConstraints
 from bayou.kernel.transaction_state import TransactionState
 
-__all__ = ["NewVersionsOfRows"]
+__all__ = ["RowBuilder"]
 
 pc: Any = pyarrow.compute
 
 _BATCH_ROWS = 1 << 16
 
 
-class NewVersionsOfRows:
+class RowBuilder:
     """Computes rows with the clauses of a plan; stateless.
 
     Args:
@@ -36,13 +36,13 @@ class NewVersionsOfRows:
         self, engine: Engine, plan: MergePlan, state: TransactionState, source: pa.RecordBatch
     ) -> None:
         self._plan = plan
-        self._rules = RowRules(engine, state)
+        self._rules = RowConstraints(engine, state)
         self._source = source
         self._new_rows = NewRows(plan.table, plan.joined, plan.schema)
         self._clauses = (*plan.matched, *plan.not_matched_by_source)
         self._names = plan.schema.names
 
-    def of_file(self, decisions: FileDecisions, before: pa.RecordBatch) -> pa.RecordBatch:
+    def updated_from_file(self, decisions: FileDecisions, before: pa.RecordBatch) -> pa.RecordBatch:
         """Return the new versions of updated rows of a file, in their order.
 
         Args:
@@ -56,7 +56,7 @@ class NewVersionsOfRows:
         target = before.select(self._names).rename_columns(names)
         return self._updated(target, decisions.clauses, decisions.sources)
 
-    def of_source(self, decisions: Sequence[FileDecisions]) -> Iterator[pa.RecordBatch]:
+    def updated_from_source(self, decisions: Sequence[FileDecisions]) -> Iterator[pa.RecordBatch]:
         """Yield the new versions of updated rows that don't depend on the old rows."""
         for file in decisions:
             for first in range(0, len(file.positions), _BATCH_ROWS):
@@ -94,9 +94,9 @@ class NewVersionsOfRows:
             unchanged = [
                 name
                 for name, value in zip(self._names, clause.values, strict=True)
-                if isinstance(value, Kept)
+                if isinstance(value, Unchanged)
             ]
-            parts.append(self._rules.apply(rows, of_table=unchanged))
+            parts.append(self._rules.apply(rows, unchanged_columns=unchanged))
             indices.append(index)
         if len(parts) == 1:
             return parts[0]

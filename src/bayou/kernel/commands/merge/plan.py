@@ -10,11 +10,11 @@ from bayou.errors import PredicateError, SchemaError
 from bayou.kernel.commands.merge.assignments import (
     Assignment,
     ColumnValue,
-    Made,
-    Nothing,
+    Generated,
+    Null,
+    assigned_value,
+    evolved_schema,
     expressions_of,
-    given,
-    grown_schema,
     update_values,
 )
 from bayou.kernel.commands.merge.clauses import (
@@ -23,7 +23,7 @@ from bayou.kernel.commands.merge.clauses import (
     TARGET,
     ClauseAction,
     ClauseKind,
-    JoinedNames,
+    JoinedColumns,
     MergeClause,
     Side,
     check_clauses,
@@ -37,7 +37,7 @@ from bayou.kernel.transaction.schema_evolution import widened_columns
 from bayou.protocol.column_rules import (
     CURRENT_DEFAULT_KEY,
     GENERATION_EXPRESSION_KEY,
-    identity_of,
+    identity_column,
 )
 from bayou.protocol.schema import VOID, StructField, StructType
 
@@ -97,7 +97,7 @@ class MergePlan:
     """
 
     table: str
-    names: JoinedNames
+    names: JoinedColumns
     schema: StructType
     joined: StructType
     condition: MergeCondition
@@ -127,7 +127,7 @@ class MergePlan:
             SchemaError: a column is set twice, can't be set, or can't hold the value's type.
         """
         check_clauses(definition.clauses)
-        names = JoinedNames(
+        names = JoinedColumns(
             target=target,
             source=source,
             target_alias=definition.target_alias,
@@ -191,12 +191,12 @@ class MergePlan:
 
 
 class _Planner:
-    def __init__(self, table: str, names: JoinedNames, *, growing: bool) -> None:
+    def __init__(self, table: str, names: JoinedColumns, *, growing: bool) -> None:
         self._table = table
         self._names = names
         self._growing = growing
 
-    def with_names(self, names: JoinedNames) -> _Planner:
+    def with_names(self, names: JoinedColumns) -> _Planner:
         """Return a planner for joined rows with other types."""
         return _Planner(self._table, names, growing=self._growing)
 
@@ -208,7 +208,7 @@ class _Planner:
 
     def assignments(self, clause: MergeClause) -> tuple[Assignment, ...]:
         """Return a clause's assignments, with paths spelled as in the target or source schema."""
-        if clause.takes_all_columns:
+        if clause.sets_all_columns:
             return tuple(self._all_columns(clause))
         what = f"value of the WHEN {clause.kind} clause"
         assignments: list[Assignment] = []
@@ -231,12 +231,12 @@ class _Planner:
         if not self._growing:
             return self._names.target
         with_source = [(c, a) for c, a in assigned if c.kind != "NOT MATCHED BY SOURCE"]
-        return grown_schema(
+        return evolved_schema(
             self._table,
             self._names.target,
             self._names.source,
-            [a.path for c, set_ in with_source if not c.takes_all_columns for a in set_],
-            all_columns=any(c.takes_all_columns for c, _ in with_source),
+            [a.path for c, set_ in with_source if not c.sets_all_columns for a in set_],
+            all_columns=any(c.sets_all_columns for c, _ in with_source),
             widens=widens,
         )
 
@@ -331,7 +331,7 @@ class _Planner:
     def _check_no_identity(self, assignments: Sequence[Assignment]) -> None:
         for assignment in assignments:
             field = self._names.target.get(assignment.path[0])
-            if field is not None and identity_of(field) is not None:
+            if field is not None and identity_column(field) is not None:
                 raise SchemaError(
                     f"{self._table}: identity column {field.name!r} can't be updated "
                     "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED). Remove it from the UPDATE.",
@@ -363,9 +363,9 @@ class _Planner:
         for field in schema:
             explicit = by_name.get(field.name.lower())
             if explicit is None:
-                yield Made() if _is_generated(field) else Nothing()
+                yield Generated() if _is_generated(field) else Null()
                 continue
-            identity = identity_of(field)
+            identity = identity_column(field)
             if identity is not None and not identity.allow_explicit:
                 raise SchemaError(
                     f"{self._table}: column {field.name!r} is GENERATED ALWAYS AS IDENTITY, so "
@@ -375,7 +375,9 @@ class _Planner:
                     table=self._table,
                     column=field.name,
                 )
-            yield given(self._table, field.name, explicit, field.data_type, growing=self._growing)
+            yield assigned_value(
+                self._table, field.name, explicit, field.data_type, growing=self._growing
+            )
 
 
 def _schema_path(schema: StructType, path: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -395,7 +397,7 @@ def _is_generated(field: StructField) -> bool:
     return (
         GENERATION_EXPRESSION_KEY in field.metadata
         or CURRENT_DEFAULT_KEY in field.metadata
-        or identity_of(field) is not None
+        or identity_column(field) is not None
     )
 
 
@@ -404,9 +406,9 @@ def _explicit_identity(
 ) -> frozenset[str]:
     explicit: set[str] = set()
     for index, field in enumerate(schema):
-        if identity_of(field) is None:
+        if identity_column(field) is None:
             continue
-        generated = {isinstance(clause.values[index], Made) for clause in inserts}
+        generated = {isinstance(clause.values[index], Generated) for clause in inserts}
         if generated == {True, False}:
             raise SchemaError(
                 f"{table}: some INSERT clauses set identity column {field.name!r}, and others "

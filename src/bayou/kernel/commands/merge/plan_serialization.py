@@ -9,17 +9,17 @@ import msgspec
 
 from bayou.errors import SerializationError
 from bayou.kernel.commands.merge.assignments import (
+    Assigned,
     ColumnValue,
     Fields,
-    Given,
-    Kept,
-    Made,
-    Nothing,
+    Generated,
+    Null,
+    Unchanged,
 )
-from bayou.kernel.commands.merge.clauses import ClauseAction, JoinedNames
+from bayou.kernel.commands.merge.clauses import ClauseAction, JoinedColumns
 from bayou.kernel.commands.merge.condition import MergeCondition
 from bayou.kernel.commands.merge.plan import MergePlan, PlannedClause
-from bayou.kernel.expressions.serialization import from_wire, to_wire
+from bayou.kernel.expressions.serialization import from_tree, to_tree
 from bayou.protocol.schema import StructType, data_type_from_json, data_type_to_json
 
 __all__ = ["WirePlan", "plan_from_wire", "plan_to_wire"]
@@ -62,7 +62,7 @@ def plan_to_wire(plan: MergePlan) -> WirePlan:
         plan.names.source_alias,
         plan.schema.to_json(),
         plan.joined.to_json(),
-        to_wire(plan.condition.predicate),
+        to_tree(plan.condition.predicate),
         _clauses_to_wire(plan.matched),
         _clauses_to_wire(plan.not_matched),
         _clauses_to_wire(plan.not_matched_by_source),
@@ -76,7 +76,7 @@ def plan_from_wire(wire: WirePlan) -> MergePlan:
     Raises:
         SerializationError, SchemaError, ValueError: the value is malformed.
     """
-    names = JoinedNames(
+    names = JoinedColumns(
         target=StructType.from_json(wire.target),
         source=StructType.from_json(wire.source),
         target_alias=wire.target_alias,
@@ -87,7 +87,7 @@ def plan_from_wire(wire: WirePlan) -> MergePlan:
         names=names,
         schema=StructType.from_json(wire.schema),
         joined=StructType.from_json(wire.joined),
-        condition=MergeCondition.of(from_wire(wire.on), names.schema),
+        condition=MergeCondition.of(from_tree(wire.on), names.schema),
         matched=_clauses_from_wire(wire.matched),
         not_matched=_clauses_from_wire(wire.not_matched),
         not_matched_by_source=_clauses_from_wire(wire.not_matched_by_source),
@@ -99,7 +99,7 @@ def _clauses_to_wire(clauses: Sequence[PlannedClause]) -> list[_WireClause]:
     return [
         _WireClause(
             clause.action,
-            None if clause.condition is None else to_wire(clause.condition),
+            None if clause.condition is None else to_tree(clause.condition),
             [_value_to_wire(value) for value in clause.values],
         )
         for clause in clauses
@@ -110,7 +110,7 @@ def _clauses_from_wire(clauses: Sequence[_WireClause]) -> tuple[PlannedClause, .
     return tuple(
         PlannedClause(
             action=wire.action,
-            condition=None if wire.condition is None else from_wire(wire.condition),
+            condition=None if wire.condition is None else from_tree(wire.condition),
             values=tuple(_value_from_wire(value) for value in wire.values),
         )
         for wire in clauses
@@ -119,13 +119,13 @@ def _clauses_from_wire(clauses: Sequence[_WireClause]) -> tuple[PlannedClause, .
 
 def _value_to_wire(value: ColumnValue) -> list[Any]:
     match value:
-        case Given(expression, data_type, keeps_fields):
-            return ["given", to_wire(expression), data_type_to_json(data_type), keeps_fields]
-        case Kept():
+        case Assigned(expression, data_type, keeps_fields):
+            return ["given", to_tree(expression), data_type_to_json(data_type), keeps_fields]
+        case Unchanged():
             return ["kept"]
-        case Nothing():
+        case Null():
             return ["nothing"]
-        case Made():
+        case Generated():
             return ["made"]
         case Fields(children):
             return ["fields", *map(_value_to_wire, children)]
@@ -134,13 +134,13 @@ def _value_to_wire(value: ColumnValue) -> list[Any]:
 def _value_from_wire(wire: Sequence[Any]) -> ColumnValue:
     match wire:
         case ["given", expression, data_type, bool(keeps_fields)]:
-            return Given(from_wire(expression), data_type_from_json(data_type), keeps_fields)
+            return Assigned(from_tree(expression), data_type_from_json(data_type), keeps_fields)
         case ["kept"]:
-            return Kept()
+            return Unchanged()
         case ["nothing"]:
-            return Nothing()
+            return Null()
         case ["made"]:
-            return Made()
+            return Generated()
         case ["fields", *children]:
             return Fields(tuple(_value_from_wire(child) for child in children))
         case _:

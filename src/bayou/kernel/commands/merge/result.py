@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from bayou.kernel.arrow.serialization import WireFormat
 from bayou.kernel.commands.row_changes.result import RowChanges
 
-__all__ = ["MergeMetrics", "MergeOutcome"]
+__all__ = ["MergeMetrics", "MergeResult"]
 
 
 class _WireResult(msgspec.Struct, frozen=True, array_like=True):
@@ -24,7 +24,7 @@ _WIRE = WireFormat("outcome of a merge", 1, _WireResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeOutcome:
+class MergeResult:
     """Result of a merge's task.
 
     Attributes:
@@ -39,7 +39,7 @@ class MergeOutcome:
     taken: tuple[int, ...] = ()
 
     @classmethod
-    def combined(cls, results: Iterable[MergeOutcome]) -> MergeOutcome:
+    def combined(cls, results: Iterable[MergeResult]) -> MergeResult:
         """Combine the results of several workers on different files of one merge.
 
         Raises:
@@ -66,7 +66,7 @@ class MergeOutcome:
         )
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> MergeOutcome:
+    def from_bytes(cls, data: bytes) -> MergeResult:
         """The inverse of `to_bytes`.
 
         Raises:

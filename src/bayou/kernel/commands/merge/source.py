@@ -12,15 +12,15 @@ import pyarrow as pa
 from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel.arrow.serialization import WireFormat, batch_from_bytes, batch_to_bytes
 from bayou.kernel.arrow.types import from_arrow_schema, to_arrow_schema
-from bayou.kernel.schema_enforcement import conform
+from bayou.kernel.schema_enforcement import conform_to_schema
 from bayou.kernel.transaction.schema_evolution import check_names
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = ["MOST_SOURCE_BYTES", "MergeSource"]
+__all__ = ["MAX_SOURCE_BYTES", "MergeSource"]
 
 _concat: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
-MOST_SOURCE_BYTES = (1 << 31) - 1
+MAX_SOURCE_BYTES = (1 << 31) - 1
 """Maximum size of a source in memory: 2 GiB, the limit of Arrow's 32-bit string offsets."""
 
 
@@ -42,17 +42,17 @@ class MergeSource:
 
         Raises:
             SchemaError: a column has a type that Delta doesn't support, or a duplicate name.
-            ArgumentError: the source is larger than `MOST_SOURCE_BYTES`.
+            ArgumentError: the source is larger than `MAX_SOURCE_BYTES`.
         """
         columns = _columns(schema)
         conformed: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
-            rows = conform("the source", columns, batch)
+            rows = conform_to_schema("the source", columns, batch)
             size += rows.nbytes
-            if size > MOST_SOURCE_BYTES:
+            if size > MAX_SOURCE_BYTES:
                 raise ArgumentError(
-                    f"Source of the merge: larger than {MOST_SOURCE_BYTES >> 20} MiB, the maximum "
+                    f"Source of the merge: larger than {MAX_SOURCE_BYTES >> 20} MiB, the maximum "
                     "in memory. Split it by key ranges, and merge the parts one by one.",
                     argument="source",
                 )

@@ -15,29 +15,29 @@ from bayou.kernel.expressions.types import is_numeric
 from bayou.kernel.transaction.schema_evolution import is_variant
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 
-__all__ = ["Place", "check_assignable", "put_into", "struct_of"]
+__all__ = ["TargetColumn", "cast_to_column", "check_assignable", "struct_of"]
 
 pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TargetColumn:
     """A column of a table, or a field, element, key or value inside one, and its type."""
 
     table: str
     column: str
     data_type: DataType
 
-    def inside(self, name: str, data_type: DataType) -> Place:
+    def inside(self, name: str, data_type: DataType) -> TargetColumn:
         """Return a struct field, array element, map key or map value of this column."""
-        return Place(self.table, f"{self.column}.{name}", data_type)
+        return TargetColumn(self.table, f"{self.column}.{name}", data_type)
 
 
-def check_assignable(target: Place, value_type: DataType, *, growing: bool) -> None:
+def check_assignable(target: TargetColumn, value_type: DataType, *, schema_evolution: bool) -> None:
     """Check that values of a type can be assigned to a column.
 
     Args:
-        growing: schema evolution: missing struct fields become NULL; otherwise all are required.
+        schema_evolution: missing struct fields become NULL; otherwise all are required.
 
     Raises:
         SchemaError: the value has unknown or missing struct fields, or its type can't be cast.
@@ -52,7 +52,7 @@ def check_assignable(target: Place, value_type: DataType, *, growing: bool) -> N
         case StructType(), StructType() as target_type:
             unknown = [f.name for f in value_type if target_type.get(f.name) is None]
             missing = [f.name for f in target_type if value_type.get(f.name) is None]
-            if unknown or (missing and not growing):
+            if unknown or (missing and not schema_evolution):
                 reason = (
                     f"has {', '.join(map(repr, unknown))}, which the column doesn't have"
                     if unknown
@@ -69,15 +69,15 @@ def check_assignable(target: Place, value_type: DataType, *, growing: bool) -> N
                 column_field = target_type.get(field.name)
                 assert column_field is not None  # checked above
                 inner = target.inside(column_field.name, column_field.data_type)
-                check_assignable(inner, field.data_type, growing=growing)
+                check_assignable(inner, field.data_type, schema_evolution=schema_evolution)
         case ArrayType(), ArrayType() as target_type:
             inner = target.inside("element", target_type.element_type)
-            check_assignable(inner, value_type.element_type, growing=growing)
+            check_assignable(inner, value_type.element_type, schema_evolution=schema_evolution)
         case MapType(), MapType() as target_type:
             inner = target.inside("key", target_type.key_type)
-            check_assignable(inner, value_type.key_type, growing=growing)
+            check_assignable(inner, value_type.key_type, schema_evolution=schema_evolution)
             inner = target.inside("value", target_type.value_type)
-            check_assignable(inner, value_type.value_type, growing=growing)
+            check_assignable(inner, value_type.value_type, schema_evolution=schema_evolution)
         case _, target_type if not can_cast(value_type, target_type):
             raise SchemaError(
                 f"{target.table}: a value of type {value_type} can't be cast to {target_type}, the "
@@ -89,8 +89,11 @@ def check_assignable(target: Place, value_type: DataType, *, growing: bool) -> N
             pass
 
 
-def put_into(
-    target: Place, values: Any, value_type: DataType, original: tuple[Any, DataType] | None = None
+def cast_to_column(
+    target: TargetColumn,
+    values: Any,
+    value_type: DataType,
+    original: tuple[Any, DataType] | None = None,
 ) -> Any:
     """Convert values to the type of a column; `check_assignable` must have accepted the types.
 
@@ -110,7 +113,7 @@ def put_into(
             return _struct(target, values, value_type, original)
         case ArrayType(), ArrayType():
             inner = target.inside("element", target_type.element_type)
-            elements = put_into(inner, values.flatten(), value_type.element_type)
+            elements = cast_to_column(inner, values.flatten(), value_type.element_type)
             field: Any = pa.field("element", elements.type)
             return pa.ListArray.from_arrays(
                 _offsets(values), elements, type=pa.list_(field), mask=_null_mask(values)
@@ -152,7 +155,7 @@ def struct_of(
 
 
 def _struct(
-    target: Place, values: Any, value_type: StructType, original: tuple[Any, DataType] | None
+    target: TargetColumn, values: Any, value_type: StructType, original: tuple[Any, DataType] | None
 ) -> Any:
     target_type = target.data_type
     assert isinstance(target_type, StructType)
@@ -170,9 +173,9 @@ def _struct(
         )
         if value_field is not None:
             child = pc.struct_field(values, value_field.name)
-            children.append(put_into(inner, child, value_field.data_type, old))
+            children.append(cast_to_column(inner, child, value_field.data_type, old))
         elif old is not None:
-            children.append(put_into(inner, *old))
+            children.append(cast_to_column(inner, *old))
         else:
             children.append(_nulls(len(values), field.data_type))
     missing = values.is_null()
@@ -197,7 +200,7 @@ def _has_more_fields(before: StructType, value_type: StructType) -> bool:
     return False
 
 
-def _map(target: Place, values: Any, value_type: MapType, target_type: MapType) -> Any:
+def _map(target: TargetColumn, values: Any, value_type: MapType, target_type: MapType) -> Any:
     as_list: Any = pa.Array.from_buffers(
         pa.list_(pa.struct([pa.field("key", values.type.key_type, False), values.type.item_field])),
         len(values),
@@ -206,8 +209,10 @@ def _map(target: Place, values: Any, value_type: MapType, target_type: MapType) 
         children=[pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])],
     )
     flat = as_list.flatten()
-    keys = put_into(target.inside("key", target_type.key_type), flat.field(0), value_type.key_type)
-    items = put_into(
+    keys = cast_to_column(
+        target.inside("key", target_type.key_type), flat.field(0), value_type.key_type
+    )
+    items = cast_to_column(
         target.inside("value", target_type.value_type), flat.field(1), value_type.value_type
     )
     item: Any = pa.field("value", items.type)

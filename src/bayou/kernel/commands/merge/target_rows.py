@@ -15,7 +15,7 @@ import pyarrow.compute
 
 from bayou.errors import PredicateError, SchemaError
 from bayou.kernel.arrow.types import from_arrow_type
-from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, JoinedNames, columns_of, sides_of
+from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, JoinedColumns, columns_of, sides_of
 from bayou.kernel.commands.merge.condition import (
     JoinKey,
     MergeCondition,
@@ -35,7 +35,7 @@ from bayou.kernel.expressions.model import (
     Predicate,
     referenced_columns,
 )
-from bayou.kernel.expressions.resolution import with_paths
+from bayou.kernel.expressions.resolution import map_columns
 from bayou.protocol.schema import BOOLEAN, STRING, DataType
 
 __all__ = ["TargetRows", "may_change", "may_match"]
@@ -113,7 +113,7 @@ def _disjunction(parts: Sequence[Predicate]) -> Predicate:
 
 
 def _own_names(predicate: Predicate) -> Predicate:
-    return with_paths(predicate, lambda path: (path[0].partition(".")[2], *path[1:]))
+    return map_columns(predicate, lambda path: (path[0].partition(".")[2], *path[1:]))
 
 
 def _key_bounds(
@@ -156,7 +156,7 @@ class TargetRows:
         on: conjuncts of the ON condition that the kernel can parse; unresolvable ones are ignored.
     """
 
-    def __init__(self, names: JoinedNames, on: Sequence[Predicate]) -> None:
+    def __init__(self, names: JoinedColumns, on: Sequence[Predicate]) -> None:
         self._names = names
         resolved = [predicate for part in on if (predicate := self._resolve(part)) is not None]
         condition = conjunction(resolved) or Literal(True, BOOLEAN)

@@ -17,19 +17,19 @@ from bayou.kernel.arrow.serialization import WireFormat
 from bayou.kernel.commands.merge.clauses import SOURCE
 from bayou.kernel.commands.merge.decisions import Decisions, FileDecisions
 from bayou.kernel.commands.merge.join import Matcher
-from bayou.kernel.commands.merge.new_rows import NewVersionsOfRows
+from bayou.kernel.commands.merge.new_rows import RowBuilder
 from bayou.kernel.commands.merge.plan import MergePlan
 from bayou.kernel.commands.merge.plan_serialization import WirePlan, plan_from_wire, plan_to_wire
-from bayou.kernel.commands.merge.result import MergeOutcome
+from bayou.kernel.commands.merge.result import MergeResult
 from bayou.kernel.commands.merge.source import MergeSource
 from bayou.kernel.commands.row_changes.row_changes import FileChange, apply_row_changes
 from bayou.kernel.commands.row_changes.state import RowChangeState
-from bayou.kernel.deletion_vectors.deleted_rows import bitmap
+from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ScanState
 
-__all__ = ["MergeWork", "PreparedSource"]
+__all__ = ["MergeTask", "PreparedSource"]
 
 pc: Any = pyarrow.compute
 
@@ -56,24 +56,24 @@ class PreparedSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MergeWork:
+class MergeTask:
     """The part of a merge that a worker needs besides the source and the files.
 
     Each file is processed by one worker, which therefore detects multiple matches of its rows.
     Source rows without a match are known only after all files were processed
-    (`MergeOutcome.combined`); then `insert` inserts them.
+    (`MergeResult.combined`); then `insert` inserts them.
 
     Attributes:
         plan: resolved clauses.
         state: state for changing rows.
-        read: scan state that reads `plan.deciding_columns` and the row index.
+        scan_state: scan state that reads `plan.deciding_columns` and the row index.
     """
 
     plan: MergePlan
     state: RowChangeState
-    read: ScanState
+    scan_state: ScanState
 
-    def for_writer(self, index: int, count: int) -> MergeWork:
+    def for_writer(self, index: int, count: int) -> MergeTask:
         """Return the work of one of several workers; see `TransactionState.for_writer`."""
         return replace(self, state=self.state.for_writer(index, count))
 
@@ -97,7 +97,7 @@ class MergeWork:
         files: Iterable[ScanFile],
         *,
         inserting: bool = False,
-    ) -> MergeOutcome:
+    ) -> MergeResult:
         """Apply the merge to some files without a commit; deletes the written files on any error.
 
         Args:
@@ -113,7 +113,7 @@ class MergeWork:
 
     def insert(
         self, engine: Engine, source: PreparedSource, rows: BitMap64, *, record_changes: bool
-    ) -> MergeOutcome:
+    ) -> MergeResult:
         """Apply the insert clauses to source rows; deletes the written files on any error.
 
         Args:
@@ -124,12 +124,12 @@ class MergeWork:
             ConstraintViolationError: a row violates a constraint.
             EvaluationError, StorageError: a value can't be computed, or a file can't be written.
         """
-        new = NewVersionsOfRows(engine, self.plan, self.state.write, source.rows)
+        new = RowBuilder(engine, self.plan, self.state.transaction_state, source.rows)
         chosen = pa.array(rows.to_array(), pa.int64())
         changes = apply_row_changes(
             engine, self.state, [], inserted=new.inserted(chosen), record_changes=record_changes
         )
-        return MergeOutcome(changes=changes)
+        return MergeResult(changes=changes)
 
     def to_bytes(self) -> bytes:
         """Serialize for another process.
@@ -138,11 +138,11 @@ class MergeWork:
             SerializationError: the plan has an expression of a custom class.
         """
         return _WIRE.encode(
-            _WireWork(plan_to_wire(self.plan), self.state.to_bytes(), self.read.to_bytes())
+            _WireWork(plan_to_wire(self.plan), self.state.to_bytes(), self.scan_state.to_bytes())
         )
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> MergeWork:
+    def from_bytes(cls, data: bytes) -> MergeTask:
         """The inverse of `to_bytes`.
 
         Raises:
@@ -153,7 +153,7 @@ class MergeWork:
             lambda wire: cls(
                 plan=plan_from_wire(wire.plan),
                 state=RowChangeState.from_bytes(wire.state),
-                read=ScanState.from_bytes(wire.read),
+                scan_state=ScanState.from_bytes(wire.read),
             ),
         )
 
@@ -161,26 +161,26 @@ class MergeWork:
 class _Run:
     """Applies a merge to some files."""
 
-    def __init__(self, engine: Engine, work: MergeWork, source: PreparedSource) -> None:
+    def __init__(self, engine: Engine, work: MergeTask, source: PreparedSource) -> None:
         plan = work.plan
         self._engine = engine
         self._plan = plan
         self._state = work.state
-        self._decisions = Decisions(engine, plan, source.matcher, source.rows, work.read)
-        self._new = NewVersionsOfRows(engine, plan, work.state.write, source.rows)
+        self._decisions = Decisions(engine, plan, source.matcher, source.rows, work.scan_state)
+        self._new = RowBuilder(engine, plan, work.state.transaction_state, source.rows)
         self._current: FileDecisions | None = None
         self._from_source: list[FileDecisions] = []
         self._clauses = (*plan.matched, *plan.not_matched_by_source)
         self._counts = [0] * len(self._clauses)
         self._scan_seconds = 0.0
 
-    def run(self, files: Iterable[ScanFile], *, inserting: bool) -> MergeOutcome:
+    def run(self, files: Iterable[ScanFile], *, inserting: bool) -> MergeResult:
         state = self._state
         # New versions depend only on the source: the old rows needn't be read.
         source_only = (
-            state.marks_rows
-            and not state.records_changes
-            and not state.tracks_rows
+            state.deletion_vectors
+            and not state.change_data_feed
+            and not state.row_tracking
             and not self._plan.updates_need_target
         )
         changed = self._changed_files(files, source_only=source_only)
@@ -190,14 +190,14 @@ class _Run:
             state,
             [] if first is None else itertools.chain([first], changed),
             new_versions=None if source_only else self._new_versions,
-            updated=self._new.of_source(self._from_source),
+            updated=self._new.updated_from_source(self._from_source),
             inserted=self._inserted() if inserting else (),
             record_changes=None if first is not None else False,
         )
         changes.scan_seconds = self._scan_seconds
-        return MergeOutcome(
+        return MergeResult(
             changes=changes,
-            matched=bitmap(self._decisions.matched.rows()),
+            matched=to_bitmap(self._decisions.matched.rows()),
             taken=tuple(self._counts),
         )
 
@@ -224,15 +224,15 @@ class _Run:
             self._current = updates_of_file
         return FileChange(
             file=decisions.file,
-            deleted=bitmap(decisions.positions.filter(pc.invert(updated))),
-            updated=bitmap(updates_of_file.positions),
-            rewrite=not self._state.marks_rows,
+            deleted=to_bitmap(decisions.positions.filter(pc.invert(updated))),
+            updated=to_bitmap(updates_of_file.positions),
+            rewrite=not self._state.deletion_vectors,
         )
 
     def _new_versions(self, change: FileChange, before: pa.RecordBatch) -> pa.RecordBatch:
         assert self._current is not None  # called before `_changed_files` yields the next file
-        return self._new.of_file(self._current, before)
+        return self._new.updated_from_file(self._current, before)
 
     def _inserted(self) -> Iterator[pa.RecordBatch]:
         if self._plan.not_matched:
-            yield from self._new.inserted(self._decisions.matched.others())
+            yield from self._new.inserted(self._decisions.matched.unmatched())

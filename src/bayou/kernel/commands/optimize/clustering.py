@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from bayou.kernel.commands.optimize.optimize import (
     optimize_parameters,
-    reading_and_writing,
+    rewrite_states,
     target_size,
 )
 from bayou.kernel.commands.optimize.rewrite import Rewrite
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, packed
+from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, pack
 from bayou.kernel.commands.optimize.row_order import RowOrder
 from bayou.kernel.commands.optimize.z_cubes import (
     CLUSTERING_PROVIDER,
@@ -51,7 +51,7 @@ def plan_clustering(
     """
     started = time.time_ns() // 1_000_000
     target = target_size(state, target_bytes)
-    write_state, scan_state = reading_and_writing(engine, state, engine_info)
+    write_state, scan_state = rewrite_states(engine, state, engine_info)
     paths = state.clustering_columns
     names = [".".join(path) for path in paths]
     with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
@@ -67,7 +67,7 @@ def plan_clustering(
             tags=new_cube_tags(names),
             clustering_provider=CLUSTERING_PROVIDER,
         )
-        for members in packed(chosen.files, max(cube_bytes, large_cube_bytes))
+        for members in pack(chosen.files, max(cube_bytes, large_cube_bytes))
     ]
     return RewritePlan(
         state=state,

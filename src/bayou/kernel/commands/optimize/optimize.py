@@ -11,7 +11,7 @@ import pyarrow.compute
 
 from bayou.errors import ArgumentError, PredicateError, SchemaError
 from bayou.kernel.commands.optimize.rewrite import Rewrite
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, packed
+from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
 from bayou.kernel.commands.optimize.row_order import RowOrder
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.evaluation import resolve
@@ -35,7 +35,7 @@ __all__ = [
     "plan_optimize",
     "plan_zorder",
     "predicate_texts",
-    "reading_and_writing",
+    "rewrite_states",
     "target_size",
 ]
 
@@ -72,7 +72,7 @@ def plan_optimize(
     started = _now()
     target = target_size(state, target_bytes)
     min_size = target if min_bytes is None else min_bytes
-    write_state, scan_state = reading_and_writing(engine, state, engine_info)
+    write_state, scan_state = rewrite_states(engine, state, engine_info)
     predicate = partition_filter(state, where)
     candidates = _Candidates(min_size)
     files = [
@@ -85,7 +85,7 @@ def plan_optimize(
     for group in by_partition(write_state, files):
         bins = [
             members
-            for members in packed(sorted(group, key=lambda file: file.size), target)
+            for members in pack(sorted(group, key=lambda file: file.size), target)
             # A single file is rewritten only to remove deleted rows.
             if len(members) > 1 or _has_many_deleted(members[0], max_deleted_rows_ratio)
         ]
@@ -136,7 +136,7 @@ def plan_zorder(
             argument="columns",
         )
     target = target_size(state, target_bytes)
-    write_state, scan_state = reading_and_writing(engine, state, engine_info)
+    write_state, scan_state = rewrite_states(engine, state, engine_info)
     paths = tuple(_column_path(state, name) for name in columns)
     _check_ordering_columns(state, write_state, paths)
     predicate = partition_filter(state, where)
@@ -179,7 +179,7 @@ def target_size(state: TableState, requested: int | None) -> int:
     return requested or state.table_properties.target_file_size or DEFAULT_TARGET_BYTES
 
 
-def reading_and_writing(
+def rewrite_states(
     engine: Engine, state: TableState, engine_info: str
 ) -> tuple[TransactionState, ScanState]:
     """Return the states for writing and reading a version's files without changing rows.

@@ -12,18 +12,18 @@ import pyarrow as pa
 from bayou.kernel.commands.optimize.optimize import (
     partition_filter,
     predicate_texts,
-    reading_and_writing,
+    rewrite_states,
     target_size,
 )
 from bayou.kernel.commands.optimize.rewrite import Rewrite
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, packed
+from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
-from bayou.kernel.scan.transform import naming_data_file
+from bayou.kernel.scan.transform import data_file_errors
 from bayou.kernel.table_features.column_mapping import to_physical_schema
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
 
@@ -58,7 +58,7 @@ def plan_purge(
     """
     started = time.time_ns() // 1_000_000
     target = target_size(state, target_bytes)
-    write_state, scan_state = reading_and_writing(engine, state, engine_info)
+    write_state, scan_state = rewrite_states(engine, state, engine_info)
     predicate = partition_filter(state, where)
     scan = ScanBuilder(state).with_filter(predicate).with_whole_adds().build()
     with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as scan_files:
@@ -68,7 +68,7 @@ def plan_purge(
     items = [
         Rewrite(state=write_state, scan_state=scan_state, files=tuple(members))
         for group in groups
-        for members in packed(sorted(group, key=lambda file: file.size), target)
+        for members in pack(sorted(group, key=lambda file: file.size), target)
     ]
     return RewritePlan(
         state=state,
@@ -90,7 +90,7 @@ def _to_purge(
     def is_to_purge(file: ScanFile) -> bool:
         if file.deletion_vector is not None:
             return True
-        with naming_data_file(state.path, file.status.path):
+        with data_file_errors(state.path, file.status.path):
             footer = engine.parquet.read_footer(file.status).schema
         return any(f.name not in row_tracking and _is_extra(f, schema) for f in footer)
 

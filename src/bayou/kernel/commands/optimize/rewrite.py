@@ -18,7 +18,7 @@ import pyarrow as pa
 from bayou.errors import BayouError, CorruptTableError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.arrow.serialization import WireFormat
-from bayou.kernel.arrow.types import relabelled
+from bayou.kernel.arrow.types import with_schema
 from bayou.kernel.commands.optimize.read_ahead import read_in_order
 from bayou.kernel.commands.optimize.row_order import RowOrder, ordered_rows
 from bayou.kernel.data_writer.data_writer import (
@@ -27,11 +27,11 @@ from bayou.kernel.data_writer.data_writer import (
     get_write_context,
     write_context,
 )
-from bayou.kernel.data_writer.partitioner import zoneless_texts
+from bayou.kernel.data_writer.partitioner import zoneless_values
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ScanState
-from bayou.kernel.table_features.variant import with_bytes_in_nulls
+from bayou.kernel.table_features.variant import fill_null_variants
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol import partition_values
 from bayou.protocol.actions import AddFile
@@ -226,7 +226,7 @@ def _write_file(
     serialized = {work.partition_names.get(k, k): v for k, v in first.partition_values.items()}
     values: Any = typed_partition_values(work.state, serialized, first.path)
     context = get_write_context(work.state, values)
-    local = zoneless_texts(work.state, serialized)
+    local = zoneless_values(work.state, serialized)
     if local:
         context = write_context(work.state, {**context.partition_values, **local})
     with _physical(work, rows) as batches:
@@ -260,5 +260,5 @@ def _physical(work: Rewrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
     schema = pa.schema(fields)
     with CloseableIterator(rows) as batches:
         for batch in batches:
-            data = with_bytes_in_nulls(batch.select(names), work.state.data_schema)
-            yield relabelled(data, schema, table=work.state.table)
+            data = fill_null_variants(batch.select(names), work.state.data_schema)
+            yield with_schema(data, schema, table=work.state.table)

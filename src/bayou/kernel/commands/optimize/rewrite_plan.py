@@ -28,7 +28,7 @@ from bayou.kernel.commands.optimize.metrics import (
 from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite, typed_partition_values
 from bayou.kernel.commands.optimize.z_cubes import ClusteringStats
 from bayou.kernel.data_writer.data_writer import delete_data_files
-from bayou.kernel.data_writer.partitioner import zoneless_texts
+from bayou.kernel.data_writer.partitioner import zoneless_values
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Literal, Predicate
 from bayou.kernel.log.table_state import TableState, load_table_state
@@ -37,7 +37,7 @@ from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit import TransactionCommitResult, discard_unless_committed
-from bayou.kernel.transaction.table_update import remove_of
+from bayou.kernel.transaction.table_update import to_remove
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import Action, AddFile
@@ -50,7 +50,7 @@ __all__ = [
     "RunItems",
     "by_partition",
     "commit_rewrites",
-    "packed",
+    "pack",
     "run_plan",
 ]
 
@@ -176,7 +176,7 @@ def commit_rewrites(
     added = [add for result in results for add in result.added]
     removed = [add for result in results for add in result.removed]
     now = _now()
-    actions: list[Action] = [*added, *(remove_of(a, now, data_change=False) for a in removed)]
+    actions: list[Action] = [*added, *(to_remove(a, now, data_change=False) for a in removed)]
     vectors = [a.deletion_vector for a in removed if a.deletion_vector is not None]
     metrics = history_metrics(added, removed, vectors)
     tags = {"delta.rowTracking.preserved": "true"} if _keeps_row_ids(results) else None
@@ -342,13 +342,13 @@ def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[lis
         key = keys.get(serialized)
         if key is None:
             typed = typed_partition_values(state, file.partition_values, file.path)
-            local = zoneless_texts(state, file.partition_values)
+            local = zoneless_values(state, file.partition_values)
             key = keys[serialized] = (*typed.values(), *sorted(local.items()))
         groups.setdefault(key, []).append(file)
     return list(groups.values())
 
 
-def packed(files: Iterable[ScanFile], max_bytes: int) -> Iterator[list[ScanFile]]:
+def pack(files: Iterable[ScanFile], max_bytes: int) -> Iterator[list[ScanFile]]:
     """Pack neighboring files into bins of at most `max_bytes`; a larger file is its own bin."""
     current: list[ScanFile] = []
     size = 0

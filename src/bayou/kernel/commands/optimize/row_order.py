@@ -181,18 +181,18 @@ class RowSample:
 
     Attributes:
         rows: sampled rows with one column for each ordering column; None if there are no rows.
-        share: approximate fraction of the rows that were sampled.
+        fraction: approximate fraction of the rows that were sampled.
         seen: total number of rows.
     """
 
     rows: pa.RecordBatch | None
-    share: float
+    fraction: float
     seen: int
 
     @classmethod
     def positions(cls, order: RowOrder, samples: Sequence[RowSample]) -> RowPositions:
         """Compute positions from samples of all rows."""
-        share = min((s.share for s in samples), default=1.0)
+        share = min((s.fraction for s in samples), default=1.0)
         thinned = [s._thinned(share) for s in samples]
         batches = [rows for rows in thinned if rows is not None and rows.num_rows]
         if not batches:
@@ -213,10 +213,10 @@ class RowSample:
 
     def _thinned(self, share: float) -> pa.RecordBatch | None:
         """Return a smaller sample with a fraction `share` of all rows."""
-        if self.rows is None or share >= self.share:
+        if self.rows is None or share >= self.fraction:
             return self.rows
         drawn = pc.random(self.rows.num_rows, initializer=self.seen)
-        return self.rows.filter(pc.less(drawn, share / self.share))
+        return self.rows.filter(pc.less(drawn, share / self.fraction))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ def sampled_rows(
         for batch in batches:
             columns = [_values(batch, path) for path in order.columns]
             sample.add(pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))]))
-    return RowSample(rows=sample.rows(), share=sample.share, seen=sample.seen)
+    return RowSample(rows=sample.rows(), fraction=sample.share, seen=sample.seen)
 
 
 @contextmanager

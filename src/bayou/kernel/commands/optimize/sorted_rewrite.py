@@ -21,7 +21,7 @@ from bayou.kernel.commands.optimize.row_order import RowPositions, RowSample, sa
 from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
 
-__all__ = ["OrderedParts", "for_files", "sample_item", "split_item", "write_ordered"]
+__all__ = ["OrderedParts", "sample_item", "split_item", "with_files", "write_ordered"]
 
 pc: Any = pyarrow.compute
 
@@ -113,7 +113,7 @@ def write_ordered(
     return write_rewritten(engine, work, _sorted(buckets))
 
 
-def for_files(work: Rewrite, numbers: Sequence[int]) -> Rewrite:
+def with_files(work: Rewrite, numbers: Sequence[int]) -> Rewrite:
     """Return the item restricted to some of its files, by index."""
     return replace(work, files=tuple(work.files[number] for number in numbers))
 

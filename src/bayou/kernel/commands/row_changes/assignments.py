@@ -14,12 +14,12 @@ from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.engine import Engine, ExpressionEvaluator
 from bayou.kernel.expressions.model import Column, Expression, Literal, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression
-from bayou.kernel.table_features.constraints import RowRules
+from bayou.kernel.table_features.constraints import RowConstraints
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.column_rules import (
     CURRENT_DEFAULT_KEY,
     GENERATION_EXPRESSION_KEY,
-    identity_of,
+    identity_column,
 )
 from bayou.protocol.schema import DataType, StructField, StructType
 
@@ -46,11 +46,11 @@ class Assignments:
         self, engine: Engine, state: TransactionState, values: Mapping[str, Expression | str]
     ) -> None:
         self._state = state
-        self._rules = RowRules(engine, state)
+        self._rules = RowConstraints(engine, state)
         self._values: dict[tuple[str, ...], ExpressionEvaluator] = {}
         for target, value in values.items():
             path, fields = _field(state, target)
-            if identity_of(fields[0]) is not None:
+            if identity_column(fields[0]) is not None:
                 raise SchemaError(
                     f"{state.table}: identity column {fields[0].name!r} can't be updated "
                     "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED). Remove it from the SET clause.",
@@ -93,7 +93,7 @@ class Assignments:
             columns[field.name] = _set_field(columns[field.name], field.data_type, path[1:], value)
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         unchanged = [name for name in columns if all(path[0] != name for path in self._values)]
-        return self._rules.apply(batch, of_table=unchanged)
+        return self._rules.apply(batch, unchanged_columns=unchanged)
 
 
 def generated_from(schema: StructType, changed: set[str]) -> frozenset[str]:

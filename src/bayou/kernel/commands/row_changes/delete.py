@@ -80,10 +80,10 @@ def begin_delete(
     table: TableState,
     where: Predicate | str | None = None,
     *,
-    shown: str | None = None,
+    history_predicate: str | None = None,
     engine_info: str,
     user_metadata: str | None = None,
-    application: tuple[str, int] | None = None,
+    transaction_id: tuple[str, int] | None = None,
 ) -> RowOperation:
     """Start a DELETE whose work runs in other processes.
 
@@ -91,8 +91,8 @@ def begin_delete(
     commits their combined results.
 
     Args:
-        shown: the condition in the history; None: the condition as passed.
-        application: transaction identifier that the commit records, unless no row matches.
+        history_predicate: the condition in the history; None: the condition as passed.
+        transaction_id: transaction identifier that the commit records, unless no row matches.
 
     Raises:
         PredicateError, ConstraintViolationError, UnsupportedFeatureError: see `delete`.
@@ -102,11 +102,11 @@ def begin_delete(
         table,
         Operation.DELETE,
         where,
-        without_condition=["true"],
-        shown=shown,
+        default_predicate=["true"],
+        history_predicate=history_predicate,
         engine_info=engine_info,
         user_metadata=user_metadata,
-        application=application,
+        transaction_id=transaction_id,
     )
 
 

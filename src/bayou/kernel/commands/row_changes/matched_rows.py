@@ -22,15 +22,15 @@ from bayou.kernel.commands.row_changes.assignments import generated_from
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.row_changes import FileChange, apply_row_changes
 from bayou.kernel.commands.row_changes.state import RowChangeState
-from bayou.kernel.deletion_vectors.deleted_rows import bitmap
+from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN
-from bayou.kernel.table_features.constraints import RowRules
+from bayou.kernel.table_features.constraints import RowConstraints
 from bayou.kernel.transaction_state import TransactionState
-from bayou.protocol.column_rules import identity_of
+from bayou.protocol.column_rules import identity_column
 
-__all__ = ["FoundRows", "FoundRowsWork", "check_assigned"]
+__all__ = ["MatchedRows", "MatchedRowsTask", "check_assigned"]
 
 pc: Any = pyarrow.compute
 
@@ -44,7 +44,7 @@ _WIRE = WireFormat("work on found rows", 1, _WireWork)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundRows:
+class MatchedRows:
     """Rows of one file that change.
 
     Attributes:
@@ -52,7 +52,7 @@ class FoundRows:
         deleted: positions of deleted rows.
         updated: positions of updated rows: int64, ascending, unique.
         values: new values of the `updated` rows, in their order, with the columns of
-            `FoundRowsWork.assigned` in the table's types.
+            `MatchedRowsTask.assigned` in the table's types.
     """
 
     file: ScanFile
@@ -62,7 +62,7 @@ class FoundRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundRowsWork:
+class MatchedRowsTask:
     """The part of the operation that a worker needs besides the rows.
 
     Attributes:
@@ -74,14 +74,14 @@ class FoundRowsWork:
     state: RowChangeState
     assigned: tuple[str, ...] = ()
 
-    def for_writer(self, index: int, count: int) -> FoundRowsWork:
+    def for_writer(self, index: int, count: int) -> MatchedRowsTask:
         """Return the work of one of several workers; see `TransactionState.for_writer`."""
         return replace(self, state=self.state.for_writer(index, count))
 
     def run(
         self,
         engine: Engine,
-        rows: Iterable[FoundRows],
+        rows: Iterable[MatchedRows],
         inserted: Iterable[pa.RecordBatch] = (),
         *,
         record_changes: bool | None = None,
@@ -112,7 +112,7 @@ class FoundRowsWork:
         return _WIRE.encode(_WireWork(self.state.to_bytes(), self.assigned))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> FoundRowsWork:
+    def from_bytes(cls, data: bytes) -> MatchedRowsTask:
         """The inverse of `to_bytes`.
 
         Raises:
@@ -134,7 +134,7 @@ def check_assigned(state: TransactionState, columns: Iterable[str]) -> None:
     """
     for name in columns:
         column = state.schema.get(name)
-        if column is not None and identity_of(column) is not None:
+        if column is not None and identity_column(column) is not None:
             raise SchemaError(
                 f"{state.table}: identity column {name!r} can't be updated "
                 "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED). Remove it from the SET clause.",
@@ -144,21 +144,21 @@ def check_assigned(state: TransactionState, columns: Iterable[str]) -> None:
 
 
 class _Run:
-    def __init__(self, engine: Engine, work: FoundRowsWork) -> None:
-        self._rewrites = not work.state.marks_rows
-        self._schema = work.state.write.schema
+    def __init__(self, engine: Engine, work: MatchedRowsTask) -> None:
+        self._rewrites = not work.state.deletion_vectors
+        self._schema = work.state.transaction_state.schema
         self._assigned = work.assigned
         self._generated = generated_from(self._schema, set(work.assigned))
-        self._rules = RowRules(engine, work.state.write)
-        self._current: FoundRows | None = None
+        self._rules = RowConstraints(engine, work.state.transaction_state)
+        self._current: MatchedRows | None = None
 
-    def changes(self, rows: Iterable[FoundRows]) -> Iterator[FileChange]:
+    def changes(self, rows: Iterable[MatchedRows]) -> Iterator[FileChange]:
         for rows_of_file in rows:
             self._current = rows_of_file
             yield FileChange(
                 file=rows_of_file.file,
                 deleted=rows_of_file.deleted,
-                updated=bitmap(rows_of_file.updated),
+                updated=to_bitmap(rows_of_file.updated),
                 rewrite=self._rewrites,
             )
 
@@ -175,4 +175,4 @@ class _Run:
                 columns[column.name] = before.column(column.name)
         unchanged = [name for name in columns if name not in self._assigned]
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        return self._rules.apply(batch, of_table=unchanged)
+        return self._rules.apply(batch, unchanged_columns=unchanged)

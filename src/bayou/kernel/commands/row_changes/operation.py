@@ -1,7 +1,7 @@
 """Common parts of DELETE and UPDATE: transaction, condition, candidate files, commit.
 
 The process that commits has a `RowOperation`. Other processes may run its `work` on the candidate
-files (`RowWork.run`); `RowChanges.combined` combines their results.
+files (`RowChangeTask.run`); `RowChanges.combined` combines their results.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import msgspec
 
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.commands.row_changes.result import RowChanges
-from bayou.kernel.commands.row_changes.row_search import Candidate, Matching
+from bayou.kernel.commands.row_changes.row_search import Candidate, CandidateFiles
 from bayou.kernel.commands.row_changes.state import RowChangeState
-from bayou.kernel.commands.row_changes.task import RowWork
+from bayou.kernel.commands.row_changes.task import RowChangeTask
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.kernel.expressions.sql.parser import parse_predicate
@@ -37,15 +37,16 @@ class RowOperation:
     Attributes:
         predicate: condition on the rows; None for all rows.
         matching: finds the candidate files.
-        work: the task to run on the candidate files, in any process.
-        commits_progress: commit even if no row matches, to record the transaction identifier.
+        task: the task to run on the candidate files, in any process.
+        commits_without_changes: commit even if no row matches, to record the transaction
+            identifier.
     """
 
     transaction: Transaction
     predicate: Predicate | None
-    matching: Matching
-    work: RowWork
-    commits_progress: bool = False
+    matching: CandidateFiles
+    task: RowChangeTask
+    commits_without_changes: bool = False
     _started: float = field(default_factory=time.perf_counter)
 
     @classmethod
@@ -56,21 +57,21 @@ class RowOperation:
         operation: Operation,
         where: Predicate | str | None,
         *,
-        without_condition: Sequence[str],
+        default_predicate: Sequence[str],
         assigned: Mapping[str, Expression | str] | None = None,
-        shown: str | None = None,
+        history_predicate: str | None = None,
         engine_info: str,
         user_metadata: str | None,
-        application: tuple[str, int] | None = None,
+        transaction_id: tuple[str, int] | None = None,
     ) -> RowOperation:
         """Start the operation on a version of a table.
 
         Args:
-            without_condition: `predicate` in the history if there is no condition.
-            assigned: see `RowWork`.
-            shown: the condition in the history; None: the condition as passed.
-            application: transaction identifier (application id, version) that the commit records;
-                see `TransactionBuilder.with_transaction_id`.
+            default_predicate: `predicate` in the history if there is no condition.
+            assigned: see `RowChangeTask`.
+            history_predicate: the condition in the history; None: the condition as passed.
+            transaction_id: transaction identifier (application id, version) that the commit
+                records; see `TransactionBuilder.with_transaction_id`.
 
         Raises:
             PredicateError: the condition can't be parsed or resolved.
@@ -79,9 +80,9 @@ class RowOperation:
         """
         started = time.perf_counter()
         predicate = parse_predicate(where) if isinstance(where, str) else where
-        conditions = list(without_condition)
-        if shown is not None or where is not None:
-            conditions = [str(where) if shown is None else shown]
+        conditions = list(default_predicate)
+        if history_predicate is not None or where is not None:
+            conditions = [str(where) if history_predicate is None else history_predicate]
         builder = (
             TransactionBuilder(
                 table=table.path, read_state=table, engine_info=engine_info, operation=operation
@@ -89,21 +90,22 @@ class RowOperation:
             .with_operation_parameters({"predicate": msgspec.json.encode(conditions).decode()})
             .with_user_metadata(user_metadata)
         )
-        if application is not None:
-            builder = builder.with_transaction_id(*application)
+        if transaction_id is not None:
+            builder = builder.with_transaction_id(*transaction_id)
         transaction = builder.build(engine)
         transaction.check_rows_may_be_removed()
-        matching = Matching(engine, table, predicate)
+        matching = CandidateFiles(engine, table, predicate)
         return cls(
             transaction=transaction,
             predicate=predicate,
             matching=matching,
-            work=RowWork(
+            task=RowChangeTask(
                 state=RowChangeState.of(engine, transaction),
                 search=matching.search,
                 assigned=assigned,
             ),
-            commits_progress=application is not None and operation is not Operation.DELETE,
+            commits_without_changes=transaction_id is not None
+            and operation is not Operation.DELETE,
             _started=started,
         )
 
@@ -124,9 +126,9 @@ class RowOperation:
             self.transaction.record_read(self.predicate, paths)
 
     def run(self, engine: Engine, *, data_change: bool = True) -> RowChanges:
-        """Run the whole operation in this process; see `RowWork.run`."""
+        """Run the whole operation in this process; see `RowChangeTask.run`."""
         with self.candidates(engine) as files:
-            return self.work.run(engine, files, data_change=data_change)
+            return self.task.run(engine, files, data_change=data_change)
 
     def counts(self, changes: RowChanges) -> dict[str, Any]:
         """Return the metrics that DELETE and UPDATE have in common; times in milliseconds."""
@@ -151,7 +153,7 @@ class RowOperation:
             self.transaction,
             changes,
             history_metrics(counts),
-            commits_progress=self.commits_progress,
+            commits_progress=self.commits_without_changes,
         )
 
 

@@ -14,7 +14,7 @@ from bayou.kernel.arrow.serialization import WireFormat
 from bayou.kernel.data_writer.data_writer import delete_data_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
-from bayou.kernel.transaction.table_update import remove_of
+from bayou.kernel.transaction.table_update import to_remove
 from bayou.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
 
 __all__ = ["RowChanges"]
@@ -26,7 +26,7 @@ class RowChanges:
 
     Attributes:
         added: new data files.
-        marked: files with a new deletion vector.
+        with_deletion_vectors: files with a new deletion vector.
         removed: files that are removed, or whose deletion vector is replaced.
         change_files: change data files.
         vector_files: decoded absolute paths of deletion vector files.
@@ -41,7 +41,7 @@ class RowChanges:
     """
 
     added: list[AddFile] = field(default_factory=list)
-    marked: list[AddFile] = field(default_factory=list)
+    with_deletion_vectors: list[AddFile] = field(default_factory=list)
     removed: list[RemoveFile] = field(default_factory=list)
     change_files: list[AddCDCFile] = field(default_factory=list)
     vector_files: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class RowChanges:
     @property
     def actions(self) -> list[Action]:
         """Actions for the commit; empty if nothing changes."""
-        return [*self.removed, *self.marked, *self.added, *self.change_files]
+        return [*self.removed, *self.with_deletion_vectors, *self.added, *self.change_files]
 
     def remove_files(self, files: Iterable[ScanFile], *, data_change: bool = True) -> None:
         """Remove whole files without reading them."""
@@ -75,7 +75,7 @@ class RowChanges:
 
     def remove(self, add: AddFile, now: int, *, data_change: bool = True) -> None:
         """Remove a file without counting its rows."""
-        self.removed.append(remove_of(add, now, data_change=data_change))
+        self.removed.append(to_remove(add, now, data_change=data_change))
         self.num_removed_files += 1
         self.num_removed_bytes += add.size
         if add.deletion_vector is not None:
@@ -124,7 +124,7 @@ class RowChanges:
         return _WIRE.encode(
             _WireChanges(
                 self.added,
-                self.marked,
+                self.with_deletion_vectors,
                 self.removed,
                 self.change_files,
                 self.vector_files,
@@ -163,7 +163,7 @@ _WIRE = WireFormat("outcome of row changes", 1, _WireChanges)
 def _from_wire(wire: _WireChanges) -> RowChanges:
     changes = RowChanges(
         added=wire.added,
-        marked=wire.marked,
+        with_deletion_vectors=wire.marked,
         removed=wire.removed,
         change_files=wire.change_files,
         vector_files=wire.vector_files,

@@ -21,12 +21,12 @@ from pyroaring import BitMap64
 from bayou.errors import ArgumentError, BayouError, CorruptTableError
 from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.arrow.serialization import WireFormat
-from bayou.kernel.arrow.types import relabelled, to_arrow_schema
+from bayou.kernel.arrow.types import to_arrow_schema, with_schema
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.state import RowChangeState
 from bayou.kernel.data_writer.change_data_files import ChangeDataFiles
 from bayou.kernel.data_writer.data_writer import write_rows
-from bayou.kernel.data_writer.partitioner import keeping_texts
+from bayou.kernel.data_writer.partitioner import with_original_values
 from bayou.kernel.deletion_vectors import read
 from bayou.kernel.deletion_vectors.deleted_rows import num_rows, row_group_ranges
 from bayou.kernel.deletion_vectors.write import DeletionVectorFiles
@@ -35,8 +35,8 @@ from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_COLUMN
 from bayou.kernel.scan.source import read_ahead
 from bayou.kernel.scan.transform import read_scan_file
-from bayou.kernel.table_features.constraints import RowRules
-from bayou.kernel.transaction.table_update import remove_of
+from bayou.kernel.table_features.constraints import RowConstraints
+from bayou.kernel.transaction.table_update import to_remove
 from bayou.protocol import stats
 from bayou.protocol.actions import AddFile, ChangeType
 
@@ -73,7 +73,7 @@ class FileChange:
     rewrite: bool
 
     @property
-    def gone(self) -> BitMap64:
+    def removed(self) -> BitMap64:
         """Positions of all deleted and updated rows."""
         return self.deleted | self.updated
 
@@ -117,7 +117,7 @@ NewVersions: TypeAlias = Callable[[FileChange, pa.RecordBatch], pa.RecordBatch]
 """Function that returns the new versions of a batch of updated rows, one for each, in their order.
 
 Its argument has the table's columns and `RowChangeState.metadata_columns`. Its result has exactly
-the table's columns and satisfies the constraints (`RowRules.apply`).
+the table's columns and satisfies the constraints (`RowConstraints.apply`).
 """
 
 
@@ -160,11 +160,13 @@ def apply_row_changes(
         StorageError: a file can't be written.
     """
     if record_changes is None:
-        record_changes = state.records_changes and data_change
+        record_changes = state.change_data_feed and data_change
     work = _Work(engine, state, new_versions, record_changes=record_changes, moves=not data_change)
     try:
         rows = work.rows(changes, updated, inserted)
-        work.result.added = write_rows(engine, state.write, rows, carried=state.materialized)
+        work.result.added = write_rows(
+            engine, state.transaction_state, rows, additional_columns=state.materialized
+        )
         work.finish()
     except BaseException:
         work.discard()
@@ -188,9 +190,9 @@ class _Work:
         self._state = state
         self._new_versions = new_versions
         self._data_change = not moves
-        self._changes = ChangeDataFiles(engine, state.write) if record_changes else None
-        self._vectors = DeletionVectorFiles(engine, state.write)
-        self._schema = to_arrow_schema(state.write.schema)
+        self._changes = ChangeDataFiles(engine, state.transaction_state) if record_changes else None
+        self._vectors = DeletionVectorFiles(engine, state.transaction_state)
+        self._schema = to_arrow_schema(state.transaction_state.schema)
         self._now = time.time_ns() // 1_000_000
         self.result = RowChanges()
 
@@ -204,9 +206,9 @@ class _Work:
         for change in changes:
             yield from self._rows_of(change)
         for batch in updated:
-            ids = batch.column(ROW_ID) if self._state.tracks_rows else None
+            ids = batch.column(ROW_ID) if self._state.row_tracking else None
             yield self._updated(batch.select(self._schema.names), ids)
-        rules = RowRules(self._engine, self._state.write)
+        rules = RowConstraints(self._engine, self._state.transaction_state)
         for batch in inserted:
             rows = rules.apply(batch)
             self.result.num_inserted_rows += rows.num_rows
@@ -226,7 +228,7 @@ class _Work:
         self.result.vector_files = self._vectors.paths
         if self._changes is not None:
             self.result.change_files = self._changes.actions
-        table = self._state.write.table
+        table = self._state.transaction_state.table
         try:
             self.result.discard(self._engine, table)
         except BayouError as error:
@@ -236,14 +238,14 @@ class _Work:
         file = change.file
         old = BitMap64()
         if file.deletion_vector is not None:
-            old = read.load(self._engine, self._state.write.table, file.deletion_vector)
-        removed = change.gone - old
+            old = read.load(self._engine, self._state.transaction_state.table, file.deletion_vector)
+        removed = change.removed - old
         if not removed and not change.rewrite:
             return
         physical = num_rows(self._engine, file)
         if removed and removed.max() >= physical:
             raise ArgumentError(
-                f"{self._state.write.table}: {file.path} has {physical} rows, so row "
+                f"{self._state.transaction_state.table}: {file.path} has {physical} rows, so row "
                 f"{removed.max()} can't be changed. Pass positions of this file.",
                 argument="changes",
             )
@@ -253,10 +255,11 @@ class _Work:
             self.result.num_deleted_rows += len(removed) - num_updated
         if old and old.max() >= physical:
             raise CorruptTableError(
-                f"{self._state.write.table}: the deletion vector of {file.path} deletes row "
+                f"{self._state.transaction_state.table}: the deletion vector of {file.path} "
+                "deletes row "
                 f"{old.max()}, but the file has {physical} rows. Rewrite the file with the writer "
                 "of the vector.",
-                table=self._state.write.table,
+                table=self._state.transaction_state.table,
                 file=file.path,
             )
         all_removed = len(removed) + len(old) == physical
@@ -271,9 +274,9 @@ class _Work:
             self._mark(file.add, removed | old, physical)
 
     def _mark(self, add: AddFile, deleted: BitMap64, physical: int) -> None:
-        if not self._state.marks_rows:
+        if not self._state.deletion_vectors:
             raise ArgumentError(
-                f"{self._state.write.table}: deletion vectors are disabled "
+                f"{self._state.transaction_state.table}: deletion vectors are disabled "
                 f"(delta.enableDeletionVectors), so {add.path} must be rewritten. Set `rewrite`.",
                 argument="changes",
             )
@@ -281,13 +284,14 @@ class _Work:
             statistics = stats.with_wide_bounds(add.stats, physical)
         except ValueError as error:
             raise CorruptTableError(
-                f"{self._state.write.table}: the statistics of {add.path} in the log can't be "
+                f"{self._state.transaction_state.table}: the statistics of {add.path} in the log "
+                "can't be "
                 f"parsed: {error}. Rewrite the file with its writer.",
-                table=self._state.write.table,
+                table=self._state.transaction_state.table,
                 file=add.path,
             ) from error
-        self.result.removed.append(remove_of(add, self._now, data_change=self._data_change))
-        self.result.marked.append(
+        self.result.removed.append(to_remove(add, self._now, data_change=self._data_change))
+        self.result.with_deletion_vectors.append(
             msgspec.structs.replace(
                 add,
                 deletion_vector=self._vectors.add(deleted),
@@ -312,7 +316,7 @@ class _Work:
         for first, end in row_group_ranges(self._engine, change.file, only):
             with self._batches(change.file, first, end) as batches:
                 for batch in batches:
-                    remaining = read.selection(removed, batch.column(ROW_INDEX_COLUMN))
+                    remaining = read.selection_vector(removed, batch.column(ROW_INDEX_COLUMN))
                     if copies:
                         rows = batch if remaining is None else batch.filter(remaining)
                         yield self._with_partition_strings(change, self._copied(rows))
@@ -322,7 +326,9 @@ class _Work:
 
     def _with_partition_strings(self, change: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Keep the serialized partition values of the file for its rows."""
-        return keeping_texts(self._state.write, rows, change.file.partition_values)
+        return with_original_values(
+            self._state.transaction_state, rows, change.file.partition_values
+        )
 
     def _batches(
         self, file: ScanFile, first: int, end: int | None
@@ -332,13 +338,13 @@ class _Work:
 
     def _copied(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = batch.select(self._schema.names)
-        if not self._state.tracks_rows:
+        if not self._state.row_tracking:
             return self._tracked(rows, None, None)
         return self._tracked(rows, batch.column(ROW_ID), batch.column(ROW_COMMIT_VERSION))
 
     def _changed(self, change: FileChange, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the new versions of a batch's updated rows, and record its change data."""
-        not_updated = read.selection(change.updated, batch.column(ROW_INDEX_COLUMN))
+        not_updated = read.selection_vector(change.updated, batch.column(ROW_INDEX_COLUMN))
         if not_updated is None:
             self._record(change, batch, "delete")
             return
@@ -346,7 +352,7 @@ class _Work:
         self._record(change, batch.filter(not_updated), "delete")
         self._record(change, before, "update_preimage")
         if self._new_versions is not None:
-            ids = before.column(ROW_ID) if self._state.tracks_rows else None
+            ids = before.column(ROW_ID) if self._state.row_tracking else None
             versions = self._with_partition_strings(change, self._new_versions(change, before))
             yield self._updated(versions, ids)
 
@@ -366,7 +372,7 @@ class _Work:
         versions: pa.Array[Any] | None,
     ) -> pa.RecordBatch:
         """Append row ids and row commit versions if rows are tracked; null means a new value."""
-        rows = relabelled(rows, self._schema, table=self._state.write.table)
+        rows = with_schema(rows, self._schema, table=self._state.transaction_state.table)
         for name, values in ((ROW_ID, ids), (ROW_COMMIT_VERSION, versions)):
             if name in self._state.materialized:
                 column = pa.nulls(rows.num_rows, pa.int64()) if values is None else values

@@ -14,11 +14,11 @@ from pyroaring import BitMap64
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.serialization import WireFormat
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
-from bayou.kernel.deletion_vectors.deleted_rows import bitmap, num_rows
+from bayou.kernel.deletion_vectors.deleted_rows import num_rows, to_bitmap
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import IsNull, Not, Or, Predicate, referenced_columns
-from bayou.kernel.expressions.serialization import from_wire, to_wire
+from bayou.kernel.expressions.serialization import from_tree, to_tree
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.data_skipping.pruning import Pruning
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
@@ -28,7 +28,7 @@ from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN, ScanState
 from bayou.kernel.scan.transform import read_scan_file
 from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, StructType
 
-__all__ = ["Candidate", "Matching", "RowSearch"]
+__all__ = ["Candidate", "CandidateFiles", "RowSearch"]
 
 
 class _WireCandidate(msgspec.Struct, frozen=True, array_like=True):
@@ -50,11 +50,11 @@ class Candidate:
     """A file that may have matching rows.
 
     Attributes:
-        certain: whether every row of the file matches.
+        all_rows_match: whether every row of the file matches.
     """
 
     file: ScanFile
-    certain: bool
+    all_rows_match: bool
 
     def all_positions(self, engine: Engine) -> BitMap64:
         """Return the positions of all rows, including deleted ones.
@@ -66,7 +66,7 @@ class Candidate:
 
     def to_bytes(self) -> bytes:
         """Serialize for another process."""
-        return _CANDIDATE.encode(_WireCandidate(self.file.to_bytes(), self.certain))
+        return _CANDIDATE.encode(_WireCandidate(self.file.to_bytes(), self.all_rows_match))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Candidate:
@@ -76,7 +76,7 @@ class Candidate:
             SerializationError: the bytes are malformed or of a newer package version.
         """
         return _CANDIDATE.decode(
-            data, lambda wire: cls(file=ScanFile.from_bytes(wire.file), certain=wire.certain)
+            data, lambda wire: cls(file=ScanFile.from_bytes(wire.file), all_rows_match=wire.certain)
         )
 
 
@@ -85,11 +85,11 @@ class RowSearch:
     """Search for matching rows in a file; workers receive it as bytes.
 
     Attributes:
-        read: scan state that reads the columns of the condition and the row index.
+        scan_state: scan state that reads the columns of the condition and the row index.
         condition: resolved condition; None: every row matches.
     """
 
-    read: ScanState
+    scan_state: ScanState
     condition: Predicate | None
 
     def positions(self, engine: Engine) -> Callable[[ScanFile], BitMap64]:
@@ -101,26 +101,26 @@ class RowSearch:
         """
         evaluator = None
         if self.condition is not None:
-            schema = self.read.logical_schema
+            schema = self.scan_state.logical_schema
             evaluator = engine.expressions.predicate_evaluator(schema, self.condition)
 
         def matching_positions(file: ScanFile) -> BitMap64:
             positions = BitMap64()
-            with read_scan_file(engine, self.read, file) as batches:
+            with read_scan_file(engine, self.scan_state, file) as batches:
                 for batch in batches:
                     rows = batch.column(ROW_INDEX_COLUMN)
                     if evaluator is not None:
                         rows = rows.filter(evaluator.eval(batch))
                     if len(rows):
-                        positions |= bitmap(rows)
+                        positions |= to_bitmap(rows)
             return positions
 
         return matching_positions
 
     def to_bytes(self) -> bytes:
         """Serialize for another process."""
-        condition = None if self.condition is None else to_wire(self.condition)
-        return _SEARCH.encode(_WireSearch(self.read.to_bytes(), condition))
+        condition = None if self.condition is None else to_tree(self.condition)
+        return _SEARCH.encode(_WireSearch(self.scan_state.to_bytes(), condition))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RowSearch:
@@ -132,8 +132,8 @@ class RowSearch:
         return _SEARCH.decode(
             data,
             lambda wire: cls(
-                read=ScanState.from_bytes(wire.read),
-                condition=None if wire.condition is None else from_wire(wire.condition),
+                scan_state=ScanState.from_bytes(wire.read),
+                condition=None if wire.condition is None else from_tree(wire.condition),
             ),
         )
 
@@ -145,7 +145,7 @@ _EXACT_TYPES = frozenset({BYTE, SHORT, INTEGER, LONG, DATE})
 can prove that no row of a file matches, but not that all rows match."""
 
 
-class Matching:
+class CandidateFiles:
     """A condition on one version of a table. Holds no engine; thread-safe.
 
     Args:
@@ -179,7 +179,7 @@ class Matching:
             .build()
         )
         residual = self._scan.remaining_filter
-        self.search = RowSearch(read=self._scan.scan_state(engine), condition=residual)
+        self.search = RowSearch(scan_state=self._scan.scan_state(engine), condition=residual)
         self._uncertain: Pruning | None = None
         if residual is not None and _has_exact_bounds(residual, state):
             otherwise = resolve(Or((Not(residual), IsNull(residual))), state.schema)
@@ -199,7 +199,7 @@ class Matching:
                 with batch.rows() as files:
                     for file in files:
                         certain = uncertain is not None and file.path not in uncertain
-                        yield Candidate(file=file, certain=certain)
+                        yield Candidate(file=file, all_rows_match=certain)
 
     def _uncertain_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
         """Return the paths of files that may have a row that doesn't match; None: any file may."""
@@ -208,7 +208,7 @@ class Matching:
         if self._uncertain is None:
             return None
         adds: Any = batch.selected().column("add")
-        retained, selection = self._uncertain.keep(engine, CheckpointAdds(adds), None)
+        retained, selection = self._uncertain.select(engine, CheckpointAdds(adds), None)
         column: pa.Array[Any] = pc.struct_field(retained, "path")
         if selection is not None:
             column = column.filter(selection)

@@ -15,7 +15,7 @@ from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_C
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol import features
-from bayou.protocol.actions import is_feed_enabled
+from bayou.protocol.actions import is_change_data_feed_enabled
 from bayou.protocol.properties import TableProperties
 
 __all__ = ["RowChangeState"]
@@ -36,12 +36,12 @@ class RowChangeState:
     """State that workers need to change rows, besides the files.
 
     Attributes:
-        write: transaction state for written files.
-        marks_rows: whether deletion vectors may be written (`delta.enableDeletionVectors`).
+        transaction_state: transaction state for written files.
+        deletion_vectors: whether deletion vectors may be written (`delta.enableDeletionVectors`).
     """
 
-    write: TransactionState
-    marks_rows: bool
+    transaction_state: TransactionState
+    deletion_vectors: bool
 
     @classmethod
     def of(cls, engine: Engine, transaction: Transaction) -> RowChangeState:
@@ -49,19 +49,19 @@ class RowChangeState:
         write = transaction.transaction_state(engine)
         supported = features.DELETION_VECTORS in features.writer_features(transaction.protocol)
         return cls(
-            write=write,
-            marks_rows=supported and TableProperties(write.configuration).deletion_vectors,
+            transaction_state=write,
+            deletion_vectors=supported and TableProperties(write.configuration).deletion_vectors,
         )
 
     @property
-    def records_changes(self) -> bool:
+    def change_data_feed(self) -> bool:
         """Whether the change data feed is enabled."""
-        return is_feed_enabled(self.write.configuration)
+        return is_change_data_feed_enabled(self.transaction_state.configuration)
 
     @property
-    def tracks_rows(self) -> bool:
+    def row_tracking(self) -> bool:
         """Whether row tracking is enabled: rows keep their ids, copied rows their versions."""
-        return TableProperties(self.write.configuration).row_tracking
+        return TableProperties(self.transaction_state.configuration).row_tracking
 
     @cached_property
     def materialized(self) -> Mapping[str, str]:
@@ -70,19 +70,20 @@ class RowChangeState:
         Raises:
             CorruptTableError: row tracking is enabled, but the properties don't name the columns.
         """
-        if not self.tracks_rows:
+        if not self.row_tracking:
             return {}
         names = {
-            ROW_ID: self.write.configuration.get(_ROW_ID_COLUMN),
-            ROW_COMMIT_VERSION: self.write.configuration.get(_COMMIT_VERSION_COLUMN),
+            ROW_ID: self.transaction_state.configuration.get(_ROW_ID_COLUMN),
+            ROW_COMMIT_VERSION: self.transaction_state.configuration.get(_COMMIT_VERSION_COLUMN),
         }
         columns = {name: column for name, column in names.items() if column}
         if len(columns) < len(names):
             raise CorruptTableError(
-                f"{self.write.table}: row tracking is enabled, but the properties {_ROW_ID_COLUMN} "
+                f"{self.transaction_state.table}: row tracking is enabled, but the properties "
+                f"{_ROW_ID_COLUMN} "
                 f"and {_COMMIT_VERSION_COLUMN} aren't set, so rows can't be moved to other files. "
                 "Restore both properties.",
-                table=self.write.table,
+                table=self.transaction_state.table,
             )
         return columns
 
@@ -95,24 +96,24 @@ class RowChangeState:
     def read(self) -> ScanState:
         """Scan state that reads all columns of the resulting table and `metadata_columns`."""
         return ScanState(
-            table=self.write.table,
-            logical_schema=self.write.schema,
-            partition_columns=self.write.partition_columns,
+            table=self.transaction_state.table,
+            logical_schema=self.transaction_state.schema,
+            partition_columns=self.transaction_state.partition_columns,
             metadata_columns=self.metadata_columns,
             row_tracking=(self.materialized[ROW_ID], self.materialized[ROW_COMMIT_VERSION])
             if self.materialized
             else None,
-            column_mapping=self.write.column_mapping,
+            column_mapping=self.transaction_state.column_mapping,
             deletion_vectors=True,
         )
 
     def for_writer(self, index: int, count: int) -> RowChangeState:
         """Return the state of one of several workers; see `TransactionState.for_writer`."""
-        return replace(self, write=self.write.for_writer(index, count))
+        return replace(self, transaction_state=self.transaction_state.for_writer(index, count))
 
     def to_bytes(self) -> bytes:
         """Serialize for another process."""
-        return _WIRE.encode(_WireState(self.write.to_bytes(), self.marks_rows))
+        return _WIRE.encode(_WireState(self.transaction_state.to_bytes(), self.deletion_vectors))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RowChangeState:
@@ -124,6 +125,7 @@ class RowChangeState:
         return _WIRE.decode(
             data,
             lambda wire: cls(
-                write=TransactionState.from_bytes(wire.write), marks_rows=wire.marks_rows
+                transaction_state=TransactionState.from_bytes(wire.write),
+                deletion_vectors=wire.marks_rows,
             ),
         )

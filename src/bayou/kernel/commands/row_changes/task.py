@@ -18,10 +18,10 @@ from bayou.kernel.commands.row_changes.row_search import Candidate, RowSearch
 from bayou.kernel.commands.row_changes.state import RowChangeState
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Expression
-from bayou.kernel.expressions.serialization import from_wire, to_wire
+from bayou.kernel.expressions.serialization import from_tree, to_tree
 from bayou.kernel.scan.scan_file import ScanFile
 
-__all__ = ["RowWork"]
+__all__ = ["RowChangeTask"]
 
 
 class _WireWork(msgspec.Struct, frozen=True, array_like=True):
@@ -34,7 +34,7 @@ _WIRE = WireFormat("work of a row operation", 1, _WireWork)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowWork:
+class RowChangeTask:
     """The part of a DELETE or UPDATE that a worker needs besides the files.
 
     Attributes:
@@ -53,9 +53,9 @@ class RowWork:
 
         A DELETE that writes deletion vectors or removes whole files needs no change data files.
         """
-        if self.assigned is None and (self.state.marks_rows or self.search.condition is None):
+        if self.assigned is None and (self.state.deletion_vectors or self.search.condition is None):
             return False
-        return self.state.records_changes
+        return self.state.change_data_feed
 
     def run(
         self, engine: Engine, files: Iterable[Candidate], *, data_change: bool = True
@@ -74,7 +74,7 @@ class RowWork:
         """
         new_versions: NewVersions | None = None
         if self.assigned is not None:
-            assignments = Assignments(engine, self.state.write, self.assigned)
+            assignments = Assignments(engine, self.state.transaction_state, self.assigned)
 
             def assign(_: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
                 return assignments.apply(rows)
@@ -97,13 +97,13 @@ class RowWork:
         assigned: dict[str, str | list[Any]] | None = None
         if self.assigned is not None:
             assigned = {
-                name: value if isinstance(value, str) else to_wire(value)
+                name: value if isinstance(value, str) else to_tree(value)
                 for name, value in self.assigned.items()
             }
         return _WIRE.encode(_WireWork(self.state.to_bytes(), self.search.to_bytes(), assigned))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> RowWork:
+    def from_bytes(cls, data: bytes) -> RowChangeTask:
         """The inverse of `to_bytes`.
 
         Raises:
@@ -112,14 +112,14 @@ class RowWork:
         return _WIRE.decode(data, _from_wire)
 
 
-def _from_wire(wire: _WireWork) -> RowWork:
+def _from_wire(wire: _WireWork) -> RowChangeTask:
     assigned: dict[str, Expression | str] | None = None
     if wire.assigned is not None:
         assigned = {
-            name: value if isinstance(value, str) else from_wire(value)
+            name: value if isinstance(value, str) else from_tree(value)
             for name, value in wire.assigned.items()
         }
-    return RowWork(
+    return RowChangeTask(
         state=RowChangeState.from_bytes(wire.state),
         search=RowSearch.from_bytes(wire.search),
         assigned=assigned,
@@ -134,7 +134,7 @@ class _Finder:
         seconds: time spent on the search.
     """
 
-    def __init__(self, work: RowWork, engine: Engine) -> None:
+    def __init__(self, work: RowChangeTask, engine: Engine) -> None:
         self._work = work
         self._engine = engine
         self._positions = work.search.positions(engine)
@@ -156,7 +156,7 @@ class _Finder:
             self.seconds += time.perf_counter() - since
 
     def _change(self, candidate: Candidate) -> FileChange | None:
-        if candidate.certain:
+        if candidate.all_rows_match:
             if self._deletes and not self._work.records_changes:
                 self.whole.append(candidate.file)
                 return None
@@ -165,7 +165,7 @@ class _Finder:
             positions = self._positions(candidate.file)
             if not positions:
                 return None
-        rewrite = not self._work.state.marks_rows
+        rewrite = not self._work.state.deletion_vectors
         if self._deletes:
             return FileChange(file=candidate.file, deleted=positions, rewrite=rewrite)
         return FileChange(file=candidate.file, updated=positions, rewrite=rewrite)

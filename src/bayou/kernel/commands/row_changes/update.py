@@ -84,10 +84,10 @@ def begin_update(
     values: Mapping[str, Expression | str],
     where: Predicate | str | None = None,
     *,
-    shown: str | None = None,
+    history_predicate: str | None = None,
     engine_info: str,
     user_metadata: str | None = None,
-    application: tuple[str, int] | None = None,
+    transaction_id: tuple[str, int] | None = None,
 ) -> RowOperation:
     """Start an UPDATE whose work runs in other processes; see `begin_delete`.
 
@@ -106,14 +106,16 @@ def begin_update(
         table,
         Operation.UPDATE,
         where,
-        without_condition=[],
+        default_predicate=[],
         assigned=values,
-        shown=shown,
+        history_predicate=history_predicate,
         engine_info=engine_info,
         user_metadata=user_metadata,
-        application=application,
+        transaction_id=transaction_id,
     )
-    Assignments(engine, operation.work.state.write, values)  # validates the columns and values
+    Assignments(
+        engine, operation.task.state.transaction_state, values
+    )  # validates the columns and values
     return operation
 
 

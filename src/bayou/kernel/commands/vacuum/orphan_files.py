@@ -3,7 +3,7 @@
 A listing is compared in columnar batches. Memory holds only the unreferenced files and one batch of
 candidates.
 
-A `ListingShare` is a range of paths: stores can list from a path on, and the log shows the
+A `ListingRange` is a range of paths: stores can list from a path on, and the log shows the
 distribution of a table's paths. Any process can list a share and compare it with the hashes of the
 referenced files. Alternatively, an inventory of the object store replaces the listing
 (`look_through`).
@@ -19,7 +19,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.kernel.commands.vacuum.referenced_files import KeptFiles
+from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
 from bayou.kernel.commands.vacuum.table_folder import HiddenNames
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log.table_state import TableState
@@ -28,12 +28,12 @@ from bayou.protocol.file_names import LOG_DIRECTORY
 __all__ = [
     "INVENTORY_SCHEMA",
     "LISTING_SCHEMA",
-    "FoundFiles",
-    "ListingShare",
-    "ListingSieve",
+    "ListingFilter",
+    "ListingRange",
+    "ListingResult",
+    "filter_inventory",
     "inventory",
-    "list_share",
-    "look_through",
+    "list_range",
 ]
 
 
@@ -63,7 +63,7 @@ def inventory(files: Iterable[tuple[str, int, int]]) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundFiles:
+class ListingResult:
     """Result of a listing; can be pickled.
 
     Attributes:
@@ -79,7 +79,7 @@ class FoundFiles:
     nested: frozenset[str] = frozenset()
 
     @classmethod
-    def combined(cls, shares: Iterable[FoundFiles]) -> FoundFiles:
+    def combined(cls, shares: Iterable[ListingResult]) -> ListingResult:
         """Combine the results of all shares of a listing."""
         results = [cls(), *shares]
         return cls(
@@ -113,7 +113,7 @@ class FoundFiles:
         return False
 
 
-class ListingSieve:
+class ListingFilter:
     """Filters a listing, in batches of any order, for unreferenced files.
 
     Args:
@@ -123,7 +123,9 @@ class ListingSieve:
         referenced: referenced files.
     """
 
-    def __init__(self, root: str, names: HiddenNames, before: int, referenced: KeptFiles) -> None:
+    def __init__(
+        self, root: str, names: HiddenNames, before: int, referenced: ReferencedFiles
+    ) -> None:
         self._root = root
         self._names = names
         self._before = before
@@ -166,10 +168,10 @@ class ListingSieve:
         if self._rows >= self._max_candidates:
             self._compare()
 
-    def found(self) -> FoundFiles:
+    def found(self) -> ListingResult:
         """Return the result for all batches so far."""
         self._compare()
-        return FoundFiles(
+        return ListingResult(
             files=pa.concat_tables([INVENTORY_SCHEMA.empty_table(), *self._unreferenced]),
             folders=frozenset(self._folders),
             holding=frozenset(self._holding),
@@ -199,7 +201,7 @@ class ListingSieve:
         candidates = pa.Table.from_batches(self._candidates).combine_chunks()
         self._candidates, self._rows = [], 0
         relative: Any = pc.utf8_slice_codeunits(candidates.column("path"), len(self._root) + 1)
-        is_referenced = self._referenced.hold(relative.to_pylist())
+        is_referenced = self._referenced.contains(relative.to_pylist())
         self._unreferenced.append(candidates.filter(pc.invert(is_referenced)))
 
 
@@ -212,7 +214,7 @@ _BATCH_SIZE = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListingShare:
+class ListingRange:
     """A range of paths below a table, to be listed by one task; can be pickled.
 
     Attributes:
@@ -233,18 +235,18 @@ class ListingShare:
         """Return the range of all paths below a table."""
         return cls(root=state.path, names=HiddenNames.of(state), before=before)
 
-    def split(self, referenced: KeptFiles, max_shares: int) -> list[ListingShare]:
+    def split(self, referenced: ReferencedFiles, max_shares: int) -> list[ListingRange]:
         """Split into at most `max_shares` ranges with about equal numbers of referenced files."""
         ends = [f"{self.root}/{path}" for path in referenced.boundaries(max_shares)]
         ranges = pairwise([self.after, *ends, self.until])
         return [replace(self, after=after, until=until) for after, until in ranges]
 
-    def sieve(self, referenced: KeptFiles) -> ListingSieve:
+    def filter(self, referenced: ReferencedFiles) -> ListingFilter:
         """Return the filter for this range's listing."""
-        return ListingSieve(self.root, self.names, self.before, referenced)
+        return ListingFilter(self.root, self.names, self.before, referenced)
 
 
-def list_share(engine: Engine, share: ListingShare, referenced: KeptFiles) -> FoundFiles:
+def list_range(engine: Engine, share: ListingRange, referenced: ReferencedFiles) -> ListingResult:
     """List a range of paths; memory is bounded by the unreferenced files.
 
     Files whose names aren't valid Unicode are ignored, because no log can reference them.
@@ -252,7 +254,7 @@ def list_share(engine: Engine, share: ListingShare, referenced: KeptFiles) -> Fo
     Raises:
         StorageError: the store failed.
     """
-    sieve = share.sieve(referenced)
+    sieve = share.filter(referenced)
     tree = engine.files.list_tree(share.root, sieve.skips, after=share.after, until=share.until)
     with tree as statuses:
         while batch := list(islice(statuses, _BATCH_SIZE)):
@@ -260,12 +262,12 @@ def list_share(engine: Engine, share: ListingShare, referenced: KeptFiles) -> Fo
     return sieve.found()
 
 
-def look_through(
-    share: ListingShare,
-    referenced: KeptFiles,
+def filter_inventory(
+    share: ListingRange,
+    referenced: ReferencedFiles,
     listed: Iterable[pa.RecordBatch],
     spellings: Sequence[str] = (),
-) -> FoundFiles:
+) -> ListingResult:
     """Filter an inventory; memory is bounded by the unreferenced files.
 
     Paths outside the table are ignored, and so are rows without a path, time or `is_folder`.
@@ -275,7 +277,7 @@ def look_through(
         listed: batches of `LISTING_SCHEMA` with unique paths; folders may have a trailing slash.
         spellings: other forms of the table's path that the inventory may use.
     """
-    sieve = share.sieve(referenced)
+    sieve = share.filter(referenced)
     for batch in listed:
         complete = batch.filter(_is_complete(batch))
         for root in dict.fromkeys((share.root, *spellings)):

@@ -23,12 +23,12 @@ import pyarrow.compute
 from bayou.errors import FileMissingError, VersionNotFoundError
 from bayou.kernel.commands.vacuum.orphan_files import (
     INVENTORY_SCHEMA,
-    FoundFiles,
-    ListingShare,
+    ListingRange,
+    ListingResult,
     inventory,
-    list_share,
+    list_range,
 )
-from bayou.kernel.commands.vacuum.referenced_files import KeptFiles, kept_files
+from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles, referenced_files
 from bayou.kernel.commands.vacuum.table_folder import HiddenNames, TableFolder
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.log.commit_times import last_version_at_or_before
@@ -42,9 +42,9 @@ __all__ = ["ListShares", "VacuumPlan", "plan_full", "plan_lite", "record_lite"]
 
 pc: Any = pyarrow.compute
 
-ListShares: TypeAlias = Callable[[ListingShare, KeptFiles], Iterable[FoundFiles]]
-"""Function that lists the folder in other processes: it runs `list_share` for the parts of
-`ListingShare.split`, or `look_through` for an existing inventory."""
+ListShares: TypeAlias = Callable[[ListingRange, ReferencedFiles], Iterable[ListingResult]]
+"""Function that lists the folder in other processes: it runs `list_range` for the parts of
+`ListingRange.split`, or `look_through` for an existing inventory."""
 
 _LAST_VACUUM = "_last_vacuum_info"
 _REQUESTS = 16
@@ -96,12 +96,12 @@ def plan_full(
         CorruptTableError: the log can't be read.
         StorageError: the store failed.
     """
-    referenced = kept_files(engine, state, before, travels=list_shares is not None)
-    whole = ListingShare.whole(state, before)
+    referenced = referenced_files(engine, state, before, stable_hash=list_shares is not None)
+    whole = ListingRange.whole(state, before)
     if list_shares is None:
-        listing = list_share(engine, whole, referenced)
+        listing = list_range(engine, whole, referenced)
     else:
-        listing = FoundFiles.combined(list_shares(whole, referenced))
+        listing = ListingResult.combined(list_shares(whole, referenced))
     files = TableFolder(engine, state.path).own_files(listing.own_files())
     return VacuumPlan(
         files=files if lists_everything else _outside_other_tables(engine, state, files),
@@ -136,7 +136,7 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
             earliest=files[0][0],
         )
     start = 0 if last is None else last + 1
-    referenced = kept_files(engine, state, before)
+    referenced = referenced_files(engine, state, before)
     removed: dict[str, tuple[int, int]] = {}
     folder = TableFolder(engine, table)
     for commit in read_commits(engine, table, [(v, f) for v, f in files if v >= start]):
@@ -144,7 +144,7 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
             if time < before:
                 removed[path] = (size, time)
     paths = list(removed)
-    is_referenced: list[Any] = referenced.hold(paths).to_pylist()
+    is_referenced: list[Any] = referenced.contains(paths).to_pylist()
     unreferenced = folder.own_files(
         inventory(
             (f"{table}/{path}", *removed[path])

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.kernel.checkpoint.state_files import (
+    base_checkpoint,
     checkpoint_adds,
-    checkpoint_behind,
     checkpoint_tombstones,
     tail_tombstones,
 )
@@ -28,7 +28,7 @@ from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.log.table_state import TableState
 from bayou.protocol.file_names import decode_data_file_uri
 
-__all__ = ["KeptFiles", "kept_files"]
+__all__ = ["ReferencedFiles", "referenced_files"]
 
 pc: Any = pyarrow.compute
 
@@ -43,7 +43,7 @@ _ANY_FOLDER = "//"
 """Prefix of a file name that is referenced in every folder; no path below a table has it."""
 
 
-class KeptFiles:
+class ReferencedFiles:
     """Referenced files below a table, by decoded relative path.
 
     Args:
@@ -70,7 +70,7 @@ class KeptFiles:
     def __len__(self) -> int:
         return len(self._hashes)
 
-    def hold(self, paths: Sequence[str]) -> pa.BooleanArray:
+    def contains(self, paths: Sequence[str]) -> pa.BooleanArray:
         """Return for each path whether it is referenced, with rare false positives.
 
         The cost depends on the number of referenced files, so pass many paths in one call.
@@ -95,9 +95,9 @@ class KeptFiles:
         return contained
 
 
-def kept_files(
-    engine: Engine, state: TableState, deleted_before: int, *, travels: bool = False
-) -> KeptFiles:
+def referenced_files(
+    engine: Engine, state: TableState, deleted_before: int, *, stable_hash: bool = False
+) -> ReferencedFiles:
     """Return live data files, files with recent tombstones, and their deletion vector files.
 
     Memory is bounded by one batch of the log and the hashes.
@@ -105,12 +105,12 @@ def kept_files(
     Args:
         deleted_before: cutoff in milliseconds since the epoch; files with tombstones at or after
             it are referenced.
-        travels: see `KeptFiles`.
+        stable_hash: see `ReferencedFiles`.
 
     Raises:
         CorruptTableError: the checkpoint can't be read, or a deletion vector's path is invalid.
     """
-    return KeptFiles(_paths(engine, state, deleted_before), travels=travels)
+    return ReferencedFiles(_paths(engine, state, deleted_before), travels=stable_hash)
 
 
 def _digest(path: str) -> int:
@@ -135,7 +135,7 @@ def _paths(engine: Engine, state: TableState, deleted_before: int) -> Iterator[l
 
 def _files(engine: Engine, state: TableState, deleted_before: int) -> Iterator[pa.StructArray]:
     table, touched = state.path, state.replay_state.touched
-    checkpoint = checkpoint_behind(engine, state)
+    checkpoint = base_checkpoint(engine, state)
     yield from state.tail
     splits = () if checkpoint is None else checkpoint.files
     for split in (FileSplit(path=f.path, size=f.size) for f in splits):

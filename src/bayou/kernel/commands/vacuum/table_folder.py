@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import ArgumentError
-from bayou.kernel.engine import UNFINISHED, Engine
+from bayou.kernel.engine import TEMPORARY_FILE_PATTERN, Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan_file import data_file_path, vector_file_path
 from bayou.kernel.table_features.column_mapping import physical_name
@@ -178,7 +178,9 @@ class HiddenNames:
         hidden: pa.BooleanArray = _starts_with_any(names, _HIDDEN_PREFIXES)
         if pc.any(hidden).as_py():
             visible = _starts_with_any(names, (*_VISIBLE_PREFIXES, *self.prefixes))
-            unfinished = pc.match_substring_regex(names, f"(?s)^(?:{UNFINISHED.pattern})$")
+            unfinished = pc.match_substring_regex(
+                names, f"(?s)^(?:{TEMPORARY_FILE_PATTERN.pattern})$"
+            )
             hidden = pc.and_not(hidden, pc.or_(visible, unfinished))
         return hidden
 

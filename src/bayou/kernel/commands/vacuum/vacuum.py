@@ -79,7 +79,7 @@ def vacuum(
     engine_info: str = "bayou",
     catalog: Catalog | None = None,
     delete_files: DeleteFiles | None = None,
-    list_shares: ListShares | None = None,
+    list_ranges: ListShares | None = None,
     lists_everything: bool = True,
     tells_history: bool = True,
 ) -> VacuumMetrics:
@@ -100,7 +100,7 @@ def vacuum(
         engine_info: `engineInfo` of the commits.
         catalog: catalog of a managed table; it must permit VACUUM.
         delete_files: deletes the files in other processes; None: in threads of this process.
-        list_shares: lists the folder in other processes; None: in this process.
+        list_ranges: lists the folder in other processes; None: in this process.
         lists_everything: see `plan_full`.
         tells_history: commit VACUUM START and VACUUM END.
 
@@ -122,7 +122,7 @@ def vacuum(
     if lite:
         plan = plan_lite(engine, state, before)
     else:
-        plan = plan_full(engine, state, before, list_shares, lists_everything=lists_everything)
+        plan = plan_full(engine, state, before, list_ranges, lists_everything=lists_everything)
     planned = VacuumMetrics(
         dry_run=dry_run,
         inventory=plan.files,

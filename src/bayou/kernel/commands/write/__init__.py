@@ -3,8 +3,8 @@
 Start at `request`, which defines the options of a write.
 """
 
-from bayou.kernel.commands.write.commit import WriteOutcome, commit_write
+from bayou.kernel.commands.write.commit import WriteResult, commit_write
 from bayou.kernel.commands.write.plan import WritePlan, plan_write
 from bayou.kernel.commands.write.request import TableWrite, WriteMode
 
-__all__ = ["TableWrite", "WriteMode", "WriteOutcome", "WritePlan", "commit_write", "plan_write"]
+__all__ = ["TableWrite", "WriteMode", "WritePlan", "WriteResult", "commit_write", "plan_write"]

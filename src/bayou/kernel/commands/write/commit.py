@@ -29,7 +29,7 @@ from bayou.kernel.transaction.transaction import Transaction
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import Action, AddCDCFile, AddFile
 
-__all__ = ["WriteOutcome", "commit_write", "write_metrics"]
+__all__ = ["WriteResult", "commit_write", "write_metrics"]
 
 
 def write_metrics(
@@ -74,8 +74,8 @@ def _replace_where_metrics(
     without output rows reports no row counts.
     """
     adds = [a for a in written if isinstance(a, AddFile)]
-    rewritten = [*changes.added, *changes.marked]
-    retained = _num_live_rows(changes.marked)
+    rewritten = [*changes.added, *changes.with_deletion_vectors]
+    retained = _num_live_rows(changes.with_deletion_vectors)
     metrics: dict[str, object] = {
         "numFiles": len(adds) + len(rewritten),
         "numOutputBytes": _bytes(adds) + _bytes(rewritten),
@@ -115,17 +115,17 @@ def _rows(adds: Sequence[AddFile]) -> int | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOutcome:
+class WriteResult:
     """Result of a write.
 
     Attributes:
         version: the table's version after the write; None if the table still doesn't exist.
-        takes_files: whether the tasks' files are part of the table; if not, the caller deletes
+        files_committed: whether the tasks' files are part of the table; if not, the caller deletes
             them.
     """
 
     version: int | None
-    takes_files: bool
+    files_committed: bool
 
 
 def commit_write(
@@ -133,7 +133,7 @@ def commit_write(
     write: TableWrite,
     plan: WritePlan,
     written: Sequence[AddFile | AddCDCFile],
-) -> WriteOutcome:
+) -> WriteResult:
     """Commit the files of all tasks in one version, and run the post-commit hooks.
 
     An append without rows commits nothing, unless it creates the table or adds columns to it.
@@ -150,14 +150,14 @@ def commit_write(
         TableAlreadyExistsError: the mode is `ERROR`, and another writer created the table.
     """
     adds = [a for a in written if isinstance(a, AddFile)]
-    if plan.done or not (adds or write.overwrites or plan.changes_metadata):
-        return WriteOutcome(version=plan.read_version, takes_files=not adds and not plan.done)
+    if plan.is_noop or not (adds or write.overwrites or plan.changes_metadata):
+        return WriteResult(version=plan.read_version, files_committed=not adds and not plan.is_noop)
     table = Table.for_path(engine, plan.table)
     snapshot = _base_snapshot(engine, table, plan, write)
     if snapshot is not None and (
         is_recorded(snapshot, write) or (plan.read_version is None and write.mode is _IGNORE)
     ):
-        return WriteOutcome(version=snapshot.version, takes_files=False)
+        return WriteResult(version=snapshot.version, files_committed=False)
     # A table that another writer created meanwhile has its own metadata with the same columns.
     created_meanwhile = plan.read_version is None and snapshot is not None
     metadata = None if created_meanwhile else plan.metadata
@@ -174,12 +174,12 @@ def commit_write(
     changes = _remove_replaced(engine, transaction, snapshot, write, adds)
     actions: list[Action] = [*changes.actions, *written]
     if not actions and not transaction.changes_metadata and write.application is None:
-        return WriteOutcome(version=plan.read_version, takes_files=True)
+        return WriteResult(version=plan.read_version, files_committed=True)
     metrics = write_metrics(write, changes, written)
     with discard_unless_committed(lambda: changes.discard(engine, table.path)):
         result = transaction.commit(engine, actions, operation_metrics=metrics)
     result.run_post_commit_hooks(engine)
-    return WriteOutcome(version=result.version, takes_files=not result.already_committed)
+    return WriteResult(version=result.version, files_committed=not result.already_committed)
 
 
 _IGNORE = WriteMode.IGNORE

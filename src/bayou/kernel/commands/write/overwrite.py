@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from bayou.errors import ArgumentError
 from bayou.kernel.commands.row_changes.operation import RowOperation
 from bayou.kernel.commands.row_changes.result import RowChanges
-from bayou.kernel.commands.row_changes.row_search import Matching
+from bayou.kernel.commands.row_changes.row_search import CandidateFiles
 from bayou.kernel.commands.row_changes.state import RowChangeState
-from bayou.kernel.commands.row_changes.task import RowWork
+from bayou.kernel.commands.row_changes.task import RowChangeTask
 from bayou.kernel.commands.write.request import TableWrite
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.kernel.log.table_state import TableState
-from bayou.kernel.scan.data_skipping.pruning import of_partitions, partition_key
+from bayou.kernel.scan.data_skipping.pruning import partition_key, partition_predicate
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.protocol.actions import AddFile
 
-__all__ = ["changes_are_recorded", "remove_all", "remove_partitions_of", "remove_rows_where"]
+__all__ = ["remove_all", "remove_partitions_of", "remove_rows_where", "writes_change_data"]
 
 
-def changes_are_recorded(
+def writes_change_data(
     engine: Engine, transaction: Transaction, table: TableState, write: TableWrite
 ) -> bool:
     """Whether a `replaceWhere` commit writes change data files, also for its new rows.
@@ -29,7 +29,7 @@ def changes_are_recorded(
     If it doesn't, readers derive the change data feed from added and removed files. That is correct
     if the commit only removes whole files or writes deletion vectors.
     """
-    return _removal(engine, transaction, table, write).work.records_changes
+    return _removal(engine, transaction, table, write).task.records_changes
 
 
 def remove_all(engine: Engine, transaction: Transaction, *, data_change: bool) -> RowChanges:
@@ -50,7 +50,7 @@ def remove_rows_where(
         UnsupportedFeatureError, DataFileError, StorageError: see `delete`.
     """
     operation = _removal(engine, transaction, table, write)
-    if not write.data_change and operation.work.search.condition is not None:
+    if not write.data_change and operation.task.search.condition is not None:
         raise ArgumentError(
             f"{table.path}: dataChange=false requires a replaceWhere on partition columns only. "
             "Remove dataChange=false, or use only partition columns in replaceWhere.",
@@ -73,7 +73,9 @@ def remove_partitions_of(
     changes = RowChanges()
     if not keys:
         return changes
-    with transaction.read_files(engine, of_partitions(columns, keys), time_zone=zone) as files:
+    with transaction.read_files(
+        engine, partition_predicate(columns, keys), time_zone=zone
+    ) as files:
         replaced = (
             f for f in files if partition_key(f.add.partition_values, columns, zone) in keys
         )
@@ -86,6 +88,6 @@ def _removal(
 ) -> RowOperation:
     assert write.replace_where is not None  # callers check this
     predicate = parse_predicate(write.replace_where)
-    matching = Matching(engine, table, predicate, time_zone=write.time_zone)
-    work = RowWork(state=RowChangeState.of(engine, transaction), search=matching.search)
-    return RowOperation(transaction=transaction, predicate=predicate, matching=matching, work=work)
+    matching = CandidateFiles(engine, table, predicate, time_zone=write.time_zone)
+    work = RowChangeTask(state=RowChangeState.of(engine, transaction), search=matching.search)
+    return RowOperation(transaction=transaction, predicate=predicate, matching=matching, task=work)

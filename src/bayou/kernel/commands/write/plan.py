@@ -15,12 +15,12 @@ from bayou.errors import (
     TableAlreadyExistsError,
 )
 from bayou.kernel.commands.create_table import properties_to_remove
-from bayou.kernel.commands.write.overwrite import changes_are_recorded
+from bayou.kernel.commands.write.overwrite import writes_change_data
 from bayou.kernel.commands.write.request import TableWrite, WriteMode
 from bayou.kernel.engine import Engine
 from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
-from bayou.kernel.table_features.writer_support import given_properties
+from bayou.kernel.table_features.writer_support import normalize_properties
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.protocol.actions import Metadata
@@ -43,7 +43,7 @@ class WritePlan:
         metadata: the metadata that the commit writes; None if it keeps the table's. The tasks'
             files use its physical names.
         changes_metadata: the write commits even without rows.
-        done: neither tasks nor the commit have anything to do: the table already contains this
+        is_noop: neither tasks nor the commit have anything to do: the table already contains this
             write, or it exists and the mode is `IGNORE`.
     """
 
@@ -55,14 +55,14 @@ class WritePlan:
     generates_identity: bool
     metadata: Metadata | None = field(repr=False)
     changes_metadata: bool
-    done: bool
+    is_noop: bool
 
 
-def plan_write(engine: Engine, write: TableWrite, *, builds_on: int | None = None) -> WritePlan:
+def plan_write(engine: Engine, write: TableWrite, *, base_version: int | None = None) -> WritePlan:
     """Plan a write.
 
     Args:
-        builds_on: an earlier version of the table that the rows of an overwrite were read from;
+        base_version: an earlier version of the table that the rows of an overwrite were read from;
             the commit must not remove data that was committed since. None: the latest version.
 
     Raises:
@@ -78,20 +78,20 @@ def plan_write(engine: Engine, write: TableWrite, *, builds_on: int | None = Non
     if latest is not None and write.mode is WriteMode.ERROR:
         raise exists_already(table.path)
     snapshot = latest
-    if latest is not None and builds_on is not None and builds_on < latest.version:
-        snapshot = table.snapshot_as_of_version(engine, builds_on)
-    given_properties(table.path, write.properties)  # validates them for existing tables, too
+    if latest is not None and base_version is not None and base_version < latest.version:
+        snapshot = table.snapshot_as_of_version(engine, base_version)
+    normalize_properties(table.path, write.properties)  # validates them for existing tables, too
     try:
         transaction = build_transaction(engine, table, snapshot, write)
     except ProtocolChangedError:
         if snapshot is not None:
             raise
-        return plan_write(engine, write, builds_on=builds_on)  # another writer has created it
+        return plan_write(engine, write, base_version=base_version)  # another writer has created it
     state = transaction.transaction_state(engine)
     if snapshot is not None and write.overwrites:
         transaction.check_rows_may_be_removed()
         if write.replace_where is not None:
-            recorded = changes_are_recorded(engine, transaction, snapshot, write)
+            recorded = writes_change_data(engine, transaction, snapshot, write)
             state = replace(state, records_inserts=recorded)
     return WritePlan(
         table=table.path,
@@ -102,7 +102,8 @@ def plan_write(engine: Engine, write: TableWrite, *, builds_on: int | None = Non
         generates_identity=bool(state.generated_identity),
         metadata=transaction.metadata,
         changes_metadata=transaction.changes_metadata,
-        done=latest is not None and (write.mode is WriteMode.IGNORE or is_recorded(latest, write)),
+        is_noop=latest is not None
+        and (write.mode is WriteMode.IGNORE or is_recorded(latest, write)),
     )
 
 
@@ -166,8 +167,8 @@ def _create_builder(engine: Engine, table: Table, write: TableWrite) -> Transact
     )
     if write.cluster_by:
         builder = builder.with_clustering_columns(write.cluster_by)
-    if write.defines:
-        builder = builder.with_description(write.description).with_definition_told()
+    if write.replaces_definition:
+        builder = builder.with_description(write.description).with_definition_recorded()
     return builder
 
 
@@ -187,7 +188,7 @@ def _update_builder(snapshot: Snapshot, write: TableWrite, *, planned: bool) -> 
         builder = builder.with_row_condition(write.replace_where)
     if write.overwrites and write.cluster_by:
         builder = builder.with_clustering_columns(write.cluster_by)
-    if write.defines:
+    if write.replaces_definition:
         builder = _with_new_definition(builder, snapshot, write)
     return builder.with_data_change(write.data_change)
 
@@ -202,7 +203,7 @@ def _with_new_definition(
         .with_table_properties_removed(properties_to_remove(snapshot, write.properties))
         .with_table_properties(write.properties)
         .with_description(write.description)
-        .with_definition_told()
+        .with_definition_recorded()
     )
 
 

@@ -48,9 +48,9 @@ class TableWrite:
             operations on a table name.
         engine_info: `engineInfo` of the commit.
         user_metadata: `userMetadata` of the commit.
-        defines: a CREATE or REPLACE TABLE: an existing table gets this schema, these properties and
-            this description, and loses all others.
-        description: table description, used if `defines` is set.
+        replaces_definition: a CREATE or REPLACE TABLE: an existing table gets this schema, these
+            properties and this description, and loses all others.
+        description: table description, used if `replaces_definition` is set.
         time_zone: time zone of partition timestamps that the log stores without one. An overwrite
             compares them with the timestamps of its rows and of `replace_where`.
 
@@ -76,7 +76,7 @@ class TableWrite:
     is_managed: bool = False
     engine_info: str
     user_metadata: str | None = None
-    defines: bool = False
+    replaces_definition: bool = False
     description: str | None = None
     time_zone: str = "UTC"
 
@@ -113,7 +113,7 @@ class TableWrite:
 
     def operation_parameters(self) -> dict[str, object]:
         """Return the history's `operationParameters`, as delta-spark writes them."""
-        if self.defines:
+        if self.replaces_definition:
             return {"isManaged": str(self.is_managed).lower()}
         if self.operation is Operation.STREAMING_UPDATE:
             parameters: dict[str, object] = {

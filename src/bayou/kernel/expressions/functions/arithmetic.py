@@ -14,28 +14,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.kernel.expressions.casts import fail
+from bayou.kernel.expressions.casts import raise_if_failed
 from bayou.kernel.expressions.functions.arithmetic_types import (
     CONTEXT,
     arithmetic,
+    decimal_arithmetic,
     division,
-    fit,
-    in_decimals,
+    integer_rounding_binding,
     integral_division,
     one_number,
     overflow,
     product_type,
     remainder_type,
+    round_to_type,
     rounding,
     sum_type,
     two_floats,
-    whole_number,
 )
 from bayou.kernel.expressions.functions.definition import (
     Datum,
     Function,
     Macro,
-    parameters,
+    fixed_parameters,
     rowwise,
 )
 from bayou.kernel.expressions.functions.math import round_number, to_whole
@@ -55,7 +55,14 @@ from bayou.protocol.schema import (
     DataType,
 )
 
-__all__ = ["FUNCTIONS", "adding", "falling", "rising", "rising_unless_float", "scaling"]
+__all__ = [
+    "FUNCTIONS",
+    "non_decreasing",
+    "non_decreasing_unless_float",
+    "non_increasing",
+    "product_monotonicity",
+    "sum_monotonicity",
+]
 
 
 def _finite(value: Any) -> bool:
@@ -66,7 +73,7 @@ def _any_float(types: Sequence[DataType]) -> bool:
     return any(kind_of(t) == "float" for t in types)
 
 
-def adding(signs: tuple[int, int]) -> Any:
+def sum_monotonicity(signs: tuple[int, int]) -> Any:
     """The monotonicity of a sum (signs 1 and 1) or a difference (signs 1 and -1)."""
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
@@ -81,7 +88,7 @@ def adding(signs: tuple[int, int]) -> Any:
     return directions
 
 
-def scaling(*, divides: bool) -> Any:
+def product_monotonicity(*, divides: bool) -> Any:
     """The monotonicity of a product with a constant, or of a division by a constant."""
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
@@ -97,19 +104,19 @@ def scaling(*, divides: bool) -> Any:
     return directions
 
 
-def rising(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
+def non_decreasing(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
     """Non-decreasing in the first argument if the others are constants."""
     return (1, *(0 for _ in constants[1:])) if all(c is not None for c in constants[1:]) else None
 
 
-def rising_unless_float(
+def non_decreasing_unless_float(
     constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """As `rising`, except for floats: for functions that return 0 for NaN, the maximum float."""
-    return None if _any_float(types) else rising(constants, types)
+    """As `non_decreasing`, except for floats: for functions that return 0 for NaN."""
+    return None if _any_float(types) else non_decreasing(constants, types)
 
 
-def falling(_constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
+def non_increasing(_constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
     """The monotonicity of negation. None for floats, because -NaN is NaN, the maximum."""
     return None if _any_float(types) else (-1,)
 
@@ -121,7 +128,7 @@ def _checked(sign: str, kernel: Any, exact: Callable[[Any, Any], Any]) -> Any:
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         left, right = values
         if pa.types.is_decimal(result):
-            return in_decimals(sign, (kernel, exact), values, result)
+            return decimal_arithmetic(sign, (kernel, exact), values, result)
         try:
             return kernel(left, right)
         except pa.ArrowInvalid as error:
@@ -132,7 +139,7 @@ def _checked(sign: str, kernel: Any, exact: Callable[[Any, Any], Any]) -> Any:
 
 def _refuse_zero(sign: str, divisor: Datum, dividend: Datum) -> None:
     zero = pc.and_(pc.equal(divisor, pa.scalar(0, divisor.type)), pc.is_valid(dividend))
-    fail(zero, dividend, lambda value: f"{value!r} {sign} 0 is a division by zero")
+    raise_if_failed(zero, dividend, lambda value: f"{value!r} {sign} 0 is a division by zero")
 
 
 def _divide(values: Sequence[Datum], result: Any) -> Datum:
@@ -144,7 +151,7 @@ def _divide(values: Sequence[Datum], result: Any) -> Datum:
     step = Decimal(1).scaleb(-39)
 
     def divide(a: Decimal, b: Decimal) -> Decimal:
-        return fit("/", CONTEXT.divide(a, b).quantize(step, context=CONTEXT), result)
+        return round_to_type("/", CONTEXT.divide(a, b).quantize(step, context=CONTEXT), result)
 
     return rowwise(divide, result, left, right)
 
@@ -173,7 +180,9 @@ def _remainder(values: Sequence[Datum], result: Any) -> Datum:
     if pa.types.is_floating(result):
         return rowwise(_float_remainder, result, left, right)
     if pa.types.is_decimal(result):
-        return rowwise(lambda a, b: fit("%", CONTEXT.remainder(a, b), result), result, left, right)
+        return rowwise(
+            lambda a, b: round_to_type("%", CONTEXT.remainder(a, b), result), result, left, right
+        )
     one = pa.scalar(1, right.type)
     divisor = pc.if_else(pc.equal(right, pa.scalar(-1, right.type)), one, right)
     return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
@@ -190,7 +199,10 @@ def _positive_remainder(values: Sequence[Datum], result: Any) -> Datum:
     remainder = _remainder(values, result)
     if pa.types.is_decimal(result):
         return rowwise(
-            lambda r, b: fit("pmod", (r + b) % b if r < 0 else r, result), result, remainder, right
+            lambda r, b: round_to_type("pmod", (r + b) % b if r < 0 else r, result),
+            result,
+            remainder,
+            right,
         )
     negative = pc.less(remainder, pa.scalar(0, remainder.type))
     shifted = _remainder([pc.add(remainder, right), right], result)
@@ -240,7 +252,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The sum. An overflow is an error. Decimals have Spark's precision rules.",
         bind=arithmetic(sum_type),
         evaluate=_checked("+", pc.add_checked, CONTEXT.add),
-        directions=adding((1, 1)),
+        monotonicity=sum_monotonicity((1, 1)),
     ),
     Function(
         name="-",
@@ -248,7 +260,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The difference. An overflow is an error.",
         bind=arithmetic(sum_type),
         evaluate=_checked("-", pc.subtract_checked, CONTEXT.subtract),
-        directions=adding((1, -1)),
+        monotonicity=sum_monotonicity((1, -1)),
     ),
     Function(
         name="*",
@@ -256,7 +268,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The product. An overflow is an error.",
         bind=arithmetic(product_type),
         evaluate=_checked("*", pc.multiply_checked, CONTEXT.multiply),
-        directions=scaling(divides=False),
+        monotonicity=product_monotonicity(divides=False),
     ),
     Function(
         name="/",
@@ -264,7 +276,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The quotient: a decimal for decimals, else a double. Division by 0 is an error.",
         bind=division,
         evaluate=_divide,
-        directions=scaling(divides=True),
+        monotonicity=product_monotonicity(divides=True),
     ),
     Function(
         name="div",
@@ -272,7 +284,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The integral part of the quotient, a long. Division by 0 is an error.",
         bind=integral_division,
         evaluate=_divide_whole,
-        directions=scaling(divides=True),
+        monotonicity=product_monotonicity(divides=True),
     ),
     Function(
         name="%",
@@ -295,7 +307,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The negated number.",
         bind=one_number,
         evaluate=_negate,
-        directions=falling,
+        monotonicity=non_increasing,
     ),
     Function(
         name="abs",
@@ -308,9 +320,9 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="sign",
         signature="sign(a), signum(a)",
         summary="The sign as a double: -1.0, 0.0 or 1.0.",
-        bind=parameters(DOUBLE, result=DOUBLE),
+        bind=fixed_parameters(DOUBLE, result=DOUBLE),
         evaluate=_sign,
-        directions=rising,
+        monotonicity=non_decreasing,
         aliases=("signum",),
     ),
     Function(
@@ -320,23 +332,23 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="Rounded half away from zero; `decimals` is a constant and can be negative.",
         bind=rounding,
         evaluate=round_number,
-        directions=rising,
+        monotonicity=non_decreasing,
     ),
     Function(
         name="floor",
         signature="floor(a)",
         summary="The largest integer up to `a`: a decimal for decimals, else a long.",
-        bind=whole_number,
+        bind=integer_rounding_binding,
         evaluate=to_whole(pc.floor),
-        directions=rising_unless_float,
+        monotonicity=non_decreasing_unless_float,
     ),
     Function(
         name="ceil",
         signature="ceil(a), ceiling(a)",
         summary="The smallest integer from `a` on: a decimal for decimals, else a long.",
-        bind=whole_number,
+        bind=integer_rounding_binding,
         evaluate=to_whole(pc.ceil),
-        directions=rising_unless_float,
+        monotonicity=non_decreasing_unless_float,
         aliases=("ceiling",),
     ),
     Macro(
@@ -352,6 +364,6 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="`b` if `a` is NaN, else `a`.",
         bind=two_floats,
         evaluate=_nan_value,
-        nulls="own",
+        null_handling="own",
     ),
 )

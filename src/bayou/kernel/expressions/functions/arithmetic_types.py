@@ -11,13 +11,13 @@ import pyarrow.compute
 
 from bayou.errors import EvaluationError
 from bayou.kernel.arrow.types import from_arrow_type
-from bayou.kernel.expressions.casts import fail
+from bayou.kernel.expressions.casts import raise_if_failed
 from bayou.kernel.expressions.functions.definition import (
     NUMBER,
     Binding,
     Call,
     Datum,
-    argument,
+    argument_type,
     constant_of,
     rowwise,
 )
@@ -46,38 +46,38 @@ from bayou.protocol.schema import (
 __all__ = [
     "CONTEXT",
     "arithmetic",
+    "decimal_arithmetic",
     "division",
-    "fit",
-    "in_decimals",
+    "integer_rounding_binding",
     "integral_division",
     "one_number",
     "overflow",
     "product_type",
     "remainder_type",
+    "round_to_type",
     "rounding",
     "sum_type",
     "two_floats",
-    "whole_number",
 ]
 
 
 def _operands(call: Call) -> tuple[DataType, DataType]:
     """The numeric types of two operands. A string is cast by the type of the other operand."""
     if len(call.types) != 2:
-        raise call.refuse("it takes 2 arguments")
+        raise call.error("it takes 2 arguments")
     left, right = call.types
     if STRING in (left, right):
         other = right if left == STRING else left
         number = LONG if is_integral(other) else DOUBLE
         left, right = (number if t == STRING else t for t in (left, right))
         if other in (STRING, VOID):
-            raise call.refuse("one operand must be a number; cast the string")
+            raise call.error("one operand must be a number; cast the string")
     left, right = (
         (DOUBLE if both == VOID else both) if t == VOID else t
         for t, both in ((left, right), (right, left))
     )
     if not is_numeric(left) or not is_numeric(right):
-        raise call.refuse("it takes numbers")
+        raise call.error("it takes numbers")
     return left, right
 
 
@@ -130,7 +130,7 @@ def integral_division(call: Call) -> Binding:
     """The binding of `div`, whose result is a long."""
     left, right = _operands(call)
     if "float" in (kind_of(left), kind_of(right)):
-        raise call.refuse("it takes integers or decimals")
+        raise call.error("it takes integers or decimals")
     if "decimal" in (kind_of(left), kind_of(right)):
         return Binding(arguments=_as_decimals(call, left, right), result=LONG)
     return Binding(arguments=(LONG, LONG), result=LONG)
@@ -158,12 +158,12 @@ def remainder_type(left: DecimalType, right: DecimalType) -> DecimalType:
 def one_number(call: Call) -> Binding:
     """The binding of a function of one number that returns a number of the same type."""
     if len(call.types) != 1:
-        raise call.refuse("it takes 1 argument")
-    number_type = argument(call, call.types[0], NUMBER)
+        raise call.error("it takes 1 argument")
+    number_type = argument_type(call, call.types[0], NUMBER)
     return Binding(arguments=(number_type,), result=number_type)
 
 
-def whole_number(call: Call) -> Binding:
+def integer_rounding_binding(call: Call) -> Binding:
     """The binding of `floor` and `ceil`: the result of a decimal is a decimal, others are longs."""
     number_type = one_number(call).result
     if isinstance(number_type, DecimalType):
@@ -177,14 +177,14 @@ def whole_number(call: Call) -> Binding:
 def rounding(call: Call) -> Binding:
     """The binding of `round`, whose number of decimals is a constant."""
     if not 1 <= len(call.types) <= 2:
-        raise call.refuse("it takes 1 to 2 arguments")
-    number_type = argument(call, call.types[0], NUMBER)
+        raise call.error("it takes 1 to 2 arguments")
+    number_type = argument_type(call, call.types[0], NUMBER)
     decimals = 0
     if len(call.types) == 2:
-        argument(call, call.types[1], INTEGER)
+        argument_type(call, call.types[1], INTEGER)
         decimals = constant_of(call, 1)
         if type(decimals) is not int:
-            raise call.refuse("the number of decimals must be a constant integer")
+            raise call.error("the number of decimals must be a constant integer")
     result = number_type
     if isinstance(number_type, DecimalType):
         whole = number_type.precision - number_type.scale + 1
@@ -200,10 +200,10 @@ def rounding(call: Call) -> Binding:
 def two_floats(call: Call) -> Binding:
     """The binding of a function of two floats that are cast to the same type."""
     if len(call.types) != 2:
-        raise call.refuse("it takes 2 arguments")
+        raise call.error("it takes 2 arguments")
     both = FLOAT if set(call.types) == {FLOAT} else DOUBLE
     for data_type in call.types:
-        argument(call, data_type, NUMBER)
+        argument_type(call, data_type, NUMBER)
     return Binding(arguments=(both, both), result=both)
 
 
@@ -212,7 +212,9 @@ pc: Any = pyarrow.compute
 CONTEXT = Context(prec=120, rounding="ROUND_HALF_UP")
 
 
-def in_decimals(sign: str, kernels: tuple[Any, Any], operands: Sequence[Any], result: Any) -> Datum:
+def decimal_arithmetic(
+    sign: str, kernels: tuple[Any, Any], operands: Sequence[Any], result: Any
+) -> Datum:
     """Compute an operation on two decimals with Arrow up to 76 digits, else row by row in Python.
 
     Args:
@@ -227,14 +229,14 @@ def in_decimals(sign: str, kernels: tuple[Any, Any], operands: Sequence[Any], re
         wide = [pc.cast(v, pa.decimal256(v.type.precision, v.type.scale)) for v in (left, right)]
         values = kernel(*wide)
         return _fitted(sign, values, result)
-    return rowwise(lambda a, b: fit(sign, exact(a, b), result), result, left, right)
+    return rowwise(lambda a, b: round_to_type(sign, exact(a, b), result), result, left, right)
 
 
 def _fitted(sign: str, values: Datum, result: Any) -> Datum:
     """Round exact values to the result's type."""
     target = from_arrow_type(result)
     rounded = _rounded(values, result)
-    fail(
+    raise_if_failed(
         pc.and_(pc.is_null(rounded), pc.is_valid(values)),
         values,
         lambda value: f"{value} is out of range for {target}, the result type of {sign!r}",
@@ -256,7 +258,7 @@ def _rounded(values: Datum, result: Any) -> Datum:
     return pc.cast(pc.if_else(in_range, rounded, pa.scalar(None, rounded.type)), result)
 
 
-def fit(sign: str, number: Decimal, result: Any) -> Decimal:
+def round_to_type(sign: str, number: Decimal, result: Any) -> Decimal:
     """Round a number to the type of the result.
 
     Raises:

@@ -13,14 +13,14 @@ from bayou.kernel.expressions.functions.definition import (
     Call,
     Datum,
     Function,
-    argument,
-    parameters,
+    argument_type,
+    fixed_parameters,
     rowwise,
 )
 from bayou.kernel.expressions.types import common_type, is_integral
 from bayou.protocol.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, VOID, DataType
 
-__all__ = ["FUNCTIONS", "ByteColumn", "rotated"]
+__all__ = ["FUNCTIONS", "ByteColumn", "rotate_left"]
 
 
 pc: Any = pyarrow.compute
@@ -33,11 +33,11 @@ def _whole(count: int) -> Callable[[Call], Binding]:
 
     def bind(call: Call) -> Binding:
         if len(call.types) != count:
-            raise call.refuse(f"it takes {count} argument{'' if count == 1 else 's'}")
+            raise call.error(f"it takes {count} argument{'' if count == 1 else 's'}")
         not_null = [t for t in call.types if t != VOID]
         both = common_type(not_null) if not_null else INTEGER
         if both is None or not is_integral(both):
-            raise call.refuse("it takes integers")
+            raise call.error("it takes integers")
         return Binding(arguments=(both,) * count, result=both)
 
     return bind
@@ -49,12 +49,12 @@ def _bitwise(kernel: Any) -> Any:
 
 def _shifting(call: Call) -> Binding:
     if len(call.types) != 2:
-        raise call.refuse("it takes 2 arguments")
+        raise call.error("it takes 2 arguments")
     base: DataType = LONG if call.types[0] == LONG else INTEGER
     return Binding(
         arguments=(
-            argument(call, call.types[0], base),
-            argument(call, call.types[1], INTEGER),
+            argument_type(call, call.types[0], base),
+            argument_type(call, call.types[1], INTEGER),
         ),
         result=base,
     )
@@ -79,7 +79,7 @@ def _shifted(kernel: Any, *, unsigned: bool) -> Any:
 
 def _counting(call: Call) -> Binding:
     if len(call.types) != 1 or not (call.types[0] in (BOOLEAN, VOID) or is_integral(call.types[0])):
-        raise call.refuse("it takes an integer or boolean")
+        raise call.error("it takes an integer or boolean")
     return Binding(arguments=call.types, result=INTEGER)
 
 
@@ -89,13 +89,13 @@ def _count(values: Sequence[Datum], result: Any) -> Datum:
 
 def _digits(call: Call) -> Binding:
     if len(call.types) != 1:
-        raise call.refuse("it takes 1 argument")
+        raise call.error("it takes 1 argument")
     (data_type,) = call.types
     if is_integral(data_type) or data_type == VOID:
         return Binding(arguments=(LONG,), result=STRING)
     if data_type in (STRING, BINARY):
         return Binding(arguments=(BINARY,), result=STRING)
-    raise call.refuse("it takes an integer, a string or binary")
+    raise call.error("it takes an integer, a string or binary")
 
 
 def _hex(values: Sequence[Datum], result: Any) -> Datum:
@@ -172,7 +172,7 @@ FUNCTIONS: tuple[Function, ...] = (
         name="bin",
         signature="bin(a)",
         summary="The binary digits of a long.",
-        bind=parameters(LONG, result=STRING),
+        bind=fixed_parameters(LONG, result=STRING),
         evaluate=lambda values, result: rowwise(lambda n: f"{n & _LONG:b}", result, *values),
     ),
     Function(
@@ -186,9 +186,9 @@ FUNCTIONS: tuple[Function, ...] = (
         name="unhex",
         signature="unhex(s)",
         summary="The bytes of hexadecimal digits; NULL for other characters.",
-        bind=parameters(STRING, result=BINARY),
+        bind=fixed_parameters(STRING, result=BINARY),
         evaluate=lambda values, result: rowwise(_from_hex, result, *values),
-        nulls="more",
+        null_handling="more",
     ),
 )
 
@@ -253,7 +253,7 @@ class ByteColumn:
         return word
 
 
-def rotated(values: Any, bits: int) -> Any:
+def rotate_left(values: Any, bits: int) -> Any:
     """Rotate unsigned numbers to the left."""
     width: int = values.type.bit_width
     left = pc.shift_left(values, pa.scalar(bits, values.type))

@@ -14,7 +14,7 @@ from bayou.kernel.expressions.functions.definition import (
     Call,
     Datum,
     Function,
-    argument,
+    argument_type,
     constant_of,
     rowwise,
 )
@@ -36,7 +36,7 @@ pc: Any = pyarrow.compute
 
 def _sized(call: Call) -> Binding:
     if len(call.types) != 1 or not isinstance(call.types[0], ArrayType | MapType):
-        raise call.refuse("it takes an array or map")
+        raise call.error("it takes an array or map")
     return Binding(arguments=call.types, result=INTEGER)
 
 
@@ -50,10 +50,10 @@ def _size(values: Sequence[Datum], result: Any) -> Datum:
 def _searched(call: Call) -> Binding:
     array, value = _two(call)
     if not isinstance(array, ArrayType):
-        raise call.refuse("the first argument must be an array")
+        raise call.error("the first argument must be an array")
     both = common_type((array.element_type, value))
     if both is None or both != array.element_type or kind_of(both) is None:
-        raise call.refuse("the value must have the type of the array's elements")
+        raise call.error("the value must have the type of the array's elements")
     return Binding(arguments=(array, both), result=BOOLEAN)
 
 
@@ -73,7 +73,7 @@ def _same(one: Any, other: Any) -> bool:
 
 def _two(call: Call) -> tuple[DataType, DataType]:
     if len(call.types) != 2:
-        raise call.refuse("it takes 2 arguments")
+        raise call.error("it takes 2 arguments")
     return call.types[0], call.types[1]
 
 
@@ -81,16 +81,16 @@ def _indexed(call: Call) -> Binding:
     container, key = _two(call)
     if isinstance(container, ArrayType):
         if not is_integral(key):
-            raise call.refuse("the index of an array must be an integer")
+            raise call.error("the index of an array must be an integer")
         return Binding(arguments=(container, key), result=container.element_type)
     if isinstance(container, MapType):
         key_type = container.key_type
         if key != key_type:
             if common_type((key_type, key)) != key_type:
-                raise call.refuse("the key must have the type of the map's keys")
+                raise call.error("the key must have the type of the map's keys")
             key = key_type
         return Binding(arguments=(container, key), result=container.value_type)
-    raise call.refuse("only arrays and maps have elements")
+    raise call.error("only arrays and maps have elements")
 
 
 def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any], Datum]:
@@ -137,7 +137,7 @@ def _field(call: Call) -> Binding:
     name = constant_of(call, 1)
     field = container.get(str(name)) if isinstance(container, StructType) else None
     if field is None:
-        raise call.refuse(f"the struct has no field {name!r}")
+        raise call.error(f"the struct has no field {name!r}")
     return Binding(arguments=(container, STRING), result=field.data_type)
 
 
@@ -152,14 +152,14 @@ def _field_values(values: Sequence[Datum], result: Any) -> Datum:
 
 def _get(call: Call) -> Binding:
     if call.types and not isinstance(call.types[0], ArrayType):
-        raise call.refuse("the first argument must be an array")
+        raise call.error("the first argument must be an array")
     return _indexed(call)
 
 
 def _keys(call: Call) -> Binding:
     if len(call.types) != 2 or not isinstance(call.types[0], MapType):
-        raise call.refuse("it takes a map and a key")
-    key = argument(call, call.types[1], call.types[0].key_type)
+        raise call.error("it takes a map and a key")
+    key = argument_type(call, call.types[1], call.types[0].key_type)
     return Binding(arguments=(call.types[0], key), result=BOOLEAN)
 
 
@@ -182,7 +182,7 @@ FUNCTIONS = (
         summary="Whether an element equals the value; NULL if none does and an element is NULL.",
         bind=_searched,
         evaluate=_contains,
-        nulls="more",
+        null_handling="more",
     ),
     Function(
         name="map_contains_key",
@@ -200,7 +200,7 @@ FUNCTIONS = (
         ),
         bind=_indexed,
         evaluate=_element(0, name="[]"),
-        nulls="more",
+        null_handling="more",
     ),
     Function(
         name="element_at",
@@ -208,7 +208,7 @@ FUNCTIONS = (
         summary="As `a[index]`, but with a 1-based index, which counts from the end if negative.",
         bind=_indexed,
         evaluate=_element(1, name="element_at"),
-        nulls="more",
+        null_handling="more",
     ),
     Function(
         name="get",
@@ -216,7 +216,7 @@ FUNCTIONS = (
         summary="The element of an array at a 0-based index; NULL if out of range.",
         bind=_get,
         evaluate=_element(None, name="get"),
-        nulls="more",
+        null_handling="more",
     ),
     Function(
         name=".",
@@ -225,6 +225,6 @@ FUNCTIONS = (
         summary="A field of a struct in an array or map.",
         bind=_field,
         evaluate=_field_values,
-        nulls="more",
+        null_handling="more",
     ),
 )

@@ -51,16 +51,16 @@ pc: Any = pyarrow.compute
 def _common_type_of(call: Call, types: Sequence[DataType]) -> DataType:
     result = common_type(types)
     if result is None:
-        raise call.refuse("the values have no common type; cast them")
+        raise call.error("the values have no common type; cast them")
     return result
 
 
 def _case_types(call: Call) -> Binding:
     if len(call.types) < 2:
-        raise call.refuse("it takes a condition and a value")
+        raise call.error("it takes a condition and a value")
     for index in range(0, len(call.types) - 1, 2):
         if call.types[index] not in (BOOLEAN, VOID):
-            raise call.refuse(f"argument {index + 1} isn't a condition")
+            raise call.error(f"argument {index + 1} isn't a condition")
     values = [*call.types[1::2], *(call.types[-1:] if len(call.types) % 2 else ())]
     result = _common_type_of(call, values)
     arguments = [BOOLEAN if i % 2 == 0 else result for i in range(len(call.types))]
@@ -73,7 +73,7 @@ def _same_types(min_count: int) -> Callable[[Call], Binding]:
     def bind(call: Call) -> Binding:
         if len(call.types) < min_count:
             plural = "s" if min_count > 1 else ""
-            raise call.refuse(f"it takes {min_count} argument{plural} or more")
+            raise call.error(f"it takes {min_count} argument{plural} or more")
         result = _common_type_of(call, call.types)
         return Binding(arguments=(result,) * len(call.types), result=result)
 
@@ -136,7 +136,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The value of the first condition that is TRUE; other values aren't evaluated.",
         bind=_case_types,
         evaluate=None,
-        nulls="own",
+        null_handling="own",
     ),
     Function(
         name="coalesce",
@@ -144,7 +144,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The first value that isn't NULL.",
         bind=_same_types(1),
         evaluate=None,
-        nulls="own",
+        null_handling="own",
         aliases=("ifnull", "nvl"),
     ),
     Macro(
@@ -175,7 +175,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The maximum of the values that aren't NULL.",
         bind=_same_types(2),
         evaluate=_extreme(pc.max_element_wise, greatest=True),
-        nulls="own",
+        null_handling="own",
     ),
     Function(
         name="least",
@@ -183,7 +183,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The minimum of the values that aren't NULL.",
         bind=_same_types(2),
         evaluate=_extreme(pc.min_element_wise, greatest=False),
-        nulls="own",
+        null_handling="own",
     ),
     Macro(
         name="isnull",

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import EvaluationError
-from bayou.kernel.expressions.casts import cast, fail
+from bayou.kernel.expressions.casts import cast, raise_if_failed
 from bayou.kernel.expressions.functions.definition import (
     Binding,
     Call,
     Datum,
     constant_of,
-    parameters,
+    fixed_parameters,
 )
 from bayou.protocol.schema import (
     DATE,
@@ -31,18 +31,18 @@ from bayou.protocol.schema import (
 
 __all__ = [
     "DAY",
+    "add_days",
     "add_interval",
     "add_months",
+    "date_add_binding",
     "difference",
     "first_of_month",
-    "floored",
+    "floor_divide",
+    "floor_to_multiple",
     "interval_type",
     "last_day",
     "months_of",
-    "quotient",
     "remainder_of_day",
-    "shift",
-    "shifting",
     "truncate_date",
     "truncate_timestamp",
     "truncating_date",
@@ -65,10 +65,10 @@ def without_zone(values: Datum) -> Datum:
 def remainder_of_day(values: Datum) -> Datum:
     """Microseconds since midnight."""
     micros = pc.cast(without_zone(values), pa.int64())
-    return pc.subtract(micros, floored(micros, DAY))
+    return pc.subtract(micros, floor_to_multiple(micros, DAY))
 
 
-def floored(micros: Datum, step: int) -> Datum:
+def floor_to_multiple(micros: Datum, step: int) -> Datum:
     """Round down to a multiple of `step`."""
     quotient = pc.divide(micros, step)
     floor = pc.multiply(quotient, step)
@@ -84,9 +84,9 @@ def months_of(dates: Datum) -> Datum:
 def first_of_month(months: Datum) -> Datum:
     """The first day of each month, computed with the days-from-civil algorithm."""
     shifted = pc.subtract(months, 2)  # years start in March
-    years = quotient(shifted, 12)
+    years = floor_divide(shifted, 12)
     month = pc.subtract(shifted, pc.multiply(years, 12))
-    era = quotient(years, 400)
+    era = floor_divide(years, 400)
     year_of_era = pc.subtract(years, pc.multiply(era, 400))
     day_of_year = pc.divide(pc.add(pc.multiply(month, 153), 2), 5)
     leap_days = pc.subtract(pc.divide(year_of_era, 4), pc.divide(year_of_era, 100))
@@ -95,9 +95,9 @@ def first_of_month(months: Datum) -> Datum:
     return pc.cast(pc.cast(days, pa.int32()), pa.date32())
 
 
-def quotient(values: Datum, divisor: int) -> Datum:
+def floor_divide(values: Datum, divisor: int) -> Datum:
     """Divide and round down."""
-    return pc.divide(floored(values, divisor), divisor)
+    return pc.divide(floor_to_multiple(values, divisor), divisor)
 
 
 _UNITS = {
@@ -126,12 +126,12 @@ def _floor_date(dates: Datum, unit: str) -> Datum:
     match unit:
         case "week":
             days = pc.cast(pc.cast(dates, pa.int32()), pa.int64())
-            monday = pc.subtract(floored(pc.add(days, 3), 7), 3)
+            monday = pc.subtract(floor_to_multiple(pc.add(days, 3), 7), 3)
             return pc.cast(pc.cast(monday, pa.int32()), pa.date32())
         case "month":
             return first_of_month(months_of(dates))
         case _:
-            return first_of_month(floored(months_of(dates), 12 if unit == "year" else 3))
+            return first_of_month(floor_to_multiple(months_of(dates), 12 if unit == "year" else 3))
 
 
 def truncate_date(values: Sequence[Datum], result: Any) -> Datum:
@@ -150,26 +150,26 @@ def truncate_timestamp(values: Sequence[Datum], result: Any) -> Datum:
     if unit is None:
         return pa.nulls(len(timestamps), result)
     if unit in _LENGTHS:
-        return pc.cast(floored(pc.cast(timestamps, pa.int64()), _LENGTHS[unit]), result)
+        return pc.cast(floor_to_multiple(pc.cast(timestamps, pa.int64()), _LENGTHS[unit]), result)
     dates = cast(timestamps, TIMESTAMP, DATE)
     return pc.cast(_floor_date(dates, unit), result)
 
 
 def truncating_date(call: Call) -> Binding:
     """The binding of `trunc`."""
-    binding = parameters(DATE, STRING, result=DATE)(call)
+    binding = fixed_parameters(DATE, STRING, result=DATE)(call)
     constant_of(call, 1)
     return binding
 
 
 def truncating_timestamp(call: Call) -> Binding:
     """The binding of `date_trunc`."""
-    binding = parameters(STRING, TIMESTAMP, result=TIMESTAMP)(call)
+    binding = fixed_parameters(STRING, TIMESTAMP, result=TIMESTAMP)(call)
     constant_of(call, 0)
     return binding
 
 
-def shift(sign: int) -> Any:
+def add_days(sign: int) -> Any:
     """Implement the addition (sign 1) or subtraction (-1) of days."""
 
     def evaluate(values: Sequence[Datum], _result: Any) -> Datum:
@@ -181,15 +181,17 @@ def shift(sign: int) -> Any:
 
 def _checked_date(days: Datum) -> Datum:
     out_of_range = pc.or_(pc.greater(days, (1 << 31) - 1), pc.less(days, -(1 << 31)))
-    fail(out_of_range, days, lambda value: f"day {value} since 1970 is out of range for date")
+    raise_if_failed(
+        out_of_range, days, lambda value: f"day {value} since 1970 is out of range for date"
+    )
     return pc.cast(pc.cast(days, pa.int32()), pa.date32())
 
 
-def shifting(call: Call) -> Binding:
+def date_add_binding(call: Call) -> Binding:
     """The binding of `date_add` and `date_sub`."""
     if len(call.types) == 2 and call.types[1] == LONG:
-        raise call.refuse("the number of days must be an int; cast it")
-    return parameters(DATE, INTEGER, result=DATE)(call)
+        raise call.error("the number of days must be an int; cast it")
+    return fixed_parameters(DATE, INTEGER, result=DATE)(call)
 
 
 def difference(values: Sequence[Datum], result: Any) -> Datum:
@@ -227,7 +229,7 @@ def interval_type(call: Call) -> Binding:
         result = TIMESTAMP
     micros = constant_of(call, 2)
     if result not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
-        raise call.refuse("an interval can only be added to a date or timestamp")
+        raise call.error("an interval can only be added to a date or timestamp")
     if result == DATE and micros % DAY:
         result = TIMESTAMP
     return Binding(arguments=(result, LONG, LONG), result=result)
@@ -242,7 +244,7 @@ def add_interval(values: Sequence[Datum], result: Any) -> Datum:
         return _checked_date(pc.add(days, micros.as_py() // DAY))
     local = pc.cast(without_zone(times), pa.int64())
     if months.as_py():
-        of_day = pc.subtract(local, floored(local, DAY))
+        of_day = pc.subtract(local, floor_to_multiple(local, DAY))
         dates = _months_later(cast(without_zone(times), TIMESTAMP_NTZ, DATE), months)
         local = pc.add(pc.cast(pc.cast(dates, pa.timestamp("us")), pa.int64()), of_day)
     try:

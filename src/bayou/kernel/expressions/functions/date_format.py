@@ -12,7 +12,7 @@ import pyarrow.compute
 from bayou.errors import PredicateError
 from bayou.kernel.expressions.casts import cast
 from bayou.kernel.expressions.functions.date_arithmetic import (
-    floored,
+    floor_to_multiple,
     remainder_of_day,
     without_zone,
 )
@@ -21,21 +21,21 @@ from bayou.kernel.expressions.functions.definition import (
     Call,
     Datum,
     constant_of,
-    parameters,
+    fixed_parameters,
 )
 from bayou.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ
 
-__all__ = ["LETTERS", "formatted", "formatting", "is_ordered_format"]
+__all__ = ["PATTERNS", "date_format_binding", "format_dates", "is_ordered_format"]
 
 pc: Any = pyarrow.compute
 
 _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z'])")
 
 
-def formatting(call: Call) -> Binding:
+def date_format_binding(call: Call) -> Binding:
     """The binding of `date_format`, whose format is a constant."""
     timestamp_type = TIMESTAMP_NTZ if call.types[:1] == (TIMESTAMP_NTZ,) else TIMESTAMP
-    binding = parameters(timestamp_type, STRING, result=STRING)(call)
+    binding = fixed_parameters(timestamp_type, STRING, result=STRING)(call)
     pattern = constant_of(call, 1)
     if pattern is not None:
         _pieces(str(pattern))
@@ -49,10 +49,10 @@ def _pieces(pattern: str) -> list[tuple[str, str]]:
     while position < len(pattern):
         match = _PIECE.match(pattern, position)
         letters = match[0] if match is not None and match[2] else ""
-        if match is None or (letters and letters not in LETTERS and letters[0] != "S"):
+        if match is None or (letters and letters not in PATTERNS and letters[0] != "S"):
             raise PredicateError(
                 f"date_format: {letters or pattern[position:]!r} in the format {pattern!r} isn't "
-                f"supported. Use {', '.join(LETTERS)} and S.",
+                f"supported. Use {', '.join(PATTERNS)} and S.",
                 expression="date_format",
             )
         if letters:
@@ -64,7 +64,7 @@ def _pieces(pattern: str) -> list[tuple[str, str]]:
     return pieces
 
 
-def formatted(values: Sequence[Datum], result: Any) -> Datum:
+def format_dates(values: Sequence[Datum], result: Any) -> Datum:
     """Evaluate `date_format`."""
     timestamps, pattern = values
     if not pattern.is_valid:
@@ -77,11 +77,11 @@ def formatted(values: Sequence[Datum], result: Any) -> Datum:
         if kind == "text":
             parts.append(pa.scalar(piece))
         elif piece[0] == "S":
-            fraction = _padded(pc.subtract(of_day, floored(of_day, 1_000_000)), 6)
+            fraction = _padded(pc.subtract(of_day, floor_to_multiple(of_day, 1_000_000)), 6)
             digits = pc.utf8_slice_codeunits(fraction, 0, min(len(piece), 6))
             parts.append(pc.utf8_rpad(digits, len(piece), padding="0"))
         else:
-            parts.append(LETTERS[piece](dates, of_day))
+            parts.append(PATTERNS[piece](dates, of_day))
     return pc.binary_join_element_wise(*parts, "") if parts else pa.repeat("", len(timestamps))
 
 
@@ -110,12 +110,12 @@ def _month_name(dates: Datum, _: Datum) -> Datum:
 def _of_clock(step: int, modulo: int, width: int) -> Any:
     def piece(_: Datum, of_day: Datum) -> Datum:
         count = pc.divide(of_day, step)
-        return _padded(pc.subtract(count, floored(count, modulo)), width)
+        return _padded(pc.subtract(count, floor_to_multiple(count, modulo)), width)
 
     return piece
 
 
-LETTERS: dict[str, Callable[[Datum, Datum], Datum]] = {
+PATTERNS: dict[str, Callable[[Datum, Datum], Datum]] = {
     "yyyy": lambda dates, _: _year(dates, 4),
     "y": lambda dates, _: _year(dates, 1),
     "yy": lambda dates, _: pc.utf8_slice_codeunits(_padded(pc.year(dates), 4), -2),

@@ -11,25 +11,25 @@ import pyarrow.compute
 
 from bayou.errors import EvaluationError, PredicateError
 from bayou.kernel.expressions.functions.date_arithmetic import (
+    add_days,
     add_interval,
     add_months,
+    date_add_binding,
     difference,
-    floored,
+    floor_divide,
+    floor_to_multiple,
     interval_type,
     last_day,
-    quotient,
     remainder_of_day,
-    shift,
-    shifting,
     truncate_date,
     truncate_timestamp,
     truncating_date,
     truncating_timestamp,
 )
 from bayou.kernel.expressions.functions.date_format import (
-    LETTERS,
-    formatted,
-    formatting,
+    PATTERNS,
+    date_format_binding,
+    format_dates,
     is_ordered_format,
 )
 from bayou.kernel.expressions.functions.definition import (
@@ -38,7 +38,7 @@ from bayou.kernel.expressions.functions.definition import (
     Datum,
     Function,
     Macro,
-    parameters,
+    fixed_parameters,
     rowwise,
 )
 from bayou.kernel.expressions.model import Cast, Expression, Literal, call
@@ -67,7 +67,7 @@ def _clock(call: Call) -> Binding:
     """The binding of a function of the time of day, which is the same for both timestamp types."""
     if call.types == (TIMESTAMP_NTZ,):
         return Binding(arguments=(TIMESTAMP_NTZ,), result=INTEGER)
-    return parameters(TIMESTAMP, result=INTEGER)(call)
+    return fixed_parameters(TIMESTAMP, result=INTEGER)(call)
 
 
 def _make_date(values: Sequence[Datum], result: Any) -> Datum:
@@ -85,7 +85,7 @@ def _make_date(values: Sequence[Datum], result: Any) -> Datum:
 
 def _epoch(divisor: int) -> Any:
     def evaluate(values: Sequence[Datum], _result: Any) -> Datum:
-        return quotient(pc.cast(values[0], pa.int64()), divisor)
+        return floor_divide(pc.cast(values[0], pa.int64()), divisor)
 
     return evaluate
 
@@ -167,9 +167,9 @@ def _calendar(name: str, summary: str, kernel: Any, *aliases: str, rises: bool =
         name=name,
         signature=names,
         summary=summary,
-        bind=parameters(DATE, result=INTEGER),
+        bind=fixed_parameters(DATE, result=INTEGER),
         evaluate=_field(kernel),
-        directions=_rises_with_first if rises else None,
+        monotonicity=_rises_with_first if rises else None,
         aliases=aliases,
     )
 
@@ -177,7 +177,7 @@ def _calendar(name: str, summary: str, kernel: Any, *aliases: str, rises: bool =
 def _of_day(name: str, summary: str, step: int, modulo: int) -> Function:
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         count = pc.divide(remainder_of_day(values[0]), step)
-        return pc.cast(pc.subtract(count, floored(count, modulo)), result)
+        return pc.cast(pc.subtract(count, floor_to_multiple(count, modulo)), result)
 
     return Function(
         name=name, signature=f"{name}(ts)", summary=summary, bind=_clock, evaluate=evaluate
@@ -206,12 +206,12 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="date_format(ts, format)",
         summary=(
             "The timestamp as a string. The format is a constant of "
-            + ", ".join(f"`{name}`" for name in LETTERS)
+            + ", ".join(f"`{name}`" for name in PATTERNS)
             + ", `S` (fractions), 'quoted' text and other characters."
         ),
-        bind=formatting,
-        evaluate=formatted,
-        directions=_format_directions,
+        bind=date_format_binding,
+        evaluate=format_dates,
+        monotonicity=_format_directions,
     ),
     Function(
         name="date_trunc",
@@ -223,8 +223,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         ),
         bind=truncating_timestamp,
         evaluate=truncate_timestamp,
-        nulls="more",
-        directions=_rises_with_second,
+        null_handling="more",
+        monotonicity=_rises_with_second,
     ),
     Function(
         name="trunc",
@@ -233,50 +233,50 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The first day of the year, quarter, month or week; NULL for other units.",
         bind=truncating_date,
         evaluate=truncate_date,
-        nulls="more",
-        directions=_rises_with_first,
+        null_handling="more",
+        monotonicity=_rises_with_first,
     ),
     Function(
         name="date_add",
         signature="date_add(d, days), d + days",
         summary="The date plus a number of days.",
-        bind=shifting,
-        evaluate=shift(1),
-        directions=_rises_with_both,
+        bind=date_add_binding,
+        evaluate=add_days(1),
+        monotonicity=_rises_with_both,
         aliases=("dateadd",),
     ),
     Function(
         name="date_sub",
         signature="date_sub(d, days), d - days",
         summary="The date minus a number of days.",
-        bind=shifting,
-        evaluate=shift(-1),
-        directions=_rises_and_falls,
+        bind=date_add_binding,
+        evaluate=add_days(-1),
+        monotonicity=_rises_and_falls,
     ),
     Function(
         name="datediff",
         signature="datediff(end, start), date_diff",
         summary="The number of days from start to end.",
-        bind=parameters(DATE, DATE, result=INTEGER),
+        bind=fixed_parameters(DATE, DATE, result=INTEGER),
         evaluate=difference,
-        directions=_rises_and_falls,
+        monotonicity=_rises_and_falls,
         aliases=("date_diff",),
     ),
     Function(
         name="add_months",
         signature="add_months(d, months)",
         summary="The date plus a number of months; at most the last day of the month.",
-        bind=parameters(DATE, INTEGER, result=DATE),
+        bind=fixed_parameters(DATE, INTEGER, result=DATE),
         evaluate=add_months,
-        directions=_rises_with_first,
+        monotonicity=_rises_with_first,
     ),
     Function(
         name="last_day",
         signature="last_day(d)",
         summary="The last day of the month.",
-        bind=parameters(DATE, result=DATE),
+        bind=fixed_parameters(DATE, result=DATE),
         evaluate=last_day,
-        directions=_rises_with_first,
+        monotonicity=_rises_with_first,
     ),
     Function(
         name="add_interval",
@@ -288,13 +288,13 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         ),
         bind=interval_type,
         evaluate=add_interval,
-        directions=_rises_with_first,
+        monotonicity=_rises_with_first,
     ),
     Function(
         name="make_date",
         signature="make_date(year, month, day)",
         summary="The date; an invalid date is an error.",
-        bind=parameters(INTEGER, INTEGER, INTEGER, result=DATE),
+        bind=fixed_parameters(INTEGER, INTEGER, INTEGER, result=DATE),
         evaluate=_make_date,
     ),
     Macro(
@@ -323,56 +323,56 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="unix_seconds",
         signature="unix_seconds(ts)",
         summary="Seconds since 1970, rounded down.",
-        bind=parameters(TIMESTAMP, result=LONG),
+        bind=fixed_parameters(TIMESTAMP, result=LONG),
         evaluate=_epoch(1_000_000),
-        directions=_rises_with_first,
+        monotonicity=_rises_with_first,
     ),
     Function(
         name="unix_millis",
         signature="unix_millis(ts)",
         summary="Milliseconds since 1970, rounded down.",
-        bind=parameters(TIMESTAMP, result=LONG),
+        bind=fixed_parameters(TIMESTAMP, result=LONG),
         evaluate=_epoch(1_000),
-        directions=_rises_with_first,
+        monotonicity=_rises_with_first,
     ),
     Function(
         name="unix_micros",
         signature="unix_micros(ts)",
         summary="Microseconds since 1970.",
-        bind=parameters(TIMESTAMP, result=LONG),
+        bind=fixed_parameters(TIMESTAMP, result=LONG),
         evaluate=_epoch(1),
-        directions=_rises_with_first,
+        monotonicity=_rises_with_first,
     ),
     Function(
         name="unix_date",
         signature="unix_date(d)",
         summary="Days since 1970.",
-        bind=parameters(DATE, result=INTEGER),
+        bind=fixed_parameters(DATE, result=INTEGER),
         evaluate=_days,
-        directions=_rises_with_first,
+        monotonicity=_rises_with_first,
     ),
     Function(
         name="timestamp_seconds",
         signature="timestamp_seconds(n)",
         summary="The timestamp for seconds since 1970.",
-        bind=parameters(LONG, result=TIMESTAMP),
+        bind=fixed_parameters(LONG, result=TIMESTAMP),
         evaluate=_from_epoch(1_000_000, "timestamp_seconds"),
-        directions=_rises_with_first,
+        monotonicity=_rises_with_first,
     ),
     Function(
         name="timestamp_millis",
         signature="timestamp_millis(n)",
         summary="The timestamp for milliseconds since 1970.",
-        bind=parameters(LONG, result=TIMESTAMP),
+        bind=fixed_parameters(LONG, result=TIMESTAMP),
         evaluate=_from_epoch(1_000, "timestamp_millis"),
-        directions=_rises_with_first,
+        monotonicity=_rises_with_first,
     ),
     Function(
         name="timestamp_micros",
         signature="timestamp_micros(n)",
         summary="The timestamp for microseconds since 1970.",
-        bind=parameters(LONG, result=TIMESTAMP),
+        bind=fixed_parameters(LONG, result=TIMESTAMP),
         evaluate=_from_epoch(1, "timestamp_micros"),
-        directions=_rises_with_first,
+        monotonicity=_rises_with_first,
     ),
 )

@@ -35,7 +35,7 @@ __all__ = [
     "Function",
     "Macro",
     "constant_of",
-    "parameters",
+    "fixed_parameters",
     "rowwise",
 ]
 
@@ -57,7 +57,7 @@ class Call:
     arguments: tuple[Expression, ...]
     types: tuple[DataType, ...]
 
-    def refuse(self, reason: str) -> PredicateError:
+    def error(self, reason: str) -> PredicateError:
         """The error for invalid arguments."""
         types = ", ".join(map(_type_name, self.types))
         return PredicateError(f"{self.name}({types}): {reason}.", expression=self.name)
@@ -84,9 +84,9 @@ class Function:
             have the types from `bind`. Constants are scalars, and at least one argument is an
             array. None for functions that the evaluator implements because they don't evaluate
             all arguments for all rows.
-        nulls: `exact` if the result is NULL exactly if an argument is NULL, `more` if it can also
-            be NULL for other arguments, `own` for other rules.
-        directions: returns the monotonicity in each argument, from the values of constants and
+        null_handling: `exact` if the result is NULL exactly if an argument is NULL, `more` if it
+            can also be NULL for other arguments, `own` for other rules.
+        monotonicity: returns the monotonicity in each argument, from the values of constants and
             None for other arguments: 1 if non-decreasing, -1 if non-increasing, 0 for a constant.
             It returns None if the function isn't monotonic.
         constants: positions of arguments that must be constants.
@@ -98,8 +98,8 @@ class Function:
     summary: str
     bind: Callable[[Call], Binding]
     evaluate: Callable[[Sequence[Datum], Any], Datum] | None
-    nulls: str = "exact"
-    directions: Callable[[Sequence[Any], Sequence[DataType]], Sequence[int] | None] | None = None
+    null_handling: str = "exact"
+    monotonicity: Callable[[Sequence[Any], Sequence[DataType]], Sequence[int] | None] | None = None
     constants: tuple[int, ...] = ()
     aliases: tuple[str, ...] = ()
 
@@ -125,7 +125,7 @@ class Macro:
     aliases: tuple[str, ...] = ()
 
 
-def parameters(
+def fixed_parameters(
     *types: DataType | str, result: DataType, optional: int = 0
 ) -> Callable[[Call], Binding]:
     """The binding of a function with fixed parameters, the last `optional` of them optional."""
@@ -134,17 +134,17 @@ def parameters(
         minimum = len(types) - optional
         if not minimum <= len(call.types) <= len(types):
             count = str(minimum) if not optional else f"{minimum} to {len(types)}"
-            raise call.refuse(f"it takes {count} argument{'' if count == '1' else 's'}")
+            raise call.error(f"it takes {count} argument{'' if count == '1' else 's'}")
         pairs = zip(call.types, types, strict=False)
         return Binding(
-            arguments=tuple(argument(call, actual, expected) for actual, expected in pairs),
+            arguments=tuple(argument_type(call, actual, expected) for actual, expected in pairs),
             result=result,
         )
 
     return bind
 
 
-def argument(call: Call, actual: DataType, expected: DataType | str) -> DataType:
+def argument_type(call: Call, actual: DataType, expected: DataType | str) -> DataType:
     """The type to which an argument is implicitly cast, as in Spark.
 
     Raises:
@@ -162,7 +162,7 @@ def argument(call: Call, actual: DataType, expected: DataType | str) -> DataType
         return expected
     elif not isinstance(expected, str) and _is_implicit_cast(actual, expected):
         return expected
-    raise call.refuse(f"type {_type_name(actual)} can't be used as {_type_name(expected)}")
+    raise call.error(f"type {_type_name(actual)} can't be used as {_type_name(expected)}")
 
 
 def constant_of(call: Call, index: int) -> Any:
@@ -173,7 +173,7 @@ def constant_of(call: Call, index: int) -> Any:
     """
     literal = call.arguments[index]
     if not isinstance(literal, Literal):
-        raise call.refuse(f"argument {index + 1} must be a constant")
+        raise call.error(f"argument {index + 1} must be a constant")
     return literal.value
 
 

@@ -19,7 +19,7 @@ from bayou.kernel.expressions.functions.definition import (
     Call,
     Datum,
     Function,
-    argument,
+    argument_type,
     rowwise,
 )
 from bayou.kernel.expressions.types import kind_of
@@ -38,7 +38,7 @@ _CONTEXT = Context(prec=40)
 def _of_bytes(result: DataType) -> Callable[[Call], Binding]:
     def bind(call: Call) -> Binding:
         if len(call.types) != 1:
-            raise call.refuse("it takes 1 argument")
+            raise call.error("it takes 1 argument")
         return Binding(arguments=(_bytes(call),), result=result)
 
     return bind
@@ -46,7 +46,7 @@ def _of_bytes(result: DataType) -> Callable[[Call], Binding]:
 
 def _bytes(call: Call) -> DataType:
     if call.types[0] not in (STRING, BINARY, VOID):
-        raise call.refuse("it takes a string or binary")
+        raise call.error("it takes a string or binary")
     return BINARY
 
 
@@ -56,8 +56,8 @@ def _digest(function: Callable[..., str | int | None]) -> Any:
 
 def _sized_digest(call: Call) -> Binding:
     if len(call.types) != 2:
-        raise call.refuse("it takes 2 arguments")
-    bits = argument(call, call.types[1], INTEGER)
+        raise call.error("it takes 2 arguments")
+    bits = argument_type(call, call.types[1], INTEGER)
     return Binding(arguments=(_bytes(call), bits), result=STRING)
 
 
@@ -69,9 +69,9 @@ def _sha2(data: bytes, bits: int) -> str | None:
 def _hashing(result: DataType) -> Callable[[Call], Binding]:
     def bind(call: Call) -> Binding:
         if not call.types:
-            raise call.refuse("it takes 1 argument or more")
+            raise call.error("it takes 1 argument or more")
         if any(t != VOID and kind_of(t) is None for t in call.types):
-            raise call.refuse("hashes of arrays, maps, structs and variants aren't supported")
+            raise call.error("hashes of arrays, maps, structs and variants aren't supported")
         return Binding(arguments=call.types, result=result)
 
     return bind
@@ -141,7 +141,7 @@ FUNCTIONS: tuple[Function, ...] = (
         summary="The 32-bit Murmur3 hash of all values, an int; no arrays, maps and structs.",
         bind=_hashing(INTEGER),
         evaluate=_hash(murmur3, pa.uint32()),
-        nulls="own",
+        null_handling="own",
     ),
     Function(
         name="xxhash64",
@@ -149,7 +149,7 @@ FUNCTIONS: tuple[Function, ...] = (
         summary="The XXH64 hash of all values, a long; no arrays, maps and structs.",
         bind=_hashing(LONG),
         evaluate=_hash(xxhash64, pa.uint64()),
-        nulls="own",
+        null_handling="own",
     ),
     Function(
         name="md5",
@@ -175,7 +175,7 @@ FUNCTIONS: tuple[Function, ...] = (
         ),
         bind=_sized_digest,
         evaluate=_digest(_sha2),
-        nulls="more",
+        null_handling="more",
     ),
     Function(
         name="crc32",

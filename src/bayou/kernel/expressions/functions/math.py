@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.kernel.expressions.casts import distinct, fail, java_double
+from bayou.kernel.expressions.casts import java_double, map_distinct, raise_if_failed
 from bayou.kernel.expressions.functions import fdlibm
-from bayou.kernel.expressions.functions.arithmetic_types import CONTEXT, fit, overflow
+from bayou.kernel.expressions.functions.arithmetic_types import CONTEXT, overflow, round_to_type
 from bayou.kernel.expressions.functions.definition import (
     Datum,
     Function,
     Macro,
-    parameters,
+    fixed_parameters,
     rowwise,
 )
 from bayou.kernel.expressions.model import Expression, Literal
@@ -63,7 +63,7 @@ def _whole(values: Sequence[Datum], _result: Any) -> Datum:
     return pc.round(values[0], 0, "half_to_even")
 
 
-_ONE = parameters(DOUBLE, result=DOUBLE)
+_ONE = fixed_parameters(DOUBLE, result=DOUBLE)
 _TWO = fdlibm.log(2.0)
 
 
@@ -90,7 +90,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="pow",
         signature="pow(a, b), power(a, b)",
         summary="`a` to the power of `b`, a double.",
-        bind=parameters(DOUBLE, DOUBLE, result=DOUBLE),
+        bind=fixed_parameters(DOUBLE, DOUBLE, result=DOUBLE),
         evaluate=lambda values, result: rowwise(fdlibm.pow, result, *values),
         aliases=("power",),
     ),
@@ -107,15 +107,15 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The natural logarithm, a double; NULL if `a` <= 0.",
         bind=_ONE,
         evaluate=_of_one(_positive(fdlibm.log)),
-        nulls="more",
+        null_handling="more",
     ),
     Function(
         name="log",
         signature="log([base, ]a)",
         summary="The logarithm to a base, or the natural logarithm; NULL if `a` or base <= 0.",
-        bind=parameters(DOUBLE, DOUBLE, result=DOUBLE, optional=1),
+        bind=fixed_parameters(DOUBLE, DOUBLE, result=DOUBLE, optional=1),
         evaluate=_logarithm,
-        nulls="more",
+        null_handling="more",
     ),
     Function(
         name="log2",
@@ -123,7 +123,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The logarithm to base 2; NULL if `a` <= 0.",
         bind=_ONE,
         evaluate=_of_one(_positive(lambda x: fdlibm.log(x) / _TWO)),
-        nulls="more",
+        null_handling="more",
     ),
     Function(
         name="log10",
@@ -131,7 +131,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The logarithm to base 10; NULL if `a` <= 0.",
         bind=_ONE,
         evaluate=_of_one(_positive(fdlibm.log10)),
-        nulls="more",
+        null_handling="more",
     ),
     Function(
         name="rint",
@@ -173,7 +173,7 @@ def to_whole(kernel: Any) -> Any:
         whole = kernel(number)
         whole = pc.if_else(pc.is_nan(whole), 0.0, whole)  # as in Java
         out_of_range = pc.or_(pc.greater_equal(whole, 2.0**63), pc.less(whole, -(2.0**63)))
-        fail(out_of_range, number, lambda value: f"{value!r} is out of range for long")
+        raise_if_failed(out_of_range, number, lambda value: f"{value!r} is out of range for long")
         return pc.cast(whole, result)
 
     return evaluate
@@ -193,7 +193,7 @@ def round_number(values: Sequence[Datum], result: Any) -> Datum:
     def rounded(number: Any) -> Any:
         value = Decimal(number).quantize(step, context=CONTEXT)
         if pa.types.is_decimal(result):
-            return fit("round", value, result)
+            return round_to_type("round", value, result)
         bits = result.bit_width - 1
         if not -(1 << bits) <= value < 1 << bits:
             raise overflow("round", result)
@@ -215,4 +215,4 @@ def _distinct_rounded(numbers: Datum, decimals: int, *, single: bool) -> Datum:
             return number + 0.0  # converts -0.0 to 0.0
         return float(exact.quantize(step, context=_ANY_DOUBLE)) + 0.0
 
-    return distinct(numbers, rounded, numbers.type)
+    return map_distinct(numbers, rounded, numbers.type)

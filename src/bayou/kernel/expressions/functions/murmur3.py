@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.kernel.expressions.functions.bitwise import ByteColumn, rotated
+from bayou.kernel.expressions.functions.bitwise import ByteColumn, rotate_left
 
 __all__ = ["hashed_bytes", "hashed_ints", "hashed_longs"]
 
@@ -56,8 +56,8 @@ def _number(value: int) -> pa.Scalar[Any]:
 
 def _mixed(hashes: Column, words: Column) -> Column:
     words = pc.multiply(words, _number(0xCC9E2D51))
-    words = pc.multiply(rotated(words, 15), _number(0x1B873593))
-    hashes = rotated(pc.bit_wise_xor(hashes, words), 13)
+    words = pc.multiply(rotate_left(words, 15), _number(0x1B873593))
+    hashes = rotate_left(pc.bit_wise_xor(hashes, words), 13)
     return pc.add(pc.multiply(hashes, _number(5)), _number(0xE6546B64))
 
 

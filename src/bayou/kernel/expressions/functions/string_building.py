@@ -10,8 +10,8 @@ from bayou.kernel.expressions.functions.definition import (
     Binding,
     Call,
     Function,
-    argument,
-    parameters,
+    argument_type,
+    fixed_parameters,
     rowwise,
 )
 from bayou.protocol.schema import BINARY, INTEGER, LONG, STRING
@@ -50,8 +50,8 @@ def _find_in_set(string: str, comma_separated: str) -> int:
 
 def _size_binding(call: Call) -> Binding:
     if len(call.types) != 1:
-        raise call.refuse("it takes 1 argument")
-    kind = BINARY if call.types == (BINARY,) else argument(call, call.types[0], STRING)
+        raise call.error("it takes 1 argument")
+    kind = BINARY if call.types == (BINARY,) else argument_type(call, call.types[0], STRING)
     return Binding(arguments=(kind,), result=INTEGER)
 
 
@@ -64,49 +64,49 @@ FUNCTIONS: tuple[Function, ...] = (
         name="repeat",
         signature="repeat(s, n)",
         summary="The string repeated n times.",
-        bind=parameters(STRING, INTEGER, result=STRING),
+        bind=fixed_parameters(STRING, INTEGER, result=STRING),
         evaluate=_of(lambda string, n: string * n),
     ),
     Function(
         name="reverse",
         signature="reverse(s)",
         summary="The string with its characters in reverse order.",
-        bind=parameters(STRING, result=STRING),
+        bind=fixed_parameters(STRING, result=STRING),
         evaluate=_of(lambda string: string[::-1]),
     ),
     Function(
         name="initcap",
         signature="initcap(s)",
         summary="The first letter of each word in upper case, all others in lower; ASCII only.",
-        bind=parameters(STRING, result=STRING),
+        bind=fixed_parameters(STRING, result=STRING),
         evaluate=_of(_capitalized),
     ),
     Function(
         name="translate",
         signature="translate(s, characters, replacements)",
         summary="Each character replaced by the replacement at the same position, or removed.",
-        bind=parameters(STRING, STRING, STRING, result=STRING),
+        bind=fixed_parameters(STRING, STRING, STRING, result=STRING),
         evaluate=_of(_translate),
     ),
     Function(
         name="space",
         signature="space(n)",
         summary="A string of n spaces.",
-        bind=parameters(INTEGER, result=STRING),
+        bind=fixed_parameters(INTEGER, result=STRING),
         evaluate=_of(lambda n: " " * n),
     ),
     Function(
         name="ascii",
         signature="ascii(s)",
         summary="The code point of the first character; 0 for an empty string.",
-        bind=parameters(STRING, result=INTEGER),
+        bind=fixed_parameters(STRING, result=INTEGER),
         evaluate=_of(lambda string: ord(string[0]) if string else 0),
     ),
     Function(
         name="chr",
         signature="chr(n), char(n)",
         summary="The character with the code in the lower 8 bits of n; '' if n < 0.",
-        bind=parameters(LONG, result=STRING),
+        bind=fixed_parameters(LONG, result=STRING),
         evaluate=_of(_character),
         aliases=("char",),
     ),
@@ -114,7 +114,7 @@ FUNCTIONS: tuple[Function, ...] = (
         name="find_in_set",
         signature="find_in_set(s, list)",
         summary="The 1-based position of a string in a comma-separated list; 0 if it isn't there.",
-        bind=parameters(STRING, STRING, result=INTEGER),
+        bind=fixed_parameters(STRING, STRING, result=INTEGER),
         evaluate=_of(_find_in_set),
     ),
     Function(

@@ -16,7 +16,7 @@ from bayou.kernel.expressions.functions.definition import (
     Function,
     Macro,
     constant_of,
-    parameters,
+    fixed_parameters,
     rowwise,
 )
 from bayou.kernel.expressions.functions.regular_expressions import (
@@ -47,7 +47,7 @@ def _checked(
 def _pattern(call: Call) -> GroupedPattern:
     pattern = constant_of(call, 1)
     if not isinstance(pattern, str):
-        raise call.refuse("the pattern must be a constant string")
+        raise call.error("the pattern must be a constant string")
     return grouped_pattern(pattern)
 
 
@@ -65,7 +65,7 @@ def _position(values: Sequence[Datum], result: Any) -> Datum:
 
 def _check_position(call: Call) -> None:
     if len(call.types) == 3 and not isinstance(constant_of(call, 2), int):
-        raise call.refuse("the position must be a constant integer")
+        raise call.error("the position must be a constant integer")
 
 
 def _instr(string: Expression, part: Expression) -> Expression:
@@ -93,11 +93,11 @@ def _substring_index(values: Sequence[Datum], result: Any) -> Datum:
 def _check_split(call: Call) -> None:
     pattern = _pattern(call)
     if _matches_empty(pattern):
-        raise call.refuse("the pattern must not match the empty string")
+        raise call.error("the pattern must not match the empty string")
     if pattern.starts or pattern.ends:
-        raise call.refuse("the pattern must not contain ^ or $")
+        raise call.error("the pattern must not contain ^ or $")
     if len(call.types) == 3 and not isinstance(constant_of(call, 2), int):
-        raise call.refuse("the limit must be a constant integer")
+        raise call.error("the limit must be a constant integer")
 
 
 def _split(values: Sequence[Datum], result: Any) -> Datum:
@@ -114,7 +114,7 @@ def _check_extract(call: Call) -> None:
     pattern = _pattern(call)
     group = constant_of(call, 2) if len(call.types) == 3 else 1
     if not isinstance(group, int) or not 0 <= group <= pattern.groups:
-        raise call.refuse(f"group {group} doesn't exist; the pattern has {pattern.groups} groups")
+        raise call.error(f"group {group} doesn't exist; the pattern has {pattern.groups} groups")
 
 
 def _extract(values: Sequence[Datum], result: Any) -> Datum:
@@ -150,27 +150,27 @@ def _check_replace(call: Call) -> None:
     pattern = _pattern(call)
     replacement = constant_of(call, 2)
     if not isinstance(replacement, str):
-        raise call.refuse("the replacement must be a constant string")
+        raise call.error("the replacement must be a constant string")
     parts = _parse_replacement(call, pattern, replacement)
     if _matches_empty(pattern):
         source = str(constant_of(call, 1))
         anchored = (source[:1] == "^" or source[-1:] == "$") and "|" not in source
         if not anchored:
             # Java also matches between the surrogates of a character.
-            raise call.refuse("the pattern must not match the empty string")
+            raise call.error("the pattern must not match the empty string")
         if pattern.ends and parts:
             # Java matches the empty string again after the match at the end.
-            raise call.refuse(
+            raise call.error(
                 "a pattern with $ that matches the empty string needs the replacement ''"
             )
     used = {part for part in parts if isinstance(part, int)}
     for containing_groups in pattern.ends.values():
         if with_end := used & (containing_groups | {0}):
-            raise call.refuse(f"the group {min(with_end)} of the replacement contains $")
+            raise call.error(f"the group {min(with_end)} of the replacement contains $")
     if max((pattern.numbers[f"g{number}"] for number in used if number), default=0) > _MAX_GROUPS:
-        raise call.refuse(f"the replacement has a group after the {_MAX_GROUPS}th")
+        raise call.error(f"the replacement has a group after the {_MAX_GROUPS}th")
     if len(pattern.numbers) > _MAX_GROUPS and pattern.ends:
-        raise call.refuse(f"a pattern with $ must have fewer than {_MAX_GROUPS} groups")
+        raise call.error(f"a pattern with $ must have fewer than {_MAX_GROUPS} groups")
 
 
 _MAX_GROUPS = 9
@@ -188,7 +188,7 @@ def _parse_replacement(
         token = _REPLACEMENT.match(replacement, position)
         if token is None:
             assert call is not None  # `_check_replace` checked the replacement
-            raise call.refuse(
+            raise call.error(
                 f"the replacement {replacement!r} has "
                 f"{replacement[position : position + 4]!r}: $ must be followed by a group number, "
                 "\\ by a character"
@@ -203,7 +203,7 @@ def _parse_replacement(
             number, position = number[:-1], position - 1
         if int(number) > pattern.groups:
             assert call is not None  # `_check_replace` checked the replacement
-            raise call.refuse(
+            raise call.error(
                 f"group {number} doesn't exist; the pattern has {pattern.groups} groups"
             )
         parts.append(int(number))
@@ -259,7 +259,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="locate(part, s[, start]), position(part, s[, start]), position(part IN s)",
         summary="The 1-based position of a part from a constant start position; 0 if not found.",
         bind=_checked(
-            parameters(STRING, STRING, INTEGER, result=INTEGER, optional=1), _check_position
+            fixed_parameters(STRING, STRING, INTEGER, result=INTEGER, optional=1), _check_position
         ),
         evaluate=_position,
         aliases=("position",),
@@ -275,7 +275,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="substring_index",
         signature="substring_index(s, delimiter, n)",
         summary="The part before the n-th delimiter, or after the n-th from the end if n < 0.",
-        bind=parameters(STRING, STRING, INTEGER, result=STRING),
+        bind=fixed_parameters(STRING, STRING, INTEGER, result=STRING),
         evaluate=_substring_index,
     ),
     Function(
@@ -284,7 +284,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="split(s, pattern[, limit])",
         summary="The parts between matches of a constant pattern (see `rlike`) without ^ and $.",
         bind=_checked(
-            parameters(
+            fixed_parameters(
                 STRING,
                 STRING,
                 INTEGER,
@@ -301,7 +301,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="regexp_extract(s, pattern[, group])",
         summary="A group (1 by default) of the first match of a constant pattern; '' if none.",
         bind=_checked(
-            parameters(STRING, STRING, INTEGER, result=STRING, optional=1), _check_extract
+            fixed_parameters(STRING, STRING, INTEGER, result=STRING, optional=1), _check_extract
         ),
         evaluate=_extract,
     ),
@@ -310,7 +310,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         constants=(1, 2),
         signature="regexp_replace(s, pattern, replacement)",
         summary="The string with all matches of a constant pattern replaced; `$1` is a group.",
-        bind=_checked(parameters(STRING, STRING, STRING, result=STRING), _check_replace),
+        bind=_checked(fixed_parameters(STRING, STRING, STRING, result=STRING), _check_replace),
         evaluate=_replace,
     ),
 )

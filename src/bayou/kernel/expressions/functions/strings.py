@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import PredicateError
-from bayou.kernel.expressions.casts import distinct
+from bayou.kernel.expressions.casts import map_distinct
 from bayou.kernel.expressions.functions.definition import (
     Binding,
     Call,
     Datum,
     Function,
     Macro,
-    argument,
+    argument_type,
     constant_of,
-    parameters,
+    fixed_parameters,
     rowwise,
 )
 from bayou.kernel.expressions.functions.regular_expressions import to_re2
@@ -39,7 +39,7 @@ def _string_or_binary(result: DataType) -> Callable[[Call], Binding]:
     def bind(call: Call) -> Binding:
         if call.types == (BINARY,):
             return Binding(arguments=(BINARY,), result=result)
-        return parameters(STRING, result=result)(call)
+        return fixed_parameters(STRING, result=result)(call)
 
     return bind
 
@@ -49,7 +49,7 @@ def _cased(kernel: Any, full: Callable[[str], str]) -> Any:
         strings = values[0]
         if pc.all(pc.string_is_ascii(strings)).as_py() is not False:
             return kernel(strings)
-        return distinct(strings, full, result)
+        return map_distinct(strings, full, result)
 
     return evaluate
 
@@ -68,9 +68,11 @@ def _trimmed(kernel: Any) -> Any:
 def _trimming(call: Call) -> Binding:
     if len(call.types) == 2:
         if not isinstance(constant_of(call, 0), str) or not constant_of(call, 0):
-            raise call.refuse("the characters must be a constant string")
-        return Binding(arguments=(STRING, argument(call, call.types[1], STRING)), result=STRING)
-    return parameters(STRING, result=STRING)(call)
+            raise call.error("the characters must be a constant string")
+        return Binding(
+            arguments=(STRING, argument_type(call, call.types[1], STRING)), result=STRING
+        )
+    return fixed_parameters(STRING, result=STRING)(call)
 
 
 def _substring(values: Sequence[Datum], result: Any) -> Datum:
@@ -94,7 +96,7 @@ def _slice(string: str, start: int, length: int | None = None) -> str:
 
 
 def _slicing(call: Call) -> Binding:
-    return parameters(STRING, INTEGER, INTEGER, result=STRING, optional=1)(call)
+    return fixed_parameters(STRING, INTEGER, INTEGER, result=STRING, optional=1)(call)
 
 
 def _left(string: Expression, length: Expression) -> Expression:
@@ -107,9 +109,9 @@ def _right(values: Sequence[Datum], result: Any) -> Datum:
 
 def _joining(call: Call) -> Binding:
     if not call.types:
-        raise call.refuse("it takes 1 argument or more")
+        raise call.error("it takes 1 argument or more")
     result = BINARY if set(call.types) == {BINARY} else STRING
-    arguments = tuple(argument(call, t, result) for t in call.types)
+    arguments = tuple(argument_type(call, t, result) for t in call.types)
     return Binding(arguments=arguments, result=result)
 
 
@@ -157,7 +159,7 @@ def _padded(*, left: bool) -> Any:
 
 
 def _matching(call: Call) -> Binding:
-    binding = parameters(STRING, STRING, result=BOOLEAN)(call)
+    binding = fixed_parameters(STRING, STRING, result=BOOLEAN)(call)
     pattern = constant_of(call, 1)
     if isinstance(pattern, str):
         to_re2(pattern)
@@ -198,7 +200,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="lower",
         signature="lower(s), lcase(s)",
         summary="The string in lower case.",
-        bind=parameters(STRING, result=STRING),
+        bind=fixed_parameters(STRING, result=STRING),
         evaluate=_cased(pc.utf8_lower, str.lower),
         aliases=("lcase",),
     ),
@@ -206,7 +208,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="upper",
         signature="upper(s), ucase(s)",
         summary="The string in upper case.",
-        bind=parameters(STRING, result=STRING),
+        bind=fixed_parameters(STRING, result=STRING),
         evaluate=_cased(pc.utf8_upper, str.upper),
         aliases=("ucase",),
     ),
@@ -241,7 +243,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="A part from a 1-based position, which counts from the end if it is negative.",
         bind=_slicing,
         evaluate=_substring,
-        directions=_prefix_directions,
+        monotonicity=_prefix_directions,
         aliases=("substr", "mid"),
     ),
     Macro(
@@ -255,7 +257,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="right",
         signature="right(s, n)",
         summary="The last `n` characters.",
-        bind=parameters(STRING, INTEGER, result=STRING),
+        bind=fixed_parameters(STRING, INTEGER, result=STRING),
         evaluate=_right,
     ),
     Function(
@@ -272,48 +274,48 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The concatenation of the strings that aren't NULL, with a separator.",
         bind=_joining,
         evaluate=_concat_with,
-        nulls="own",
+        null_handling="own",
     ),
     Function(
         name="startswith",
         signature="startswith(s, prefix)",
         summary="Whether a string starts with a prefix; a constant prefix skips files.",
-        bind=parameters(STRING, STRING, result=BOOLEAN),
+        bind=fixed_parameters(STRING, STRING, result=BOOLEAN),
         evaluate=_pair(pc.starts_with, str.startswith),
     ),
     Function(
         name="endswith",
         signature="endswith(s, suffix)",
         summary="Whether a string ends with a suffix.",
-        bind=parameters(STRING, STRING, result=BOOLEAN),
+        bind=fixed_parameters(STRING, STRING, result=BOOLEAN),
         evaluate=_pair(pc.ends_with, str.endswith),
     ),
     Function(
         name="contains",
         signature="contains(s, part)",
         summary="Whether a string contains a part.",
-        bind=parameters(STRING, STRING, result=BOOLEAN),
+        bind=fixed_parameters(STRING, STRING, result=BOOLEAN),
         evaluate=_pair(pc.match_substring, lambda string, part: part in string),
     ),
     Function(
         name="replace",
         signature="replace(s, search[, replacement])",
         summary="The string with all occurrences of `search` replaced.",
-        bind=parameters(STRING, STRING, STRING, result=STRING, optional=1),
+        bind=fixed_parameters(STRING, STRING, STRING, result=STRING, optional=1),
         evaluate=_replace,
     ),
     Function(
         name="lpad",
         signature="lpad(s, length[, pad])",
         summary="The string padded on the left, or truncated, to a length.",
-        bind=parameters(STRING, INTEGER, STRING, result=STRING, optional=1),
+        bind=fixed_parameters(STRING, INTEGER, STRING, result=STRING, optional=1),
         evaluate=_padded(left=True),
     ),
     Function(
         name="rpad",
         signature="rpad(s, length[, pad])",
         summary="The string padded on the right, or truncated, to a length.",
-        bind=parameters(STRING, INTEGER, STRING, result=STRING, optional=1),
+        bind=fixed_parameters(STRING, INTEGER, STRING, result=STRING, optional=1),
         evaluate=_padded(left=False),
     ),
     Function(

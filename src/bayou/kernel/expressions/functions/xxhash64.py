@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.kernel.expressions.functions.bitwise import ByteColumn, rotated
+from bayou.kernel.expressions.functions.bitwise import ByteColumn, rotate_left
 
 __all__ = ["hashed_bytes", "hashed_ints", "hashed_longs"]
 
@@ -62,7 +62,7 @@ def hashed_bytes(values: ByteColumn, seeds: Column) -> Column:
     for _ in range(3):
         exists = pc.less(offsets, values.lengths)
         byte = pc.multiply(values.word_at(offsets, 1, exists), _number(_P5))
-        mixed = pc.multiply(rotated(pc.bit_wise_xor(hashes, byte), 11), _number(_P1))
+        mixed = pc.multiply(rotate_left(pc.bit_wise_xor(hashes, byte), 11), _number(_P1))
         hashes = pc.if_else(exists, mixed, hashes)
         offsets = pc.add(offsets, 1)
     return _finished(hashes)
@@ -74,13 +74,13 @@ def _number(value: int) -> pa.Scalar[Any]:
 
 def _round(lane: Column, word: Column) -> Column:
     lane = pc.add(lane, pc.multiply(word, _number(_P2)))
-    return pc.multiply(rotated(lane, 31), _number(_P1))
+    return pc.multiply(rotate_left(lane, 31), _number(_P1))
 
 
 def _merged(lanes: list[Column]) -> Column:
     hashes: Any = None
     for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True):
-        rotated_lane = rotated(lane, bits)
+        rotated_lane = rotate_left(lane, bits)
         hashes = rotated_lane if hashes is None else pc.add(hashes, rotated_lane)
     zero = pc.subtract(lanes[0], lanes[0])
     for lane in lanes:
@@ -90,14 +90,14 @@ def _merged(lanes: list[Column]) -> Column:
 
 
 def _with_word(hashes: Column, word: Column) -> Column:
-    word = pc.multiply(rotated(pc.multiply(word, _number(_P2)), 31), _number(_P1))
-    hashes = rotated(pc.bit_wise_xor(hashes, word), 27)
+    word = pc.multiply(rotate_left(pc.multiply(word, _number(_P2)), 31), _number(_P1))
+    hashes = rotate_left(pc.bit_wise_xor(hashes, word), 27)
     return pc.add(pc.multiply(hashes, _number(_P1)), _number(_P4))
 
 
 def _with_half(hashes: Column, half: Column) -> Column:
     hashes = pc.bit_wise_xor(hashes, pc.multiply(half, _number(_P1)))
-    return pc.add(pc.multiply(rotated(hashes, 23), _number(_P2)), _number(_P3))
+    return pc.add(pc.multiply(rotate_left(hashes, 23), _number(_P2)), _number(_P3))
 
 
 def _finished(hashes: Column) -> Column:

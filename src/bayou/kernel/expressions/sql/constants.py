@@ -31,7 +31,7 @@ from bayou.protocol.schema import (
     DecimalType,
 )
 
-__all__ = ["STAND_IN", "cast_constant", "interval", "lift_strings", "number", "sql_type"]
+__all__ = ["PLACEHOLDER", "cast_constant", "interval", "number", "replace_strings", "sql_type"]
 
 
 _TYPES: dict[str, DataType] = {
@@ -263,11 +263,11 @@ _QUOTED = re.compile(
     r"|--[^\n]*|/\*.*?\*/",
     re.DOTALL,
 )
-STAND_IN = re.compile("bayou string ([0-9]+)")
+PLACEHOLDER = re.compile("bayou string ([0-9]+)")
 """The placeholder of a string constant in SQL, with its index."""
 
 
-def lift_strings(sql: str, strings: list[str]) -> str:
+def replace_strings(sql: str, strings: list[str]) -> str:
     """Replace string constants in SQL by placeholders, because sqlglot's escapes aren't Spark's.
 
     Args:

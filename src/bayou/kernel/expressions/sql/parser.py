@@ -12,7 +12,7 @@ from typing import Any
 
 from bayou.errors import PredicateError, PrerequisiteError
 from bayou.kernel.expressions.model import Expression, Predicate
-from bayou.kernel.expressions.sql.constants import lift_strings
+from bayou.kernel.expressions.sql.constants import replace_strings
 from bayou.kernel.expressions.sql.translation import Translator
 
 __all__ = ["parse_conjuncts", "parse_expression", "parse_predicate"]
@@ -89,7 +89,7 @@ def _parse(sql: str) -> tuple[Any, list[str]]:
             what="sqlglot",
         ) from error
     strings: list[str] = []
-    plain = lift_strings(sql, strings)
+    plain = replace_strings(sql, strings)
     try:
         dialect, parser = _spark()
         trees = parser(dialect=dialect).parse(dialect.tokenize(plain), plain)

@@ -30,7 +30,7 @@ from bayou.kernel.expressions.model import (
     call,
 )
 from bayou.kernel.expressions.sql.constants import (
-    STAND_IN,
+    PLACEHOLDER,
     cast_constant,
     interval,
     number,
@@ -350,7 +350,7 @@ class Translator:
         return Literal(bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}"))
 
     def _string(self, string: str) -> str:
-        placeholder = STAND_IN.fullmatch(string)
+        placeholder = PLACEHOLDER.fullmatch(string)
         return string if placeholder is None else self._strings[int(placeholder[1])]
 
     def _cast(self, node: Any) -> Expression:
@@ -363,7 +363,7 @@ class Translator:
         return Cast(operand, target, bool(node.args.get("safe")))
 
     def _unsupported(self, node: Any) -> PredicateError:
-        part = STAND_IN.sub(
+        part = PLACEHOLDER.sub(
             lambda match: self._strings[int(match[1])].replace("'", "''"),
             node.sql(dialect="spark"),
         )

@@ -21,14 +21,14 @@ from bayou.kernel.expressions.literals import arrow_scalar
 from bayou.kernel.expressions.model import Column, Expression, Literal
 from bayou.kernel.expressions.resolution import field_at, type_of
 from bayou.kernel.scan.data_skipping.stored_bounds import (
+    add_millisecond,
     cast_bounds,
+    drop_truncated_strings,
     has_null_count,
-    one_millisecond_later,
-    parsed_texts,
+    parse_times,
     stored_type,
-    whole_strings,
-    widened_to_double,
-    widened_to_float,
+    widen_decimal_bounds,
+    widen_float_bounds,
 )
 from bayou.protocol.schema import (
     BOOLEAN,
@@ -47,7 +47,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_changes import was_float
+from bayou.protocol.type_changes import is_widened_from_float
 
 __all__ = [
     "MAX_POINTS",
@@ -56,7 +56,7 @@ __all__ = [
     "StatisticsRecorder",
     "constant",
     "is_off_scale",
-    "known_values",
+    "non_null_values",
     "runs",
 ]
 
@@ -197,22 +197,22 @@ class _ColumnRange(Range):
         if self.data_type == FLOAT:
             # JSON has the shortest representation of a float: 0.1 represents 0.10000000149.
             values = cast_bounds(cast_bounds(values, pa.float32()), pa.float64())
-        if was_float(self._field):
+        if is_widened_from_float(self._field):
             exact = self._files.exact_doubles
-            wide = widened_to_float(values, upper=upper)
+            wide = widen_float_bounds(values, upper=upper)
             values = wide if exact is None else pc.if_else(exact, values, wide)
         if isinstance(self.data_type, DecimalType) and self.data_type.precision > _DOUBLE_DIGITS:
-            values = widened_to_double(values, self.data_type, upper=upper)
+            values = widen_decimal_bounds(values, self.data_type, upper=upper)
         if pa.types.is_floating(values.type) and side == "minValues":
             values = self._usable_minimum(values)
         if self.data_type == STRING:
-            values = whole_strings(values)
+            values = drop_truncated_strings(values)
         if self.data_type == DATE:
-            values = parsed_texts(values, pa.date32())
+            values = parse_times(values, pa.date32())
         if self.data_type in (TIMESTAMP, TIMESTAMP_NTZ):
-            values = parsed_texts(values, to_arrow_type(self.data_type))
+            values = parse_times(values, to_arrow_type(self.data_type))
             if upper:
-                values = one_millisecond_later(values)
+                values = add_millisecond(values)
         return cast_bounds(values, arrow_type)
 
     def _usable_minimum(self, values: Datum) -> Datum:
@@ -362,7 +362,7 @@ def is_off_scale(expression: Expression, other: Range) -> bool:
     return isinstance(exponent, int) and -exponent > scale
 
 
-def known_values(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
+def non_null_values(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
     """The values that aren't NULL."""
     return tuple(value for value in values if value.value is not None)
 

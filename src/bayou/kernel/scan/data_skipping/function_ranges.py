@@ -12,7 +12,7 @@ import pyarrow.compute
 
 from bayou.errors import EvaluationError
 from bayou.kernel.arrow.types import to_arrow_type
-from bayou.kernel.expressions.evaluation import Evaluation
+from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.expressions.functions import Macro, find
 from bayou.kernel.expressions.model import Cast, Column, Expression, Function, Literal
 from bayou.kernel.expressions.resolution import resolve_expression
@@ -29,7 +29,13 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["directions", "function_range", "is_ordered_text", "nulls_of", "tolerant"]
+__all__ = [
+    "directions",
+    "evaluate_leniently",
+    "function_range",
+    "is_formatted_time",
+    "null_behavior",
+]
 
 # An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
 # of them where its functions accept both.
@@ -64,20 +70,20 @@ def directions(
         ordered = (kind_of(types[0]), kind_of(expression.data_type)) in _ORDERED_CASTS
         return (1,) if ordered else None
     definition = find(expression.name)
-    if isinstance(definition, Macro) or definition.directions is None:
+    if isinstance(definition, Macro) or definition.monotonicity is None:
         return None
-    return definition.directions(constants, types)
+    return definition.monotonicity(constants, types)
 
 
-def nulls_of(expression: Function | Cast) -> str:
+def null_behavior(expression: Function | Cast) -> str:
     """When the expression is NULL; see `Function.nulls`."""
     if isinstance(expression, Cast):
         return "more" if expression.safe else "exact"
     definition = find(expression.name)
-    return "own" if isinstance(definition, Macro) else definition.nulls
+    return "own" if isinstance(definition, Macro) else definition.null_handling
 
 
-def is_ordered_text(expression: Expression, operand: DataType) -> bool:
+def is_formatted_time(expression: Expression, operand: DataType) -> bool:
     """Whether it formats a date or timestamp so that strings sort like times.
 
     The order is only the same for years with four digits.
@@ -88,7 +94,9 @@ def is_ordered_text(expression: Expression, operand: DataType) -> bool:
     return isinstance(expression, Function) and expression.name == "date_format"
 
 
-def tolerant(evaluation: Evaluation, batch: pa.RecordBatch, arrow_type: Any) -> tuple[Any, Any]:
+def evaluate_leniently(
+    evaluation: Evaluator, batch: pa.RecordBatch, arrow_type: Any
+) -> tuple[Any, Any]:
     """Values of an expression, and a mask of the rows whose evaluation didn't fail."""
     try:
         values = evaluation.values(batch)
@@ -97,8 +105,8 @@ def tolerant(evaluation: Evaluation, batch: pa.RecordBatch, arrow_type: Any) -> 
         if batch.num_rows <= 1:
             return pa.nulls(batch.num_rows, arrow_type), pa.repeat(False, batch.num_rows)
     half = batch.num_rows // 2
-    first = tolerant(evaluation, batch.slice(0, half), arrow_type)
-    second = tolerant(evaluation, batch.slice(half), arrow_type)
+    first = evaluate_leniently(evaluation, batch.slice(0, half), arrow_type)
+    second = evaluate_leniently(evaluation, batch.slice(half), arrow_type)
     return pa.concat_arrays([first[0], second[0]]), pa.concat_arrays([first[1], second[1]])
 
 
@@ -114,7 +122,7 @@ class _FunctionRange(Range):
         self._expression = expression
         self._operands = operands
         self._signs = signs
-        self._nulls = nulls_of(expression)
+        self._nulls = null_behavior(expression)
 
     def lower(self, arrow_type: pa.DataType) -> Datum:
         return self._bound(arrow_type, upper=False)
@@ -149,7 +157,7 @@ class _FunctionRange(Range):
         values = self._apply(bounds)
         if values is None:
             return unknown
-        if is_ordered_text(self._expression, bounds[0][0]):
+        if is_formatted_time(self._expression, bounds[0][0]):
             values = _in_four_digit_years(values, self._operands, self._signs)
         return cast_bounds(values, arrow_type)
 
@@ -176,7 +184,9 @@ class _FunctionRange(Range):
             ]
         )
         expression = resolve_expression(self._with_operands(columns), schema)
-        values, _ = tolerant(Evaluation(schema, expression), batch, to_arrow_type(self.data_type))
+        values, _ = evaluate_leniently(
+            Evaluator(schema, expression), batch, to_arrow_type(self.data_type)
+        )
         missing = reduce(pc.or_, [pc.is_null(a) for a in arrays])
         values = pc.if_else(missing, pa.scalar(None, values.type), values)
         return values if lengths else values[0]

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import PredicateError, PrerequisiteError
-from bayou.kernel.expressions.evaluation import Evaluation, compare
+from bayou.kernel.expressions.evaluation import Evaluator, compare
 from bayou.kernel.expressions.model import (
     Cast,
     Column,
@@ -38,8 +38,8 @@ from bayou.kernel.expressions.types import INTEGRAL, decimal_for, is_integral, k
 from bayou.kernel.scan.data_skipping.function_ranges import (
     constant_value,
     directions,
-    is_ordered_text,
-    nulls_of,
+    is_formatted_time,
+    null_behavior,
 )
 from bayou.protocol.schema import (
     BINARY,
@@ -330,7 +330,7 @@ def _exact_nulls(expression: Expression) -> bool:
             return value is not None
         case Cast() | Function():
             inner = all(map(_exact_nulls, operands_of(expression)))
-            return inner and nulls_of(expression) == "exact"
+            return inner and null_behavior(expression) == "exact"
         case _:
             return False
 
@@ -341,14 +341,14 @@ def _null_from_null(expression: Expression) -> bool:
             return True
         case Cast() | Function():
             inner = any(map(_null_from_null, operands_of(expression)))
-            return inner and nulls_of(expression) in ("exact", "more")
+            return inner and null_behavior(expression) in ("exact", "more")
         case _:
             return False
 
 
 def _formats_times(expression: Expression, schema: StructType) -> bool:
     operands = operands_of(expression)
-    return any(is_ordered_text(expression, type_of(o, schema)) for o in operands) or any(
+    return any(is_formatted_time(expression, type_of(o, schema)) for o in operands) or any(
         _formats_times(o, schema) for o in operands
     )
 
@@ -389,7 +389,7 @@ def _bounds(
 def _evaluate(column: _GeneratedColumn, literal: Literal) -> Any:
     one_row = pa.RecordBatch.from_arrays([pa.nulls(1)], names=["row"])
     expression = _substitute(column.expression, literal)
-    return Evaluation(StructType(()), expression).values(one_row)[0].as_py()
+    return Evaluator(StructType(()), expression).values(one_row)[0].as_py()
 
 
 def _substitute(expression: Expression, literal: Literal) -> Expression:

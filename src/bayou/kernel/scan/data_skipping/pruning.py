@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import CorruptTableError, EvaluationError, SerializationError
-from bayou.kernel.arrow.types import relabelled, to_arrow_type
+from bayou.kernel.arrow.types import to_arrow_type, with_schema
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.checkpoint.parsed_stats import parsed_stats_schema
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import And, Column, In, IsNull, Literal, Or, Predicate
-from bayou.kernel.log.file_action_keys import TouchedKeys
+from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 from bayou.kernel.scan.metrics import ScanCounts
 from bayou.kernel.table_features.column_mapping import physical_name, physical_stats_schema
@@ -23,7 +23,7 @@ from bayou.protocol import partition_values
 from bayou.protocol.partition_values import PartitionValue
 from bayou.protocol.schema import DataType, StructField, StructType
 
-__all__ = ["PartitionKey", "Pruning", "of_partitions", "partition_key", "partition_texts"]
+__all__ = ["PartitionKey", "Pruning", "partition_key", "partition_predicate", "partition_strings"]
 
 
 pc: Any = pyarrow.compute
@@ -69,7 +69,7 @@ class Pruning:
         return self._plan.stats_schema
 
     @property
-    def looks_at_partitions(self) -> bool:
+    def prunes_partitions(self) -> bool:
         """Whether partition values can prune files before statistics are read."""
         return bool(self._plan.partition_columns)
 
@@ -81,11 +81,11 @@ class Pruning:
         logical = parsed_stats_schema(self._plan.stats_schema, self._schema)
         return pa.struct(list(physical_stats_schema(logical, self._schema)))
 
-    def keep(
+    def select(
         self,
         engine: Engine,
         files: CheckpointAdds,
-        touched: TouchedKeys | None,
+        touched: FileActionKeys | None,
         counts: ScanCounts | None = None,
     ) -> tuple[pa.StructArray, pa.BooleanArray | None]:
         """Select the files that may contain a matching row.
@@ -117,7 +117,7 @@ class Pruning:
             selection = None
         if len(adds) == 0:
             return adds, None
-        untouched = None if touched is None else touched.untouched(adds)
+        untouched = None if touched is None else touched.untouched_mask(adds)
         if untouched is not None:
             selection = untouched if selection is None else pc.and_(selection, untouched)
         if plan.stats_schema is not None:
@@ -135,17 +135,17 @@ class Pruning:
         partitions: Mapping[str, pa.Array[Any]],
         stats: pa.RecordBatch | None,
         adds: pa.StructArray,
-        touched: TouchedKeys | None,
+        touched: FileActionKeys | None,
     ) -> pa.BooleanArray:
         exact = self._exact_doubles(adds) if stats is not None else None
         try:
-            return self._plan.keep(partitions, stats, num_rows=len(adds), exact_doubles=exact)
+            return self._plan.select(partitions, stats, num_rows=len(adds), exact_doubles=exact)
         except EvaluationError:
             if touched is None:
                 raise
         # The evaluation may have failed for a file that is no longer live.
-        live = touched.untouched(adds)
-        return self._plan.keep(
+        live = touched.untouched_mask(adds)
+        return self._plan.select(
             partitions, stats, num_rows=len(adds), selection=live, exact_doubles=exact
         )
 
@@ -159,22 +159,22 @@ class Pruning:
 
     def keep_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
         """Mask of the `add` structs whose partition values may match."""
-        return self._plan.keep(self._partition_arrays(adds), None, num_rows=len(adds))
+        return self._plan.select(self._partition_arrays(adds), None, num_rows=len(adds))
 
     def _partition_arrays(
-        self, adds: pa.StructArray, touched: TouchedKeys | None = None
+        self, adds: pa.StructArray, touched: FileActionKeys | None = None
     ) -> Mapping[str, pa.Array[Any]]:
         values = pc.struct_field(adds, "partitionValues")
         arrays: dict[str, pa.Array[Any]] = {}
         for name in self._plan.partition_columns:
             field = self._schema.get(name)
             assert field is not None  # the plan was built from this schema
-            serialized = partition_texts(values, physical_name(field))
+            serialized = partition_strings(values, physical_name(field))
             try:
                 arrays[name] = self._parse(name, serialized, field.data_type)
             except (ValueError, ArithmeticError):
                 # A file that is no longer live may be older than a change of the column's type.
-                live = None if touched is None else touched.untouched(adds)
+                live = None if touched is None else touched.untouched_mask(adds)
                 if live is not None:
                     serialized = pc.if_else(live, serialized, pa.scalar(None, serialized.type))
                 arrays[name] = self._parse_live(name, serialized, field.data_type)
@@ -222,7 +222,7 @@ class Pruning:
             columns = pa.RecordBatch.from_arrays(
                 files.parsed.flatten(), schema=physical_stats_schema(logical, self._schema)
             )
-            return relabelled(columns, logical, table=self._table)
+            return with_schema(columns, logical, table=self._table)
         try:
             statistics = engine.json.parse_json(
                 pc.struct_field(files.adds, "stats"), physical_stats_schema(schema, self._schema)
@@ -232,10 +232,10 @@ class Pruning:
                 f"{self._table}: statistics in the log aren't JSON: {error}",
                 table=self._table,
             ) from error
-        return relabelled(statistics, schema, table=self._table)
+        return with_schema(statistics, schema, table=self._table)
 
 
-def partition_texts(values: Any, name: str) -> pa.Array[Any]:
+def partition_strings(values: Any, name: str) -> pa.Array[Any]:
     """Serialized values of one partition column, null if a map doesn't have the key.
 
     If every map has the key once, as usual, the positions of the key among all keys are the
@@ -289,7 +289,9 @@ def _normalize_nan(value: PartitionValue) -> PartitionValue:
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
-def of_partitions(columns: Sequence[StructField], keys: Collection[PartitionKey]) -> Predicate:
+def partition_predicate(
+    columns: Sequence[StructField], keys: Collection[PartitionKey]
+) -> Predicate:
     """A predicate for the rows of partitions. With several columns it may match other partitions.
 
     Args:

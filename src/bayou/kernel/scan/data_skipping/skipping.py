@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.kernel.arrow.types import to_arrow_type
-from bayou.kernel.expressions.evaluation import Evaluation
+from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.expressions.model import And, Predicate, referenced_columns
 from bayou.kernel.scan.data_skipping.column_ranges import FileRanges, StatisticsRecorder
 from bayou.kernel.scan.data_skipping.generated_partitions import GeneratedPartitions
-from bayou.kernel.scan.data_skipping.tri_state import Possibilities
+from bayou.kernel.scan.data_skipping.tri_state import TriState
 from bayou.protocol.partition_values import parse as parse_partition_value
 from bayou.protocol.schema import DataType, StructType
 
-__all__ = ["SkippingPlan", "typed_partition_array"]
+__all__ = ["SkippingPlan", "parse_partition_values"]
 
 # An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
 # of them where its functions accept both.
@@ -70,7 +70,7 @@ class SkippingPlan:
         stats_schema = None
         if residual is not None:
             recorder = StatisticsRecorder(schema, frozenset(partitions))
-            Possibilities(recorder, partitions, generated).may_be_true(residual)
+            TriState(recorder, partitions, generated).may_be_true(residual)
             stats_schema = recorder.stats_schema()
         return cls(
             partition_columns=partitions,
@@ -86,7 +86,7 @@ class SkippingPlan:
         """Whether every row of a selected file matches."""
         return self.residual is None
 
-    def keep(
+    def select(
         self,
         partition_values: Mapping[str, pa.Array[Any]],
         stats: pa.RecordBatch | None = None,
@@ -99,7 +99,7 @@ class SkippingPlan:
 
         Args:
             partition_values: one array per name in `partition_columns`, see
-                `typed_partition_array`.
+                `parse_partition_values`.
             stats: statistics with `stats_schema`; None to use only partition values.
             num_rows: number of files; required only without partition values and statistics.
             selection: mask of the files to evaluate, None for all. Other files are false and can't
@@ -130,7 +130,7 @@ class SkippingPlan:
                 stats,
                 exact_doubles=exact_doubles,
             )
-            possibilities = Possibilities(files, self.partition_columns, self._generated)
+            possibilities = TriState(files, self.partition_columns, self._generated)
             result = pc.and_(result, possibilities.may_be_true(self.residual))
         assert isinstance(result, pa.BooleanArray)
         return result
@@ -146,12 +146,12 @@ class SkippingPlan:
         if not arrays:  # the predicate has only constants
             arrays = {"row": pa.nulls(len(selection))}
         batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
-        values = Evaluation(self._schema, predicate).values(batch, selection)
+        values = Evaluator(self._schema, predicate).values(batch, selection)
         matches: pa.BooleanArray = pc.fill_null(pc.cast(values, pa.bool_()), False)
         return matches
 
 
-def typed_partition_array(
+def parse_partition_values(
     serialized: pa.Array[Any], data_type: DataType, time_zone: str = "UTC"
 ) -> pa.Array[Any]:
     """Parse serialized partition values; each distinct value is parsed once.

@@ -41,19 +41,19 @@ from bayou.protocol.schema import (
     SchemaJsonError,
     StructType,
 )
-from bayou.protocol.type_changes import TYPE_CHANGES_KEY, changed_from_float
+from bayou.protocol.type_changes import TYPE_CHANGES_KEY, columns_widened_from_float
 
 __all__ = [
     "DatedMetadata",
+    "add_millisecond",
     "cast_bounds",
     "double_files",
+    "drop_truncated_strings",
     "has_null_count",
-    "one_millisecond_later",
-    "parsed_texts",
+    "parse_times",
     "stored_type",
-    "whole_strings",
-    "widened_to_double",
-    "widened_to_float",
+    "widen_decimal_bounds",
+    "widen_float_bounds",
 ]
 
 
@@ -102,7 +102,7 @@ def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
     return pc.cast(values, arrow_type, safe=not pa.types.is_floating(arrow_type))
 
 
-def whole_strings(values: Datum) -> Datum:
+def drop_truncated_strings(values: Datum) -> Datum:
     """Bounds of strings; null for a bound with U+FFFD.
 
     U+FFFD replaces a truncated character, in bytes or in UTF-16, and may sort before or after it.
@@ -111,7 +111,7 @@ def whole_strings(values: Datum) -> Datum:
     return pc.if_else(is_truncated, pa.scalar(None, values.type), values)
 
 
-def widened_to_float(values: Datum, *, upper: bool) -> Datum:
+def widen_float_bounds(values: Datum, *, upper: bool) -> Datum:
     """Widen bounds of a column that was float when some files were written.
 
     A bound in such a file is the decimal representation of a float, which differs slightly from the
@@ -122,7 +122,7 @@ def widened_to_float(values: Datum, *, upper: bool) -> Datum:
     return pc.if_else(pc.fill_null(is_wider, False), as_float, values)
 
 
-def widened_to_double(values: Datum, data_type: DecimalType, *, upper: bool) -> Datum:
+def widen_decimal_bounds(values: Datum, data_type: DecimalType, *, upper: bool) -> Datum:
     """Widen bounds of a decimal, because some writers (`deltalake`) round them to a double.
 
     A bound with up to 12 significant digits is taken as exact: only one in ten thousand values with
@@ -150,7 +150,7 @@ def _looks_rounded(values: Datum) -> Datum:
     return pc.and_(pc.greater(count, _EXACT_DIGITS), pc.less_equal(count, _MAX_DOUBLE_DIGITS))
 
 
-def one_millisecond_later(values: Datum) -> Datum:
+def add_millisecond(values: Datum) -> Datum:
     """Add a millisecond to maxima, because they are truncated to milliseconds. Saturates."""
     micros = pc.cast(values, pa.int64())
     max_value = (1 << 63) - 1
@@ -162,7 +162,7 @@ def one_millisecond_later(values: Datum) -> Datum:
     return pc.cast(later, values.type)
 
 
-def parsed_texts(strings: Datum, arrow_type: Any) -> Datum:
+def parse_times(strings: Datum, arrow_type: Any) -> Datum:
     """Parse dates or timestamps; null for an invalid string."""
     if isinstance(strings, pa.Scalar):
         return pa.scalar(None, arrow_type)
@@ -257,7 +257,7 @@ def _newest_change(history: Sequence[DatedMetadata]) -> tuple[int, int] | None:
 
 def _changed_columns(metadata: Metadata) -> frozenset[tuple[str, ...]]:
     try:
-        return changed_from_float(StructType.from_json(metadata.schema_string))
+        return columns_widened_from_float(StructType.from_json(metadata.schema_string))
     except SchemaJsonError:  # reported when the schema is needed
         return frozenset()
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.kernel.arrow.types import to_arrow_type
-from bayou.kernel.expressions.evaluation import Evaluation, compare
+from bayou.kernel.expressions.evaluation import Evaluator, compare
 from bayou.kernel.expressions.literals import arrow_scalar
 from bayou.kernel.expressions.model import (
     And,
@@ -39,18 +39,18 @@ from bayou.kernel.scan.data_skipping.column_ranges import (
     Range,
     constant,
     is_off_scale,
-    known_values,
+    non_null_values,
     runs,
 )
 from bayou.kernel.scan.data_skipping.function_ranges import (
     constant_value,
+    evaluate_leniently,
     function_range,
-    tolerant,
 )
 from bayou.kernel.scan.data_skipping.generated_partitions import GeneratedPartitions
 from bayou.protocol.schema import BOOLEAN
 
-__all__ = ["Possibilities"]
+__all__ = ["TriState"]
 
 # An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
 # of them where its functions accept both.
@@ -58,7 +58,7 @@ Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
 
 
-class Possibilities:
+class TriState:
     """Possible results of predicates in each file.
 
     Args:
@@ -174,7 +174,7 @@ class Possibilities:
             case In(operand, values):
                 may_be_null = self._may_be_null(operand)
                 if any(value.value is None for value in values):
-                    not_in_list = self._may_not_be_in(operand, known_values(values))
+                    not_in_list = self._may_not_be_in(operand, non_null_values(values))
                     may_be_null = pc.or_(may_be_null, not_in_list)
                 return may_be_null
             case StartsWith(operand, _) | Like(operand, _, _):
@@ -286,21 +286,21 @@ class Possibilities:
             return None
         arrays = dict(self._files.partition_values)
         batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
-        return tolerant(Evaluation(self._files.schema, predicate), batch, pa.bool_())
+        return evaluate_leniently(Evaluator(self._files.schema, predicate), batch, pa.bool_())
 
     def _partition_range(self, expression: Expression, varies: bool) -> Range:
         """The range of an expression over partition columns, which is evaluated for each file."""
         data_type = type_of(expression, self._files.schema)
         arrays = dict(self._files.partition_values) if varies else {"row": pa.nulls(1)}
         batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
-        evaluation = Evaluation(self._files.schema, expression)
-        values, known = tolerant(evaluation, batch, to_arrow_type(data_type))
+        evaluation = Evaluator(self._files.schema, expression)
+        values, known = evaluate_leniently(evaluation, batch, to_arrow_type(data_type))
         if not varies:
             values, known = values[0], known[0]
         return self._files.of_partition(data_type, values, known)
 
     def _may_be_in(self, operand: Expression, values: tuple[Literal, ...]) -> Datum:
-        known = known_values(values)
+        known = non_null_values(values)
         if not known:
             return constant(False)
         checks = [
@@ -342,7 +342,7 @@ class Possibilities:
 class _ConditionRange(Range):
     """A condition as a value, such as `(x > 2) <=> NULL`."""
 
-    def __init__(self, condition: Expression, possibilities: Possibilities) -> None:
+    def __init__(self, condition: Expression, possibilities: TriState) -> None:
         super().__init__(BOOLEAN)
         self._condition = condition
         self._possibilities = possibilities
