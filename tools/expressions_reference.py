@@ -75,7 +75,7 @@ def _parts() -> Iterator[str]:
     for heading, functions in ALL.items():
         yield f"\n### {heading}\n\n| function | returns | preserves order |\n|---|---|---|\n"
         for function in functions:
-            ordered = "yes" if getattr(function, "directions", None) is not None else ""
+            ordered = "yes" if getattr(function, "monotonicity", None) is not None else ""
             yield f"| {_code(function.signature)} | {_cell(function.summary)} | {ordered} |\n"
 
 

@@ -29,7 +29,7 @@ class Task:
     """The input of a worker. The engine description contains credentials: don't log a task."""
 
     engine: bytes
-    work: bytes
+    operation: bytes
     files: list[bytes]
 
     def __repr__(self) -> str:
@@ -44,7 +44,9 @@ def delete(path: str, where: str, workers: int = 2) -> DeleteMetrics:
     with operation.candidates(engine) as candidates:
         files = [candidate.to_bytes() for candidate in candidates]
     description, task = engine.description().to_bytes(), operation.task.to_bytes()
-    tasks = [Task(engine=description, work=task, files=files[i::workers]) for i in range(workers)]
+    tasks = [
+        Task(engine=description, operation=task, files=files[i::workers]) for i in range(workers)
+    ]
     done: list[RowChanges] = []
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         try:
@@ -59,8 +61,8 @@ def delete(path: str, where: str, workers: int = 2) -> DeleteMetrics:
 def run(task: Task) -> bytes:
     """Run a task in a worker; no other worker reads or changes its files."""
     engine = from_description(EngineDescription.from_bytes(task.engine))
-    work = RowChangeTask.from_bytes(task.work)
-    return work.run(engine, map(Candidate.from_bytes, task.files)).to_bytes()
+    row_changes = RowChangeTask.from_bytes(task.operation)
+    return row_changes.run(engine, map(Candidate.from_bytes, task.files)).to_bytes()
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -259,6 +260,9 @@ class TransactionState:
                 writer=(0, 0),
             ),
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
 
 
 def _fields(schema: StructType) -> list[StructField]:

@@ -89,6 +89,9 @@ class Row:
         """
         return _WIRE.decode(data, lambda body: Row(batch_from_bytes(body)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
             return NotImplemented

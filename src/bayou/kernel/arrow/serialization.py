@@ -6,16 +6,24 @@ error that says so. Record batches are serialized in Arrow's IPC stream format.
 
 from __future__ import annotations
 
+import pickle
 import zlib
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from bayou.errors import SchemaError, SerializationError
 
-__all__ = ["WireFormat", "array_from_bytes", "array_to_bytes", "batch_from_bytes", "batch_to_bytes"]
+__all__ = [
+    "PickledTask",
+    "WireFormat",
+    "array_from_bytes",
+    "array_to_bytes",
+    "batch_from_bytes",
+    "batch_to_bytes",
+]
 
 
 _BodyT = TypeVar("_BodyT")
@@ -79,6 +87,37 @@ class WireFormat(Generic[_BodyT]):
             return build(self._body.decode(envelope.body))
         except _DECODING_ERRORS as error:
             raise SerializationError(f"These bytes aren't a {self._name}: {error}.") from error
+
+
+class PickledTask:
+    """A task or a result that only Bayou's own processes exchange; its bytes are a pickle.
+
+    Both sides run the same version of Bayou. Objects of the public contract (scan, scan state,
+    slice, scan file, transaction state, expression) use a `WireFormat` instead.
+    """
+
+    __slots__ = ()
+
+    def to_bytes(self) -> bytes:
+        """Return the object as bytes for another process of the same application."""
+        return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the object from its bytes, which must come from a trusted process.
+
+        Raises:
+            SerializationError: the bytes are those of another object.
+        """
+        try:
+            value = pickle.loads(data)  # noqa: S301  # written by the driver or a task of its job
+        except (pickle.UnpicklingError, EOFError) as error:
+            raise SerializationError(f"These bytes aren't a {cls.__name__}: {error}.") from error
+        if not isinstance(value, cls):
+            raise SerializationError(
+                f"These bytes are a {type(value).__name__}, not a {cls.__name__}."
+            )
+        return value
 
 
 _DECODING_ERRORS = (

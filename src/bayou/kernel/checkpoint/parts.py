@@ -24,7 +24,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from bayou.errors import ArgumentError
-from bayou.kernel.arrow.serialization import WireFormat, array_from_bytes, array_to_bytes
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.checkpoint.format import CheckpointFormat
 from bayou.kernel.checkpoint.rows import RowCounts, metadata_rows, part_rows, tail_rows
@@ -54,22 +54,6 @@ __all__ = [
 ]
 
 
-class _WirePart(msgspec.Struct, frozen=True, array_like=True):
-    table: str
-    path: str
-    split: FileSplit
-    paths: bytes
-    keys: bytes
-    schema: str
-    partition_columns: tuple[str, ...]
-    configuration: dict[str, str]
-    expired: int
-    sidecar: bool
-
-
-_WIRE = WireFormat("checkpoint part", 1, _WirePart)
-
-
 class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
     """A part that was written. msgspec can serialize it.
 
@@ -88,7 +72,7 @@ class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointPart:
+class CheckpointPart(PickledTask):
     """A task: one file of a checkpoint to write.
 
     Attributes:
@@ -110,46 +94,6 @@ class CheckpointPart:
     configuration: Mapping[str, str]
     tombstones_expired_at: int
     sidecar: bool
-
-    def to_bytes(self) -> bytes:
-        """Serialize the part for another process."""
-        return _WIRE.encode(
-            _WirePart(
-                self.table,
-                self.path,
-                self.split,
-                array_to_bytes(self.touched.paths),
-                array_to_bytes(self.touched.keys),
-                self.schema.to_json(),
-                self.partition_columns,
-                dict(self.configuration),
-                self.tombstones_expired_at,
-                self.sidecar,
-            )
-        )
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> CheckpointPart:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes aren't a checkpoint part, or a newer version of Bayou
-                wrote them.
-        """
-        return _WIRE.decode(
-            data,
-            lambda wire: cls(
-                table=wire.table,
-                path=wire.path,
-                split=wire.split,
-                touched=FileActionKeys(array_from_bytes(wire.paths), array_from_bytes(wire.keys)),
-                schema=StructType.from_json(wire.schema),
-                partition_columns=wire.partition_columns,
-                configuration=wire.configuration,
-                tombstones_expired_at=wire.expired,
-                sidecar=wire.sidecar,
-            ),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +207,7 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
             touched=state.replay_state.touched,
             schema=state.schema,
             partition_columns=state.partition_columns,
-            configuration=state.properties,
+            configuration=dict(state.properties),
             tombstones_expired_at=expired,
             sidecar=sidecars,
         )

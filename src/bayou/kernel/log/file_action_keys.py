@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute
 
+from bayou.kernel.arrow.serialization import array_from_bytes, array_to_bytes
 from bayou.protocol.file_names import equivalent_paths
 
 __all__ = ["KEY_SEPARATOR", "FileActionKeys", "FileKey", "key_strings"]
@@ -40,6 +41,9 @@ class FileActionKeys:
 
     paths: pa.Array[Any]
     keys: pa.Array[Any]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_bytes, (array_to_bytes(self.paths), array_to_bytes(self.keys))
 
     @classmethod
     def from_keys(cls, keys: Iterable[FileKey]) -> FileActionKeys:
@@ -117,3 +121,7 @@ def _union(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
     distinct = pc.unique(pa.concat_arrays([left, right]))
     ordered: pa.Array[Any] = distinct.take(pc.sort_indices(distinct))
     return ordered
+
+
+def _from_bytes(paths: bytes, keys: bytes) -> FileActionKeys:
+    return FileActionKeys(array_from_bytes(paths), array_from_bytes(keys))

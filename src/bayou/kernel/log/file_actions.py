@@ -18,7 +18,7 @@ import pyarrow.compute
 
 from bayou.errors import ArgumentError
 from bayou.kernel.arrow.closeable import closeable
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.catalog import InlineCommit
 from bayou.kernel.checkpoint.add_files import read_checkpoint_adds
 from bayou.kernel.checkpoint.contents import CheckpointContents, locate_checkpoint_files
@@ -59,16 +59,8 @@ _PLAIN_PATH = "^[^%:/][^%:]*$"
 """Matches paths that are canonical already; see `canonical_path`."""
 
 
-class _WireSlice(msgspec.Struct, frozen=True, array_like=True):
-    commits: list[tuple[int, FileStatus]]
-    checkpoint: bytes | None
-
-
-_SLICE = WireFormat("action slice", 1, _WireSlice)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionSlice:
+class ActionSlice(PickledTask):
     """A part of a log.
 
     Attributes:
@@ -81,28 +73,8 @@ class ActionSlice:
     checkpoint: LogSlice | None = None
     estimated_bytes: int = 0
 
-    def to_bytes(self) -> bytes:
-        """Serialize the slice for another process, without `estimated_bytes`."""
-        part = None if self.checkpoint is None else self.checkpoint.to_bytes()
-        return _SLICE.encode(_WireSlice(list(self.commits), part))
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> ActionSlice:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes aren't a slice, or a newer version of Bayou wrote them.
-        """
-        return _SLICE.decode(
-            data,
-            lambda wire: cls(
-                commits=tuple(wire.commits),
-                checkpoint=None if (part := wire.checkpoint) is None else LogSlice.from_bytes(part),
-            ),
-        )
-
-
-class FileActions:
+class FileActions(PickledTask):
     """Reads the file actions of one version of a table. Holds no engine and no open file."""
 
     __slots__ = ("_checkpoint_version", "_contents", "_definition", "_segment")
@@ -118,6 +90,9 @@ class FileActions:
         self._checkpoint_version = checkpoint_version
         self._segment = segment
         self._contents = contents
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _file_actions, (encode_scan(self._definition), self._checkpoint_version)
 
     @classmethod
     def for_version(cls, state: TableState, scan: Scan) -> FileActions:
@@ -191,23 +166,6 @@ class FileActions:
         else:
             yield from self._read_checkpoint(engine, part.checkpoint)
 
-    def to_bytes(self) -> bytes:
-        """Serialize this object for another process, which reads slices."""
-        definition = encode_scan(self._definition)
-        return _ACTIONS.encode(_WireActions(self._checkpoint_version, definition))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> FileActions:
-        """The inverse of `to_bytes`. The result reads slices but can't list them.
-
-        Raises:
-            SerializationError: the bytes aren't file actions, or a newer version of Bayou wrote
-                them.
-        """
-        return _ACTIONS.decode(
-            data, lambda wire: cls(decode_scan(wire.definition), wire.checkpoint_version)
-        )
-
     def _read_commits(
         self, engine: Engine, commits: Sequence[tuple[int, FileStatus]]
     ) -> Iterator[pa.RecordBatch]:
@@ -263,12 +221,9 @@ class FileActions:
         return pa.RecordBatch.from_arrays(columns, schema=FILE_ACTION_SCHEMA)
 
 
-class _WireActions(msgspec.Struct, frozen=True, array_like=True):
-    checkpoint_version: int
-    definition: bytes
-
-
-_ACTIONS = WireFormat("file actions", 1, _WireActions)
+def _file_actions(definition: bytes, checkpoint_version: int) -> FileActions:
+    """Actions that read slices in another process; they can't list them."""
+    return FileActions(decode_scan(definition), checkpoint_version)
 
 
 def tail_bytes(state: TableState) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -75,6 +76,9 @@ class LogSlice:
                 estimated_bytes=wire.estimated_bytes,
             ),
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
 
 
 def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:

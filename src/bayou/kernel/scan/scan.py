@@ -435,6 +435,9 @@ class Scan:
         """
         return cls(decode_scan(data))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
+
     def _columns(self) -> tuple[str, ...]:
         stats = ("stats",) if self.reads_statistics else ()
         return (*_BASE_COLUMNS, *self._source.columns, *stats)

@@ -251,6 +251,9 @@ class ScanState:
             ),
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
+
 
 def encode_scan(scan: ScanDefinition) -> bytes:
     """Serialize a scan definition without files, which are in the slices."""

@@ -5,26 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import msgspec
 from pyroaring import BitMap64
 
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.commands.row_changes.result import RowChanges
 
 __all__ = ["MergeMetrics", "MergeResult"]
 
 
-class _WireResult(msgspec.Struct, frozen=True, array_like=True):
-    changes: bytes
-    matched: bytes
-    taken: tuple[int, ...]
-
-
-_WIRE = WireFormat("outcome of a merge", 1, _WireResult)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeResult:
+class MergeResult(PickledTask):
     """Result of a merge's task.
 
     Attributes:
@@ -56,28 +46,6 @@ class MergeResult:
             taken=tuple(
                 sum(result.taken[n] for result in all_results if result.taken)
                 for n in range(clauses)
-            ),
-        )
-
-    def to_bytes(self) -> bytes:
-        """Serialize for the process that commits."""
-        return _WIRE.encode(
-            _WireResult(self.changes.to_bytes(), self.matched.serialize(), self.taken)
-        )
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> MergeResult:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
-        """
-        return _WIRE.decode(
-            data,
-            lambda wire: cls(
-                changes=RowChanges.from_bytes(wire.changes),
-                matched=BitMap64.deserialize(wire.matched),
-                taken=wire.taken,
             ),
         )
 

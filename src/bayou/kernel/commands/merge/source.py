@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from bayou.errors import ArgumentError, SchemaError
-from bayou.kernel.arrow.serialization import WireFormat, batch_from_bytes, batch_to_bytes
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.arrow.types import from_arrow_schema, to_arrow_schema
 from bayou.kernel.schema_enforcement import conform_to_schema
 from bayou.kernel.transaction.schema_evolution import check_names
@@ -25,7 +24,7 @@ MAX_SOURCE_BYTES = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeSource:
+class MergeSource(PickledTask):
     """Rows to be merged into a table.
 
     Attributes:
@@ -60,32 +59,6 @@ class MergeSource:
         if not conformed:
             return cls(schema=columns, rows=_empty(columns))
         return cls(schema=columns, rows=_concat(conformed))
-
-    def to_bytes(self) -> bytes:
-        """Serialize for other processes; pass sources larger than 1 GiB as a file instead."""
-        return _WIRE.encode(_WireSource(self.schema.to_json(), batch_to_bytes(self.rows)))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> MergeSource:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
-        """
-        return _WIRE.decode(
-            data,
-            lambda wire: cls(
-                schema=StructType.from_json(wire.schema), rows=batch_from_bytes(wire.rows)
-            ),
-        )
-
-
-class _WireSource(msgspec.Struct, frozen=True, array_like=True):
-    schema: str
-    rows: bytes
-
-
-_WIRE = WireFormat("source of a merge", 1, _WireSource)
 
 
 def _columns(schema: pa.Schema) -> StructType:

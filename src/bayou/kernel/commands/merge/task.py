@@ -8,18 +8,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute
 from pyroaring import BitMap64
 
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.commands.merge.clauses import SOURCE
 from bayou.kernel.commands.merge.decisions import Decisions, FileDecisions
 from bayou.kernel.commands.merge.join import Matcher
 from bayou.kernel.commands.merge.new_rows import RowBuilder
 from bayou.kernel.commands.merge.plan import MergePlan
-from bayou.kernel.commands.merge.plan_serialization import WirePlan, plan_from_wire, plan_to_wire
 from bayou.kernel.commands.merge.result import MergeResult
 from bayou.kernel.commands.merge.source import MergeSource
 from bayou.kernel.commands.row_changes.row_changes import FileChange, apply_row_changes
@@ -32,15 +30,6 @@ from bayou.kernel.scan.scan_state import ScanState
 __all__ = ["MergeTask", "PreparedSource"]
 
 pc: Any = pyarrow.compute
-
-
-class _WireWork(msgspec.Struct, frozen=True, array_like=True):
-    plan: WirePlan
-    state: bytes
-    read: bytes
-
-
-_WIRE = WireFormat("work of a merge", 1, _WireWork)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +45,7 @@ class PreparedSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MergeTask:
+class MergeTask(PickledTask):
     """The part of a merge that a worker needs besides the source and the files.
 
     Each file is processed by one worker, which therefore detects multiple matches of its rows.
@@ -130,32 +119,6 @@ class MergeTask:
             engine, self.state, [], inserted=new.inserted(chosen), record_changes=record_changes
         )
         return MergeResult(changes=changes)
-
-    def to_bytes(self) -> bytes:
-        """Serialize for another process.
-
-        Raises:
-            SerializationError: the plan has an expression of a custom class.
-        """
-        return _WIRE.encode(
-            _WireWork(plan_to_wire(self.plan), self.state.to_bytes(), self.scan_state.to_bytes())
-        )
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> MergeTask:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
-        """
-        return _WIRE.decode(
-            data,
-            lambda wire: cls(
-                plan=plan_from_wire(wire.plan),
-                state=RowChangeState.from_bytes(wire.state),
-                scan_state=ScanState.from_bytes(wire.read),
-            ),
-        )
 
 
 class _Run:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from bayou.errors import BayouError, CorruptTableError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.arrow.types import with_schema
 from bayou.kernel.commands.optimize.read_ahead import read_in_order
 from bayou.kernel.commands.optimize.row_order import RowOrder, ordered_rows
@@ -45,23 +45,8 @@ _UNLIMITED_SIZE = 1 << 62
 """A target size that no file reaches, so that all rows go to one file."""
 
 
-class _WireRewrite(msgspec.Struct, frozen=True, array_like=True):
-    state: bytes
-    scan_state: bytes
-    files: list[bytes]
-    order: RowOrder | None
-    num_files: int
-    statistics_columns: tuple[str, ...]
-    tags: dict[str, str] | None
-    clustering_provider: str | None
-    partition_names: dict[str, str]
-
-
-_WIRE = WireFormat("rewrite of files", 2, _WireRewrite)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewrite:
+class Rewrite(PickledTask):
     """Files of one partition to rewrite, and the layout of the new files.
 
     Attributes:
@@ -92,44 +77,6 @@ class Rewrite:
     def size(self) -> int:
         """Total size of the files in bytes."""
         return sum(file.size for file in self.files)
-
-    def to_bytes(self) -> bytes:
-        """Serialize for another process."""
-        return _WIRE.encode(
-            _WireRewrite(
-                self.state.to_bytes(),
-                self.scan_state.to_bytes(),
-                [file.to_bytes() for file in self.files],
-                self.order,
-                self.num_files,
-                self.statistics_columns,
-                None if self.tags is None else dict(self.tags),
-                self.clustering_provider,
-                dict(self.partition_names),
-            )
-        )
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Rewrite:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
-        """
-        return _WIRE.decode(
-            data,
-            lambda wire: cls(
-                state=TransactionState.from_bytes(wire.state),
-                scan_state=ScanState.from_bytes(wire.scan_state),
-                files=tuple(ScanFile.from_bytes(file) for file in wire.files),
-                order=wire.order,
-                num_files=wire.num_files,
-                statistics_columns=wire.statistics_columns,
-                tags=wire.tags,
-                clustering_provider=wire.clustering_provider,
-                partition_names=wire.partition_names,
-            ),
-        )
 
 
 def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> list[AddFile]:

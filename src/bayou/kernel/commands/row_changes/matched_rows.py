@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.errors import SchemaError
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.commands.row_changes.assignments import generated_from
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.row_changes import FileChange, apply_row_changes
@@ -33,14 +32,6 @@ from bayou.protocol.column_rules import identity_column
 __all__ = ["MatchedRows", "MatchedRowsTask", "check_assigned"]
 
 pc: Any = pyarrow.compute
-
-
-class _WireWork(msgspec.Struct, frozen=True, array_like=True):
-    state: bytes
-    assigned: tuple[str, ...]
-
-
-_WIRE = WireFormat("work on found rows", 1, _WireWork)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +53,7 @@ class MatchedRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatchedRowsTask:
+class MatchedRowsTask(PickledTask):
     """The part of the operation that a worker needs besides the rows.
 
     Attributes:
@@ -105,24 +96,6 @@ class MatchedRowsTask:
             new_versions=run.new_versions if self.assigned else None,
             inserted=inserted,
             record_changes=record_changes,
-        )
-
-    def to_bytes(self) -> bytes:
-        """Serialize for another process."""
-        return _WIRE.encode(_WireWork(self.state.to_bytes(), self.assigned))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> MatchedRowsTask:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
-        """
-        return _WIRE.decode(
-            data,
-            lambda wire: cls(
-                state=RowChangeState.from_bytes(wire.state), assigned=tuple(wire.assigned)
-            ),
         )
 
 

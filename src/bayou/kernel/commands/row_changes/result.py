@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
-import msgspec
-
 from bayou.errors import ArgumentError
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.data_writer.data_writer import delete_data_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
@@ -21,7 +19,7 @@ __all__ = ["RowChanges"]
 
 
 @dataclass(slots=True, kw_only=True)
-class RowChanges:
+class RowChanges(PickledTask):
     """Files that were written and the actions that commit them.
 
     Attributes:
@@ -119,56 +117,6 @@ class RowChanges:
             )
         return total
 
-    def to_bytes(self) -> bytes:
-        """Serialize for the process that commits."""
-        return _WIRE.encode(
-            _WireChanges(
-                self.added,
-                self.with_deletion_vectors,
-                self.removed,
-                self.change_files,
-                self.vector_files,
-                [getattr(self, name) for name in _COUNTS],
-                self.scan_seconds,
-            )
-        )
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> RowChanges:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
-        """
-        return _WIRE.decode(data, _from_wire)
-
-
-_LISTS = ("added", "marked", "removed", "change_files", "vector_files")
+_LISTS = ("added", "with_deletion_vectors", "removed", "change_files", "vector_files")
 _COUNTS = tuple(f.name for f in fields(RowChanges) if f.name.startswith("num_"))
-
-
-class _WireChanges(msgspec.Struct, frozen=True, array_like=True):
-    added: list[AddFile]
-    marked: list[AddFile]
-    removed: list[RemoveFile]
-    change_files: list[AddCDCFile]
-    vector_files: list[str]
-    counts: list[int | None]
-    scan_seconds: float
-
-
-_WIRE = WireFormat("outcome of row changes", 1, _WireChanges)
-
-
-def _from_wire(wire: _WireChanges) -> RowChanges:
-    changes = RowChanges(
-        added=wire.added,
-        with_deletion_vectors=wire.marked,
-        removed=wire.removed,
-        change_files=wire.change_files,
-        vector_files=wire.vector_files,
-        scan_seconds=wire.scan_seconds,
-    )
-    for name, count in zip(_COUNTS, wire.counts, strict=True):
-        setattr(changes, name, count)
-    return changes

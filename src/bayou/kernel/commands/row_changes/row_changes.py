@@ -20,7 +20,7 @@ from pyroaring import BitMap64
 
 from bayou.errors import ArgumentError, BayouError, CorruptTableError
 from bayou.kernel.arrow.closeable import CloseableIterator
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.arrow.types import to_arrow_schema, with_schema
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.state import RowChangeState
@@ -43,18 +43,8 @@ from bayou.protocol.actions import AddFile, ChangeType
 __all__ = ["FileChange", "NewVersions", "apply_row_changes"]
 
 
-class _WireFileChange(msgspec.Struct, frozen=True, array_like=True):
-    file: bytes
-    deleted: bytes
-    updated: bytes
-    rewrite: bool
-
-
-_WIRE = WireFormat("change of a file", 1, _WireFileChange)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
+class FileChange(PickledTask):
     """Rows of a data file that an operation deletes or updates.
 
     Positions are 0-based positions in the file. Positions that the file's deletion vector already
@@ -76,34 +66,6 @@ class FileChange:
     def removed(self) -> BitMap64:
         """Positions of all deleted and updated rows."""
         return self.deleted | self.updated
-
-    def to_bytes(self) -> bytes:
-        """Serialize for another process."""
-        return _WIRE.encode(
-            _WireFileChange(
-                self.file.to_bytes(),
-                self.deleted.serialize(),
-                self.updated.serialize(),
-                self.rewrite,
-            )
-        )
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> FileChange:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
-        """
-        return _WIRE.decode(
-            data,
-            lambda wire: cls(
-                file=ScanFile.from_bytes(wire.file),
-                deleted=BitMap64.deserialize(wire.deleted),
-                updated=BitMap64.deserialize(wire.updated),
-                rewrite=wire.rewrite,
-            ),
-        )
 
 
 _LOG = logging.getLogger(__name__)

@@ -6,19 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.kernel.arrow.closeable import closeable
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.deletion_vectors.deleted_rows import num_rows, to_bitmap
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import IsNull, Not, Or, Predicate, referenced_columns
-from bayou.kernel.expressions.serialization import from_tree, to_tree
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.data_skipping.pruning import Pruning
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
@@ -31,22 +29,8 @@ from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, StructType
 __all__ = ["Candidate", "CandidateFiles", "RowSearch"]
 
 
-class _WireCandidate(msgspec.Struct, frozen=True, array_like=True):
-    file: bytes
-    certain: bool
-
-
-class _WireSearch(msgspec.Struct, frozen=True, array_like=True):
-    read: bytes
-    condition: list[Any] | None
-
-
-_CANDIDATE = WireFormat("file to be searched", 1, _WireCandidate)
-_SEARCH = WireFormat("search for rows", 1, _WireSearch)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(PickledTask):
     """A file that may have matching rows.
 
     Attributes:
@@ -64,24 +48,9 @@ class Candidate:
         """
         return BitMap64(range(num_rows(engine, self.file)))
 
-    def to_bytes(self) -> bytes:
-        """Serialize for another process."""
-        return _CANDIDATE.encode(_WireCandidate(self.file.to_bytes(), self.all_rows_match))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Candidate:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
-        """
-        return _CANDIDATE.decode(
-            data, lambda wire: cls(file=ScanFile.from_bytes(wire.file), all_rows_match=wire.certain)
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
-class RowSearch:
+class RowSearch(PickledTask):
     """Search for matching rows in a file; workers receive it as bytes.
 
     Attributes:
@@ -116,26 +85,6 @@ class RowSearch:
             return positions
 
         return matching_positions
-
-    def to_bytes(self) -> bytes:
-        """Serialize for another process."""
-        condition = None if self.condition is None else to_tree(self.condition)
-        return _SEARCH.encode(_WireSearch(self.scan_state.to_bytes(), condition))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> RowSearch:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
-        """
-        return _SEARCH.decode(
-            data,
-            lambda wire: cls(
-                scan_state=ScanState.from_bytes(wire.read),
-                condition=None if wire.condition is None else from_tree(wire.condition),
-            ),
-        )
 
 
 pc: Any = pyarrow.compute

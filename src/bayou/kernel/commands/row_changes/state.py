@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import msgspec
-
 from bayou.errors import CorruptTableError
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_COLUMN, ScanState
 from bayou.kernel.transaction.transaction import Transaction
@@ -21,18 +19,12 @@ from bayou.protocol.properties import TableProperties
 __all__ = ["RowChangeState"]
 
 
-class _WireState(msgspec.Struct, frozen=True, array_like=True):
-    write: bytes
-    marks_rows: bool
-
-
-_WIRE = WireFormat("state of row changes", 1, _WireState)
 _ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 _COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowChangeState:
+class RowChangeState(PickledTask):
     """State that workers need to change rows, besides the files.
 
     Attributes:
@@ -110,22 +102,3 @@ class RowChangeState:
     def for_writer(self, index: int, count: int) -> RowChangeState:
         """Return the state of one of several workers; see `TransactionState.for_writer`."""
         return replace(self, transaction_state=self.transaction_state.for_writer(index, count))
-
-    def to_bytes(self) -> bytes:
-        """Serialize for another process."""
-        return _WIRE.encode(_WireState(self.transaction_state.to_bytes(), self.deletion_vectors))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> RowChangeState:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
-        """
-        return _WIRE.decode(
-            data,
-            lambda wire: cls(
-                transaction_state=TransactionState.from_bytes(wire.write),
-                deletion_vectors=wire.marks_rows,
-            ),
-        )

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import msgspec
 import pyarrow as pa
 
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.commands.row_changes.assignments import Assignments
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.row_changes import FileChange, NewVersions, apply_row_changes
@@ -18,23 +16,13 @@ from bayou.kernel.commands.row_changes.row_search import Candidate, RowSearch
 from bayou.kernel.commands.row_changes.state import RowChangeState
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Expression
-from bayou.kernel.expressions.serialization import from_tree, to_tree
 from bayou.kernel.scan.scan_file import ScanFile
 
 __all__ = ["RowChangeTask"]
 
 
-class _WireWork(msgspec.Struct, frozen=True, array_like=True):
-    state: bytes
-    search: bytes
-    assigned: dict[str, str | list[Any]] | None
-
-
-_WIRE = WireFormat("work of a row operation", 1, _WireWork)
-
-
 @dataclass(frozen=True, kw_only=True)
-class RowChangeTask:
+class RowChangeTask(PickledTask):
     """The part of a DELETE or UPDATE that a worker needs besides the files.
 
     Attributes:
@@ -91,39 +79,6 @@ class RowChangeTask:
         changed.remove_files(finder.whole, data_change=data_change)
         changed.scan_seconds = finder.seconds
         return changed
-
-    def to_bytes(self) -> bytes:
-        """Serialize for another process."""
-        assigned: dict[str, str | list[Any]] | None = None
-        if self.assigned is not None:
-            assigned = {
-                name: value if isinstance(value, str) else to_tree(value)
-                for name, value in self.assigned.items()
-            }
-        return _WIRE.encode(_WireWork(self.state.to_bytes(), self.search.to_bytes(), assigned))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> RowChangeTask:
-        """The inverse of `to_bytes`.
-
-        Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
-        """
-        return _WIRE.decode(data, _from_wire)
-
-
-def _from_wire(wire: _WireWork) -> RowChangeTask:
-    assigned: dict[str, Expression | str] | None = None
-    if wire.assigned is not None:
-        assigned = {
-            name: value if isinstance(value, str) else from_tree(value)
-            for name, value in wire.assigned.items()
-        }
-    return RowChangeTask(
-        state=RowChangeState.from_bytes(wire.state),
-        search=RowSearch.from_bytes(wire.search),
-        assigned=assigned,
-    )
 
 
 class _Finder:
