@@ -1,9 +1,10 @@
-"""The local state of a topic's run: a lock, and the folder of Spark's checkpoint.
+"""The local state of a topic: its lock, and the times of its last maintenance.
 
-A later run needs neither. The lock prevents a second process on this machine from running the same
-topic; across machines the tables' transactions prevent duplicates. `bayou migrate` holds the lock
-in shared mode: several migrations may run at once, but not beside a run, because the offsets that
-the table covers decide which records of the files are left to Kafka.
+A later run needs neither, because the table contains its offsets. The lock prevents a second
+process on this machine from running the same topic; across machines the tables' transactions
+prevent duplicates. `bayou migrate` holds the lock in shared mode: several migrations may run at
+once, but not beside a run, because the offsets that the table covers decide which records of the
+files are left to Kafka.
 """
 
 from __future__ import annotations

@@ -53,9 +53,3 @@ def test_a_schema_file_cannot_lie_in_a_table(tmp_path):
 @pytest.mark.parametrize("state", ["lake/.bayou", "lake/_state", "lakes"])
 def test_names_that_a_vacuum_spares_may_lie_in_a_table(tmp_path, state):
     load(tmp_path, table="lake", more=f"  state-path: {state}\n")
-
-
-def test_a_table_cannot_lie_where_each_run_begins_with_an_empty_folder(tmp_path):
-    with pytest.raises(ConfigurationError, match="where a run would delete it"):
-        load(tmp_path, table="st/events/checkpoint/t", more="  state-path: st\n")
-    load(tmp_path, table="st/tables/t", more="  state-path: st\n")

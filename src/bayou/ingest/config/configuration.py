@@ -56,7 +56,7 @@ class Configuration:
         file: the path of the YAML file.
         connector: the validated section.
         topics: the topics in the order of the file.
-        state_path: absolute folder for locks and checkpoints.
+        state_path: absolute folder for locks, times of maintenance and spark.log.
         notices: keys of the file that have no effect.
         refusals: settings that can't be applied and must not be ignored.
         missing_broker: the notice if the brokers aren't configured.

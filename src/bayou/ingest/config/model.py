@@ -48,8 +48,8 @@ class ConnectorConfig(Section):
     )
     state_path: str | None = Field(
         default=None,
-        description="Local folder for locks and Spark's checkpoints. It may be deleted, because "
-        "the tables contain their offsets. Default: .bayou beside this file. "
+        description="Local folder for locks, times of maintenance and spark.log. It may be deleted, "
+        "because the tables contain their offsets. Default: .bayou beside this file. "
         "Environment: BAYOU_STATE_PATH.",
     )
 

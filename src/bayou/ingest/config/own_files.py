@@ -17,21 +17,9 @@ __all__ = ["files_in_tables"]
 
 
 def files_in_tables(document: Document, configuration: Configuration) -> list[ConfigurationError]:
-    """Return an error for each file or folder of the pipeline that a VACUUM would delete.
-
-    Also returns an error for each table in a checkpoint folder of the state path.
-    """
+    """Return an error for each file or folder of the pipeline that a VACUUM would delete."""
     tables = [(topic.key, _location(topic.table_path)) for topic in configuration.topics]
-    state = _location(str(configuration.state_path))
     return [
-        document.error(
-            f"the table is inside the state path {configuration.state_path}, where a run would "
-            "delete it; choose another path",
-            ("connector", "topics", key, "destination", "table-path"),
-        )
-        for key, table in tables
-        if tuple(table[: len(state)]) == tuple(state) and "checkpoint" in table[len(state) :][1:2]
-    ] + [
         document.error(
             f"{path} is inside the table of topic {key!r}, whose VACUUM would delete it; move it, "
             "or choose another table-path",

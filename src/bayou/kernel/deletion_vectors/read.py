@@ -113,7 +113,8 @@ def vector_file_errors(
     except (StorageError, DeletionVectorError) as error:
         raise DataFileError(
             f"Deletion vector file {location.path} of {table} can't be read: the vector of "
-            f"{descriptor.size_in_bytes} bytes at offset {location.offset}: {error}.",
+            f"{descriptor.size_in_bytes} bytes at offset {location.offset}: "
+            f"{str(error).rstrip('.')}.",
             table=table,
             file=location.path,
         ) from error
