@@ -48,7 +48,7 @@ class ConnectorConfig(Section):
     )
     state_path: str | None = Field(
         default=None,
-        description="Local folder for locks, times of maintenance and spark.log. It may be deleted, "
+        description="Local folder for locks, maintenance times and spark.log. It may be deleted, "
         "because the tables contain their offsets. Default: .bayou beside this file. "
         "Environment: BAYOU_STATE_PATH.",
     )
