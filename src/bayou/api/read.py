@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.api.argument_checks import checked_condition, checked_names, checked_number
 from bayou.api.parallel_iteration import available_cores, grouped_files, interleaved, joined_batches
@@ -26,13 +25,12 @@ from bayou.kernel import (
     prefetch_vectors,
     read_scan_file,
 )
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.expressions.model import referenced_columns
 
 __all__ = ["PlannedRead", "Timestamp", "files_table", "milliseconds", "row_count_from_statistics"]
 
-
-pc: Any = pyarrow.compute
 
 _MAX_THREADS = 16
 

@@ -17,8 +17,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet as pq
+
+from bayou.kernel.arrow.compute import pc
 
 __all__ = [
     "int96_leaves",
@@ -28,8 +29,6 @@ __all__ = [
     "with_int96_timestamps",
 ]
 
-
-pc: Any = pyarrow.compute
 
 _Type: TypeAlias = Any
 """A `pa.DataType`; `pa.types.is_struct` and similar functions don't narrow its type."""

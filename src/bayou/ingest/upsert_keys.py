@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
+
+from bayou.kernel.arrow.compute import pc
 
 __all__ = ["DELETED", "FORCED", "UpsertKeys", "key_numbers", "last_of_each_key"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 DELETED = "_bayou_deleted"
 """Column of a batch's rows, boolean: the record deletes its key."""

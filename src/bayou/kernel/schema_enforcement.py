@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import ConstraintViolationError, SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_type, to_arrow_type
 from bayou.kernel.table_features.variant import conform_variants
 from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructField, StructType
 
 __all__ = ["conform_to_schema"]
-
-pc: Any = pyarrow.compute
 
 
 def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.compute as pc
-
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.crc.read import FileTotals
 from bayou.kernel.engine import Engine
 from bayou.kernel.snapshot import Snapshot

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bayou.engines.legacy_calendar import legacy_time_zone, rebase_datetimes
 from bayou.engines.variants import is_shredded, reassemble
 from bayou.errors import SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import FIELD_ID_KEY, VARIANT_KEY
 from bayou.protocol.variant import VariantError
 
@@ -241,7 +241,7 @@ def _validity(array: pa.Array[Any]) -> pa.Buffer | None:
     """The validity bitmap, without an offset."""
     if not array.null_count:
         return None
-    valid = pc.is_valid(array)
+    valid: pa.BooleanArray = pc.is_valid(array)
     return (pa.concat_arrays([valid, valid[:0]]) if valid.offset else valid).buffers()[1]
 
 

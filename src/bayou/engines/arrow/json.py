@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import IO, Any, TypeAlias, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from bayou.engines.arrow.conversion import converter
 from bayou.engines.arrow.json_values import parse_strings
 from bayou.errors import SerializationError
 from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 from bayou.kernel.expressions.model import Predicate
 

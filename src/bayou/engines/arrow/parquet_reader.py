@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet as pq
 
 from bayou.engines.arrow.parquet_metrics import report_metrics
@@ -24,6 +23,7 @@ from bayou.engines.footer_check import FooterError, check_footer, footer_range
 from bayou.engines.legacy_calendar import mark_legacy_fields
 from bayou.errors import StorageError
 from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import FileSplit, FileSystemClient
 from bayou.kernel.metrics import MetricsReporter
 
@@ -217,8 +217,6 @@ def _runs(numbers: Sequence[int], max_length: int) -> Iterator[list[int]]:
         run.append(number)
     yield run
 
-
-pc: Any = pyarrow.compute
 
 _SAMPLE_ROWS = 8192
 _HARDLY_REPEATING = 0.9

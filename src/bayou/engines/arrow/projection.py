@@ -11,7 +11,6 @@ from itertools import accumulate
 from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bayou.engines.arrow.conversion import (
     Conversion,
@@ -25,6 +24,7 @@ from bayou.engines.arrow.conversion import (
 from bayou.engines.field_ids import check_field_ids
 from bayou.engines.variants import is_shredded
 from bayou.errors import SchemaError, StorageError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
 from bayou.protocol.variant import VariantError
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayou.engines.arrow.conversion import children, count_leaves, is_variant
+from bayou.kernel.arrow.compute import pc
 from bayou.protocol.stats import FileStatistics
 
 __all__ = ["StatisticsCollector", "footer_bounds", "put"]

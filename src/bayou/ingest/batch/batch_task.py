@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import BayouError, PipelineError
 from bayou.ingest.batch.arrow_transfer import TooManyRowsError, encode_batches, encode_chunks
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
 from bayou.ingest.dead_letters.records import fingerprints, unread_rows
 from bayou.ingest.offsets import OffsetSpan
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.protocol.actions import encode_actions
 from bayou.protocol.schema import StructType
@@ -29,8 +29,6 @@ from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
 __all__ = ["MAX_CRASHING_RECORDS", "BatchTask", "BatchTaskResult", "crashing_offsets"]
 
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 _WAITING_BYTES = 32 << 20
 """Size of dead letters in memory at which they are written to a file."""

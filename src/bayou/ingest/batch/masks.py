@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
+
+from bayou.kernel.arrow.compute import pc
 
 __all__ = ["apply_masks", "has_field", "mask_problem"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 
 def apply_masks(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:

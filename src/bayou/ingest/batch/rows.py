@@ -25,10 +25,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.ingest.dead_letters.records import HEADERS, header_lists
 from bayou.ingest.decode import Decoded
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
 from bayou.protocol.file_names import MAX_FOLDER_NAME_BYTES, partition_directory
 from bayou.protocol.schema import BINARY, INTEGER, LONG, STRING, TIMESTAMP, StructField, StructType
@@ -42,8 +42,6 @@ __all__ = [
     "with_partition_strings",
 ]
 
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 KAFKA_COLUMNS = StructType(
     (

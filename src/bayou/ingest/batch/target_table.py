@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.api import SnapshotHandle
 from bayou.errors import (
@@ -27,6 +25,7 @@ from bayou.ingest.offsets import (
 )
 from bayou.ingest.upsert import DELETED, UpsertResult, UpsertTable
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.data_writer.data_writer import uses_partition_folders
 from bayou.kernel.engine import Engine
@@ -38,8 +37,6 @@ from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO as BAYOU
 
 __all__ = ["ENGINE_INFO", "TargetTable"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 ENGINE_INFO = f"{BAYOU}{INGEST}"
 """The `engineInfo` of the pipeline's commits."""

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.api import SnapshotHandle, TableHandle, table
 from bayou.engines import for_path
@@ -38,6 +37,7 @@ from bayou.ingest.schema.new_columns import with_new_columns, within_limit
 from bayou.ingest.schema.policy import check_masks
 from bayou.ingest.schema.topic_format import topic_columns, topic_format, validated_by
 from bayou.kernel import Operation, delete_data_files, write_data
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.data_writer.data_writer import uses_partition_folders
 from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.commit import discard_unless_committed
@@ -46,8 +46,6 @@ from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO
 
 __all__ = ["ReplayResult", "delete_dead_letters", "replay_dead_letters"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 _ATTEMPTS = 5
 

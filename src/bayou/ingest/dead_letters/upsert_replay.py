@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.api import table
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.offsets import covered_offsets
 from bayou.ingest.topic_table.writer import DirectWriter
+from bayou.kernel.arrow.compute import pc
 
 __all__ = ["UpsertReplayResult", "upsert_letters"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

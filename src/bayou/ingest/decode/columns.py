@@ -10,18 +10,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.json
 
 from bayou.ingest.decode.inference import infer_arrow_field, merge_fields
 from bayou.ingest.decode.json_schema import is_json_text
 from bayou.ingest.decode.unknown_fields import additions
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
 
 __all__ = ["ColumnReader", "NotColumnarError", "may_hold_large_integers"]
 
-pc: Any = pyarrow.compute  # its stubs lack binary patterns
 read_json: Any = pyarrow.json.read_json  # its stubs lack buffers
 
 _YEAR = r"(\d{3}[1-9]|\d{2}[1-9]\d|\d[1-9]\d{2}|[1-9]\d{3})"  # not 0000

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.ingest.decode.columns import ColumnReader, NotColumnarError, may_hold_large_integers
 from bayou.ingest.decode.inference import NestedTooDeeplyError, infer_arrow_field, merge_fields
@@ -21,12 +20,12 @@ from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
 from bayou.ingest.decode.unknown_fields import additions, leaf_count, unknown_fields
 from bayou.ingest.decode.values import InvalidValueError, column_value
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import StructField, StructType
 
 __all__ = ["DecodePlan", "Decoded", "JsonDecoder"]
 
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 concat_batches: Any = pa.concat_batches  # type: ignore[attr-defined]  # not in the stubs
 
 _FAN_OUT = 16

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.api import SnapshotHandle, table
@@ -29,11 +28,10 @@ from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.schema.policy import SchemaPolicy
 from bayou.ingest.schema.topic_format import topic_columns, topic_format
 from bayou.ingest.upsert import DELETED, FORCED, UpsertKeys, key_numbers, last_of_each_key
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 __all__ = ["KeyProof", "prove_keys"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 _MERGE_ROWS = 200_000
 """Number of records that are merged into the expected rows at once."""

@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.api import SnapshotHandle
 from bayou.ingest.offsets import OffsetSpan
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 __all__ = ["SeenOffsets", "TopicOffsets", "spans"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 
 @dataclass(slots=True)

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.api import SnapshotHandle
 from bayou.kernel import Predicate, col, lit
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.model import And, Comparison, IsNull
 from bayou.protocol import partition_values
 
 __all__ = ["SmallFiles", "partitions_with_small_files"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.api import table as open_table
 from bayou.engines import for_path
@@ -20,10 +19,9 @@ from bayou.ingest.migration.known_files import KnownFiles, checksum_of
 from bayou.ingest.migration.ledger import Ledger, Part
 from bayou.ingest.migration.metadata_columns import FromKafka, OldRecords
 from bayou.ingest.topic_table.writer import MIGRATED
+from bayou.kernel.arrow.compute import pc
 
 __all__ = ["FileCheck", "verify_migration"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

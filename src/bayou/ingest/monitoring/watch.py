@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bayou.errors import BayouError
 from bayou.ingest.broker import end_offsets
@@ -19,6 +18,7 @@ from bayou.ingest.inspection.kafka_records import first_record_time
 from bayou.ingest.monitoring.status_store import StatusStore
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.topic_errors import topic_error
+from bayou.kernel.arrow.compute import pc
 from bayou.redaction import without_secrets
 
 __all__ = ["Watch"]

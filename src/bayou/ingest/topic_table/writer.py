@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.api import SnapshotHandle
 from bayou.engines import for_path
@@ -35,13 +34,12 @@ from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.schema.policy import SchemaPolicy, schema_change_tags
 from bayou.ingest.schema.topic_format import topic_columns, topic_format
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.schema import StructType
 
 __all__ = ["MIGRATED", "WRITTEN", "DirectWriter", "record_batch"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 MIGRATED = -1
 """`_kafka_partition` of migrated rows."""

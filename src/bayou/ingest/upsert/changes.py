@@ -16,18 +16,16 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.ingest.decode import Decoded, DecodePlan, JsonDecoder
 from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
 from bayou.ingest.upsert_keys import UpsertKeys
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType
 
 __all__ = ["Change", "ChangeReader"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 _FLOATS = {pa.float32(): ("float", 1 << 24), pa.float64(): ("double", 1 << 53)}
 """Names of the types, and the limit above which integers aren't exact and could share a key."""

@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.api import SnapshotHandle, table
 from bayou.errors import PipelineError
 from bayou.ingest.config.table_paths import deleted_keys_path
 from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys, quoted
 from bayou.kernel import Engine, Operation, Predicate, Snapshot, Table, col, lit, write_data
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_type, to_arrow_schema
 from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
 from bayou.kernel.commands.row_changes.delete import delete
@@ -31,8 +30,6 @@ from bayou.protocol.schema import StructType
 from bayou.protocol.type_changes import is_widening
 
 __all__ = ["REMEMBERED_AT", "DeletedKeys", "rows_of_keys"]
-
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 REMEMBERED_AT = "_remembered_at"
 """Timestamp column of the deleted keys: when the delete was written, by this machine's clock."""

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import CorruptTableError, FileMissingError, StorageError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.schema import METADATA_SCHEMA, SIDECAR_SCHEMA
 from bayou.kernel.engine import ByteRange, Engine, FileSplit, FileStatus
 from bayou.kernel.log.listing import Checkpoint
@@ -40,8 +40,6 @@ __all__ = [
     "read_checkpoint",
     "unreadable_checkpoint",
 ]
-
-pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

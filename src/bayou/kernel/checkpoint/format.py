@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.checkpoint.parsed_stats import full_stats_type, stats_to_json
@@ -29,8 +28,6 @@ from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import DataType, StructType
 
 __all__ = ["CheckpointFormat"]
-
-pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.protocol.schema import (
     BYTE,
@@ -26,8 +26,6 @@ from bayou.protocol.schema import (
 )
 
 __all__ = ["full_stats_type", "parsed_stats_schema", "stats_to_json"]
-
-pc: Any = pyarrow.compute
 
 _WITH_BOUNDS = (
     BYTE,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.checkpoint.contents import CheckpointContents
 from bayou.kernel.checkpoint.format import CheckpointFormat
@@ -23,8 +23,6 @@ from bayou.kernel.log.table_state import TableState
 from bayou.protocol.actions import Action
 
 __all__ = ["RowCounts", "metadata_rows", "part_rows", "tail_rows"]
-
-pc: Any = pyarrow.compute
 
 
 class RowCounts:

@@ -16,10 +16,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import SerializationError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.engine import Engine, FileSplit
@@ -39,9 +39,6 @@ __all__ = [
     "project_struct",
     "with_cached_statistics",
 ]
-
-
-pc: Any = pyarrow.compute
 
 
 def indexed_schema(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
-import pyarrow.compute
 
 from bayou.errors import (
     CommitConflictError,
@@ -16,6 +15,7 @@ from bayou.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
@@ -92,8 +92,6 @@ def _is_further(column: IdentityColumn, mark: int) -> bool:
     current = column.high_water_mark
     return current is None or (mark - current) * column.step > 0
 
-
-pc: Any = pyarrow.compute
 
 _UNCLONED_PROPERTIES = frozenset(
     {

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import ArgumentError, DataFileError, FileMissingError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.clone import (
     clustering_domain,
     with_enablement_of,
@@ -32,8 +32,6 @@ from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
 from bayou.protocol.file_names import canonical_path
 
 __all__ = ["RestoreMetrics", "restore"]
-
-pc: Any = pyarrow.compute
 
 _REQUESTS = 16
 _MAX_LISTED = 10

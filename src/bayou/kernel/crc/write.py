@@ -9,12 +9,11 @@ checkpoint writes one, because it counts the files anyway.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import CorruptTableError, FileMissingError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.crc.commit_effect import CommitEffect, apply_effect, first_checksum
 from bayou.kernel.crc.read import describes_commit
@@ -35,8 +34,6 @@ from bayou.protocol.file_names import (
 from bayou.protocol.version_checksum import FileSizeHistogram, VersionChecksum
 
 __all__ = ["checksum_from_state", "put_checksum", "write_checksum"]
-
-pc: Any = pyarrow.compute
 
 _MAX_COMMITS_BACK = 10
 _MAX_COMMITS_TO_COUNT = 200

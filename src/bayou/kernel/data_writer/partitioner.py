@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol import partition_values
 from bayou.protocol.json_decoding import decode_json
@@ -23,8 +23,6 @@ __all__ = [
     "with_original_values",
     "zoneless_values",
 ]
-
-pc: Any = pyarrow.compute
 
 PartitionKey: TypeAlias = tuple[str | None, ...]
 """Serialized values of the partition columns, in their order."""

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 from pyroaring import BitMap64
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors import read
 from bayou.kernel.deletion_vectors.prefetch import prefetch_vectors
 from bayou.kernel.engine import Engine
@@ -90,9 +90,6 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, DeletionVectorDescriptor
                 cardinality=row["cardinality"],
             ),
         )
-
-
-pc: Any = pyarrow.compute
 
 
 def to_bitmap(positions: pa.Array[Any]) -> BitMap64:

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.errors import CorruptTableError, DataFileError, FileMissingError, StorageError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.scan.scan_file import vector_file_path
 from bayou.protocol.actions import DeletionVectorDescriptor
@@ -24,8 +24,6 @@ from bayou.protocol.deletion_vectors import (
 )
 
 __all__ = ["VectorLocation", "decode", "load", "locate", "selection_vector", "vector_file_errors"]
-
-pc: Any = pyarrow.compute
 
 
 class VectorLocation(NamedTuple):

@@ -13,9 +13,9 @@ from decimal import Context, Decimal
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import EvaluationError, PredicateError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.literals import parse_timestamp
 from bayou.kernel.expressions.types import INTEGRAL, kind_of
@@ -91,8 +91,6 @@ def _java_digits(value: float, representation: str) -> str:
 
 # A pyarrow array or scalar. pyarrow's type hints don't allow both where its functions do.
 Datum: TypeAlias = Any
-pc: Any = pyarrow.compute
-
 _BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 _MICROS = 1_000_000
 # Spark trims spaces and control characters before it parses a string.

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import ArgumentError, EvaluationError, PredicateError, SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_schema, to_arrow_type
 from bayou.kernel.expressions.casts import can_cast, cast, decimals_to_floats
 from bayou.kernel.expressions.functions import Macro, find
@@ -50,7 +50,6 @@ __all__ = [
 
 # A pyarrow array or scalar. pyarrow's type hints don't allow both where its functions do.
 Datum: TypeAlias = Any
-pc: Any = pyarrow.compute
 
 
 def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:

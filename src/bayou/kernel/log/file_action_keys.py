@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import array_from_bytes, array_to_bytes
 from bayou.protocol.file_names import equivalent_paths
 
 __all__ = ["KEY_SEPARATOR", "FileActionKeys", "FileKey", "key_strings"]
-
-pc: Any = pyarrow.compute
 
 FileKey: TypeAlias = tuple[str, str | None]
 """Path and deletion vector id."""

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import ArgumentError
 from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.catalog import InlineCommit
 from bayou.kernel.checkpoint.add_files import read_checkpoint_adds
@@ -38,8 +38,6 @@ from bayou.protocol.actions import AddFile, RemoveFile
 from bayou.protocol.file_names import canonical_path
 
 __all__ = ["FILE_ACTION_SCHEMA", "ActionSlice", "FileActions", "tail_bytes"]
-
-pc: Any = pyarrow.compute
 
 _FIELDS: list[Any] = [
     pa.field("key", pa.string()),

@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import CorruptTableError, FileMissingError
 from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import InlineCommit
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys, FileKey
@@ -49,8 +49,6 @@ __all__ = [
     "replay_commits",
     "replay_newer_commits",
 ]
-
-pc: Any = pyarrow.compute
 
 _MAX_CONCATENATED_ARRAYS = 2
 _MAX_INT = (1 << 31) - 1

@@ -14,16 +14,14 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.schema import REMOVE_TYPE, removes_to_array
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys, key_strings
 from bayou.kernel.scan.scan_file import ADD_TYPE, adds_to_array
 from bayou.protocol.actions import AddFile, RemoveFile
 
 __all__ = ["SpilledReplay"]
-
-pc: Any = pyarrow.compute
 
 _PART_BYTES = 16 * 1024 * 1024
 _MAX_PARTS = 128

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import UnsupportedFeatureError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.replay import read_commits
@@ -31,8 +31,6 @@ from bayou.protocol.file_names import partition_directory
 from bayou.protocol.schema import StructField
 
 __all__ = ["update_symlink_manifests", "write_symlink_manifests"]
-
-pc: Any = pyarrow.compute
 
 _FOLDER = "_symlink_format_manifest"
 _CONDITIONS = {

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import CorruptTableError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.scan.data_skipping.pruning import partition_strings
 from bayou.kernel.scan.scan_file import DELETION_VECTOR_TYPE, ScanFileBatch, data_file_path
@@ -22,8 +22,6 @@ from bayou.protocol import partition_values
 from bayou.protocol.schema import StructField, StructType
 
 __all__ = ["DataFiles", "concat_data_files", "data_files", "vector_keys"]
-
-pc: Any = pyarrow.compute
 
 _FILE_FIELDS: list[pa.Field[Any]] = [
     pa.field("path", pa.string()),

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow.compute
 
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.metrics import MetricsReporter, ScanReport, Stopwatch, send_report
 from bayou.kernel.scan.scan_file import ScanFileBatch
 
 __all__ = ["ScanCounts", "measure_scan"]
-
-pc: Any = pyarrow.compute
 
 
 @dataclass(slots=True)

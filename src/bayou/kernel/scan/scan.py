@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import (
     ArgumentError,
     CorruptTableError,
 )
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.row import FilteredColumnarBatch
 from bayou.kernel.checkpoint.add_files import CheckpointAdds, read_checkpoint_adds
 from bayou.kernel.checkpoint.contents import locate_checkpoint_files
@@ -51,8 +51,6 @@ from bayou.kernel.table_features.column_mapping import to_physical_schema
 from bayou.protocol.schema import VOID, StructType
 
 __all__ = ["Scan", "ScanBuilder"]
-
-pc: Any = pyarrow.compute
 
 _BASE_COLUMNS = ("path", "partitionValues", "size", "modificationTime")
 

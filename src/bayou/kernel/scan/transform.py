@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
-import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.errors import (
@@ -22,6 +21,7 @@ from bayou.errors import (
     StorageError,
 )
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.row import FilteredColumnarBatch
 from bayou.kernel.arrow.types import to_arrow_type, with_schema
 from bayou.kernel.deletion_vectors import read
@@ -43,8 +43,6 @@ from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, Str
 
 __all__ = ["data_file_errors", "read_scan_file", "select_columns", "transform_physical_data"]
 
-
-pc: Any = pyarrow.compute
 
 _Column: TypeAlias = Callable[[pa.RecordBatch], "pa.Array[Any]"]
 """Computes a column of the result from a batch of the file."""

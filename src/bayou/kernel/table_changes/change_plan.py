@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import CorruptTableError, DataFileError, FileMissingError, PredicateError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Predicate, referenced_columns
@@ -42,8 +42,6 @@ from bayou.protocol.file_names import canonical_path, equivalent_paths, hadoop_e
 
 __all__ = ["ChangePlan", "is_merge_without_changes", "path_order"]
 
-
-pc: Any = pyarrow.compute
 
 _CHUNK = 4_096
 """Number of files of a commit that are pruned at a time."""

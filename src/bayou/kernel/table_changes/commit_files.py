@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import CorruptTableError, VersionNotFoundError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log.commit_times import monotonic_times
@@ -36,9 +36,6 @@ __all__ = [
     "listed_commits",
     "without_statistics",
 ]
-
-
-pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.errors import (
@@ -19,6 +18,7 @@ from bayou.errors import (
     VersionNotFoundError,
 )
 from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog, InlineCommit
 from bayou.kernel.deletion_vectors import read
 from bayou.kernel.deletion_vectors.deleted_rows import row_group_ranges
@@ -285,9 +285,6 @@ def _shape(table: str, metadata: Metadata) -> TableShape:
             table=table,
         ) from error
     return TableShape(schema=schema if mode != "none" else without_mapping(schema), mode=mode)
-
-
-pc: Any = pyarrow.compute
 
 
 @closeable

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import ConstraintViolationError, UnsupportedFeatureError
+from bayou.kernel.arrow.compute import pc
 from bayou.protocol.schema import SchemaJsonError, StructType
 from bayou.protocol.type_string import LengthLimit, length_limits
 
 __all__ = ["LengthLimits"]
-
-pc: Any = pyarrow.compute
 
 
 class LengthLimits:

@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import (
     ConstraintViolationError,
@@ -19,6 +18,7 @@ from bayou.errors import (
     PredicateError,
     UnsupportedFeatureError,
 )
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import Engine, ExpressionEvaluator, PredicateEvaluator
 from bayou.kernel.expressions.model import Expression, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
@@ -39,8 +39,6 @@ from bayou.protocol.schema import (
 )
 
 __all__ = ["RowConstraints"]
-
-pc: Any = pyarrow.compute
 
 
 class RowConstraints:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bayou.errors import ArgumentError, SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import AddFile

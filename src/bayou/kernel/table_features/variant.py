@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructType
 
 __all__ = ["conform_variants", "fill_null_variants"]
-
-pc: Any = pyarrow.compute
 
 _NAMES = ("metadata", "value")
 

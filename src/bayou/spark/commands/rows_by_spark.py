@@ -15,13 +15,13 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute
 from pyroaring import BitMap64
 from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.engines import from_description
 from bayou.errors import BayouError
 from bayou.kernel import Snapshot
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.merge.external_join_merge import multiple_matches_error
 from bayou.kernel.commands.row_changes.matched_rows import MatchedRows, MatchedRowsTask
 from bayou.kernel.commands.row_changes.result import RowChanges
@@ -54,7 +54,6 @@ __all__ = [
     "pair_with_files",
 ]
 
-pc: Any = pyarrow.compute
 _concatenated: Any = vars(pa)["concat_batches"]  # its stubs lack it
 
 FILE, POSITION, ACTION = "__bayou_file", "__bayou_position", "__bayou_action"

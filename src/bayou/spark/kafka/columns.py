@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -20,6 +19,7 @@ from pyspark.sql.types import (
 )
 
 from bayou.errors import ArgumentError
+from bayou.kernel.arrow.compute import pc
 from bayou.spark.kafka.offsets import TopicPartition
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 Records: TypeAlias = "Sequence[Message]"
 _Headers: TypeAlias = list[tuple[str, bytes | None]]
-
-pc: Any = pyarrow.compute  # its stubs lose an array's type
 
 MAX_BATCH_ROWS = 5_000
 """Maximum number of records of an Arrow batch."""

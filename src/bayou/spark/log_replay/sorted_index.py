@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import BayouError
 from bayou.kernel import Engine, Snapshot, Table
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.log.file_actions import tail_bytes
 from bayou.kernel.table_changes.change_plan import path_order
 from bayou.spark.hooks.requests import ReadRequest
@@ -42,8 +42,6 @@ from bayou.spark.streaming.sorted_files import SortedFiles
 __all__ = ["offer_sorted_index", "write_index"]
 
 _LOG = logging.getLogger(__name__)
-
-pc: Any = pyarrow.compute
 
 
 def offer_sorted_index(request: ReadRequest) -> Any:

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  # PySpark's convention
 
 from bayou.engines import from_description
 from bayou.errors import CorruptTableError, UnsupportedFeatureError
 from bayou.kernel import Engine, EngineDescription, FilteredColumnarBatch, LogSlice, Scan, Snapshot
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.log.file_actions import ActionSlice, FileActions, tail_bytes
 from bayou.kernel.scan.scan_file import ADD_TYPE, ScanFileBatch
 from bayou.kernel.table_changes.change_plan import path_order
@@ -45,8 +45,6 @@ __all__ = [
     "task_numbers",
 ]
 
-
-pc: Any = pyarrow.compute
 
 RESULT_COLUMNS = "cell binary, files bigint, bytes bigint, sample binary, error binary"
 """A cell, the number and bytes of its files, and a sample of their keys; or a pickled error."""

@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 from pyspark.sql import DataFrame
 
 from bayou.engines import from_description
 from bayou.kernel import Engine, Snapshot
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors.deleted_rows import deleted_rows, vector_batch
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.data_files import data_files, vector_keys
 
 __all__ = ["FileVectors", "deleted_rows_frame", "file_vectors"]
-
-pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import ArgumentError
 from bayou.kernel import Predicate
@@ -23,8 +22,6 @@ from bayou.spark.native_read.filters import CatalystFilter, to_predicate
 from bayou.spark.native_read.java_files import JavaFiles, hadoop_uris
 
 __all__ = ["DeltaFileIndex"]
-
-pc: Any = pyarrow.compute
 
 
 class DeltaFileIndex:

@@ -8,16 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import EvaluationError
 from bayou.kernel import Engine, Predicate, Snapshot
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.log.file_actions import tail_bytes
 from bayou.kernel.scan.data_files import DataFiles, concat_data_files, data_files, vector_keys
 
 __all__ = ["FileGroups", "Listing", "grouped", "too_many_files"]
-
-pc: Any = pyarrow.compute
 
 LOG_BYTES_A_FILE = 150
 """Approximate bytes of a file in the log: usually less in a checkpoint, more in commits."""

@@ -11,13 +11,11 @@ import struct
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.spark.jvm.classes import java_class
 
 __all__ = ["JavaFiles", "encode_statuses", "hadoop_uris"]
-
-pc: Any = pyarrow.compute
 
 
 def hadoop_uris(paths: Any) -> Any:

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType as SparkStructType
 
 from bayou.engines import for_path
 from bayou.kernel import LogSlice, ScanFileBatch, Snapshot
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import Engine
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import scan_batch
@@ -49,8 +49,6 @@ from bayou.spark.streaming.starting_version import set_start_offset
 from bayou.spark.types import from_spark, to_spark, to_spark_arrow
 
 __all__ = ["DeltaStreamReader", "StreamPartition", "StreamTask", "source_schema"]
-
-pc: Any = pyarrow.compute
 
 MAX_SINGLE_FILES = 50_000
 """Larger batches are split into runs of consecutive files instead of single files."""

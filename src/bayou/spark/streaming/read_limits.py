@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from bayou.errors import PrerequisiteError
+from bayou.kernel.arrow.compute import pc
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -89,8 +89,6 @@ class UnsupportedStreamReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
         return iter(())
 
-
-pc: Any = pyarrow.compute
 
 _NO_LIMIT = 2**62
 

@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.scan.scan_file import ADD_TYPE
 
 __all__ = ["DEFAULT_SORT_MEMORY", "SortedFiles", "rebatched", "sorted_batches"]
 
-
-pc: Any = pyarrow.compute
 
 BATCH_ROWS = 8192
 

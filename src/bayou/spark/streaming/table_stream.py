@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import StreamingSourceError, VersionNotFoundError
 from bayou.kernel import ChangeFile, ChangeState, ScanBuilder, ScanFileBatch, ScanState
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.commit_times import commit_timestamp
 from bayou.kernel.log.table_state import TableState, load_table_state
@@ -42,8 +42,6 @@ from bayou.spark.streaming.sorted_files import SortedFiles
 from bayou.spark.streaming.starting_version import checked_latest_version, starting_version
 
 __all__ = ["StreamBatch", "TableStream"]
-
-pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import (
     ArgumentError,
@@ -17,6 +15,7 @@ from bayou.errors import (
     TablePropertyError,
 )
 from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.alter.alteration import Alteration, AlterationMetrics
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import IsNull, Predicate, col, referenced_columns
@@ -31,9 +30,6 @@ from bayou.protocol.features import CONSTRAINT_PREFIX
 from bayou.protocol.schema import BOOLEAN, ArrayType, MapType, StructField, StructType
 
 __all__ = ["add_constraint", "check_not_null", "check_rows", "drop_constraint", "extreme_value"]
-
-
-pc: Any = pyarrow.compute
 
 
 def check_rows(

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.checkpoint.state_files import (
     base_checkpoint,
@@ -49,8 +49,6 @@ __all__ = [
     "rewrite_widened_files",
     "tombstone_deletion_vectors",
 ]
-
-pc: Any = pyarrow.compute
 
 _REQUESTS = 16
 _MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"

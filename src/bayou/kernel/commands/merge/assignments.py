@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.commands.merge.clauses import TARGET
 from bayou.kernel.commands.merge.struct_by_name import (
@@ -42,9 +42,6 @@ __all__ = [
     "expressions_of",
     "update_values",
 ]
-
-
-pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import MultipleMatchesError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.merge.clauses import TARGET, columns_of
 from bayou.kernel.commands.merge.join import (
     MatchedSourceRows,
@@ -27,9 +27,6 @@ from bayou.kernel.scan.transform import read_scan_file
 from bayou.protocol.schema import StructType
 
 __all__ = ["Decisions", "FileDecisions", "first_clauses"]
-
-
-pc: Any = pyarrow.compute
 
 
 def first_clauses(

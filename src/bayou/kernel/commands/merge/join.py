@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, columns_of
 from bayou.kernel.commands.merge.condition import MergeCondition
 from bayou.kernel.expressions.evaluation import Evaluator, cast_for_comparison
@@ -20,8 +20,6 @@ from bayou.protocol.schema import StructType
 
 __all__ = ["MatchedSourceRows", "Matcher", "Pairs", "SourceKeys", "joined_rows", "numbered"]
 
-
-pc: Any = pyarrow.compute
 
 _INDEX = pa.int64()
 

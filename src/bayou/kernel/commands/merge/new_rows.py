@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.merge.assignments import NewRows, Unchanged, expressions_of
 from bayou.kernel.commands.merge.clauses import TARGET
 from bayou.kernel.commands.merge.decisions import FileDecisions, first_clauses
@@ -19,8 +19,6 @@ from bayou.kernel.table_features.constraints import RowConstraints
 from bayou.kernel.transaction_state import TransactionState
 
 __all__ = ["RowBuilder"]
-
-pc: Any = pyarrow.compute
 
 _BATCH_ROWS = 1 << 16
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import EvaluationError, SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.casts import can_cast, cast
 from bayou.kernel.expressions.types import is_numeric
@@ -16,8 +16,6 @@ from bayou.kernel.transaction.schema_evolution import is_variant
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 
 __all__ = ["TargetColumn", "cast_to_column", "check_assignable", "struct_of"]
-
-pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True)

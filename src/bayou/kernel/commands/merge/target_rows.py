@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import PredicateError, SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_type
 from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, JoinedColumns, columns_of, sides_of
 from bayou.kernel.commands.merge.condition import (
@@ -40,8 +40,6 @@ from bayou.protocol.schema import BOOLEAN, STRING, DataType
 
 __all__ = ["TargetRows", "may_change", "may_match"]
 
-
-pc: Any = pyarrow.compute
 
 _MAX_VALUES = 64
 """Maximum number of distinct keys in an IN predicate on data columns."""

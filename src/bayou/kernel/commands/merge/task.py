@@ -6,12 +6,11 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 from pyroaring import BitMap64
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.commands.merge.clauses import SOURCE
 from bayou.kernel.commands.merge.decisions import Decisions, FileDecisions
@@ -28,8 +27,6 @@ from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ScanState
 
 __all__ = ["MergeTask", "PreparedSource"]
-
-pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import pyarrow.compute
 
 from bayou.errors import ArgumentError, PredicateError, SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.optimize.rewrite import Rewrite
 from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
 from bayou.kernel.commands.optimize.row_order import RowOrder
@@ -38,8 +38,6 @@ __all__ = [
     "rewrite_states",
     "target_size",
 ]
-
-pc: Any = pyarrow.compute
 
 DEFAULT_TARGET_BYTES = 128 << 20
 """Default size of new files, if neither the caller nor `delta.targetFileSize` sets it."""

@@ -10,13 +10,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import StorageError
+from bayou.kernel.arrow.compute import pc
 
 __all__ = ["RowBuckets"]
-
-pc: Any = pyarrow.compute
 
 _POSITION = "position"
 """Name of the last column of spilled files, which holds the positions."""

@@ -18,10 +18,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import SchemaError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.optimize.read_ahead import read_in_order
 from bayou.kernel.commands.optimize.row_buckets import RowBuckets
 from bayou.kernel.engine import Engine
@@ -42,8 +42,6 @@ __all__ = [
     "sampled_rows",
 ]
 
-
-pc: Any = pyarrow.compute
 
 Curve: TypeAlias = Literal["zorder", "hilbert"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.optimize.read_ahead import read_in_order
 from bayou.kernel.commands.optimize.rewrite import Rewrite, write_rewritten
 from bayou.kernel.commands.optimize.row_buckets import RowBuckets
@@ -22,8 +22,6 @@ from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
 
 __all__ = ["OrderedParts", "sample_item", "split_item", "with_files", "write_ordered"]
-
-pc: Any = pyarrow.compute
 
 _BUCKETS_PER_FILE = 8
 """Number of buckets of a file, which are sorted one by one; sorting copies a bucket in memory."""

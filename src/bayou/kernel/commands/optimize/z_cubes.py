@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.row import FilteredColumnarBatch
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch
 from bayou.protocol.json_decoding import JsonDecoder
@@ -43,7 +43,6 @@ LARGE_CUBE_BYTES = 100 << 30
 _ID = "ZCUBE_ID"
 _COLUMNS = "ZCUBE_ZORDER_BY"
 
-pc: Any = pyarrow.compute
 _NAMES = JsonDecoder(list[str])
 _FILE_FIELDS: list[pa.Field[Any]] = [
     pa.field("cube", pa.string()),

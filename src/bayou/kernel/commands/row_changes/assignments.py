@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import PredicateError, SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.engine import Engine, ExpressionEvaluator
 from bayou.kernel.expressions.model import Column, Expression, Literal, referenced_columns
@@ -24,8 +24,6 @@ from bayou.protocol.column_rules import (
 from bayou.protocol.schema import DataType, StructField, StructType
 
 __all__ = ["Assignments", "generated_from"]
-
-pc: Any = pyarrow.compute
 
 
 class Assignments:

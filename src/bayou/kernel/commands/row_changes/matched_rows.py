@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.errors import SchemaError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.commands.row_changes.assignments import generated_from
 from bayou.kernel.commands.row_changes.result import RowChanges
@@ -30,8 +30,6 @@ from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.column_rules import identity_column
 
 __all__ = ["MatchedRows", "MatchedRowsTask", "check_assigned"]
-
-pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

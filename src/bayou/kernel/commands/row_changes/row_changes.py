@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.errors import ArgumentError, BayouError, CorruptTableError
 from bayou.kernel.arrow.closeable import CloseableIterator
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.arrow.types import to_arrow_schema, with_schema
 from bayou.kernel.commands.row_changes.result import RowChanges
@@ -69,8 +69,6 @@ class FileChange(PickledTask):
 
 
 _LOG = logging.getLogger(__name__)
-pc: Any = pyarrow.compute
-
 _BATCHES_AHEAD = 4
 _MIN_READ_AHEAD_SIZE = 4 * 1024 * 1024
 """Files larger than this (bytes) are read ahead in a thread while earlier rows are written."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.deletion_vectors.deleted_rows import num_rows, to_bitmap
@@ -86,8 +86,6 @@ class RowSearch(PickledTask):
 
         return matching_positions
 
-
-pc: Any = pyarrow.compute
 
 _EXACT_TYPES = frozenset({BYTE, SHORT, INTEGER, LONG, DATE})
 """Types with exact bounds in all writers. Other bounds are rounded, truncated or ignore NaN: they

@@ -17,8 +17,8 @@ from itertools import islice, pairwise
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
 from bayou.kernel.commands.vacuum.table_folder import HiddenNames
 from bayou.kernel.engine import Engine, FileStatus
@@ -36,8 +36,6 @@ __all__ = [
     "list_range",
 ]
 
-
-pc: Any = pyarrow.compute
 
 _INVENTORY_FIELDS: list[pa.Field[Any]] = [
     pa.field("path", pa.string()),

@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import FileMissingError, VersionNotFoundError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.vacuum.orphan_files import (
     INVENTORY_SCHEMA,
     ListingRange,
@@ -39,8 +39,6 @@ from bayou.protocol.actions import Action, AddCDCFile, RemoveFile
 from bayou.protocol.json_decoding import decode_json
 
 __all__ = ["ListShares", "VacuumPlan", "plan_full", "plan_lite", "record_lite"]
-
-pc: Any = pyarrow.compute
 
 ListShares: TypeAlias = Callable[[ListingRange, ReferencedFiles], Iterable[ListingResult]]
 """Function that lists the folder in other processes: it runs `list_range` for the parts of

@@ -15,8 +15,8 @@ from hashlib import blake2b
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.state_files import (
     base_checkpoint,
     checkpoint_adds,
@@ -29,8 +29,6 @@ from bayou.kernel.log.table_state import TableState
 from bayou.protocol.file_names import decode_data_file_uri
 
 __all__ = ["ReferencedFiles", "referenced_files"]
-
-pc: Any = pyarrow.compute
 
 _COLUMNS = ("path", "deletionVector")
 _SPECIAL = r"[%:]|^/|//|(?:^|/)\.{1,2}(?:/|$)"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import ArgumentError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import TEMPORARY_FILE_PATTERN, Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan_file import data_file_path, vector_file_path
@@ -24,8 +24,6 @@ from bayou.protocol.file_names import escape_partition_value
 
 __all__ = ["HiddenNames", "TableFolder"]
 
-
-pc: Any = pyarrow.compute
 
 _DOTS = re.compile(r"//|(?:^|/)\.{1,2}(?:/|$)")
 

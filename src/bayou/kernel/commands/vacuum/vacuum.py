@@ -15,9 +15,9 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import ArgumentError, BayouError, TablePropertyError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.commands.vacuum.plan import (
     ListShares,
@@ -34,8 +34,6 @@ from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol.property_strings import PropertyValueError
 
 __all__ = ["DeleteFiles", "VacuumMetrics", "vacuum"]
-
-pc: Any = pyarrow.compute
 
 _HOUR = 3_600_000
 _MAX_RETENTION_HOURS = 24 * 366 * 10_000

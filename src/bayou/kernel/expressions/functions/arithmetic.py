@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.casts import raise_if_failed
 from bayou.kernel.expressions.functions.arithmetic_types import (
     CONTEXT,
@@ -119,9 +119,6 @@ def non_decreasing_unless_float(
 def non_increasing(_constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
     """The monotonicity of negation. None for floats, because -NaN is NaN, the maximum."""
     return None if _any_float(types) else (-1,)
-
-
-pc: Any = pyarrow.compute
 
 
 def _checked(sign: str, kernel: Any, exact: Callable[[Any, Any], Any]) -> Any:

@@ -7,9 +7,9 @@ from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import EvaluationError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_type
 from bayou.kernel.expressions.casts import raise_if_failed
 from bayou.kernel.expressions.functions.definition import (
@@ -206,8 +206,6 @@ def two_floats(call: Call) -> Binding:
         argument_type(call, data_type, NUMBER)
     return Binding(arguments=(both, both), result=both)
 
-
-pc: Any = pyarrow.compute
 
 CONTEXT = Context(prec=120, rounding="ROUND_HALF_UP")
 

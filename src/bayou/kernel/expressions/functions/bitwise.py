@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.functions.definition import (
     Binding,
     Call,
@@ -22,8 +22,6 @@ from bayou.protocol.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, VOID, 
 
 __all__ = ["FUNCTIONS", "ByteColumn", "rotate_left"]
 
-
-pc: Any = pyarrow.compute
 
 _LONG = (1 << 64) - 1
 

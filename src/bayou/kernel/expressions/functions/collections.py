@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import EvaluationError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.functions.definition import (
     Binding,
     Call,
@@ -30,8 +30,6 @@ from bayou.protocol.schema import (
 )
 
 __all__ = ["FUNCTIONS"]
-
-pc: Any = pyarrow.compute
 
 
 def _sized(call: Call) -> Binding:

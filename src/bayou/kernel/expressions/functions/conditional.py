@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.functions.definition import (
     Binding,
     Call,
@@ -44,8 +44,6 @@ from bayou.protocol.schema import (
 )
 
 __all__ = ["FUNCTIONS"]
-
-pc: Any = pyarrow.compute
 
 
 def _common_type_of(call: Call, types: Sequence[DataType]) -> DataType:

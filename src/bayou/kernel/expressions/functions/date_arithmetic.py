@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import EvaluationError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.casts import cast, raise_if_failed
 from bayou.kernel.expressions.functions.definition import (
     Binding,
@@ -50,8 +50,6 @@ __all__ = [
     "without_zone",
 ]
 
-
-pc: Any = pyarrow.compute
 
 DAY = 86_400_000_000
 """Microseconds in a day."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import PredicateError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.casts import cast
 from bayou.kernel.expressions.functions.date_arithmetic import (
     floor_to_multiple,
@@ -26,8 +26,6 @@ from bayou.kernel.expressions.functions.definition import (
 from bayou.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ
 
 __all__ = ["PATTERNS", "date_format_binding", "format_dates", "is_ordered_format"]
-
-pc: Any = pyarrow.compute
 
 _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z'])")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import EvaluationError, PredicateError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.functions.date_arithmetic import (
     add_days,
     add_interval,
@@ -52,8 +52,6 @@ from bayou.protocol.schema import (
 )
 
 __all__ = ["FUNCTIONS"]
-
-pc: Any = pyarrow.compute
 
 
 def _field(kernel: Callable[[Any], Any]) -> Any:

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.functions import murmur3, xxhash64
 from bayou.kernel.expressions.functions.bitwise import ByteColumn
 from bayou.kernel.expressions.functions.definition import (
@@ -27,7 +27,6 @@ from bayou.protocol.schema import BINARY, INTEGER, LONG, STRING, VOID, DataType
 
 __all__ = ["FUNCTIONS"]
 
-pc: Any = pyarrow.compute
 _repeated: Any = pa.repeat
 
 _SEED = 42

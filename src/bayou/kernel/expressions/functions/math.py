@@ -8,8 +8,8 @@ from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.casts import java_double, map_distinct, raise_if_failed
 from bayou.kernel.expressions.functions import fdlibm
 from bayou.kernel.expressions.functions.arithmetic_types import CONTEXT, overflow, round_to_type
@@ -24,9 +24,6 @@ from bayou.kernel.expressions.model import Expression, Literal
 from bayou.protocol.schema import DOUBLE
 
 __all__ = ["FUNCTIONS", "round_number", "to_whole"]
-
-
-pc: Any = pyarrow.compute
 
 
 def _of_one(function: Callable[[float], float | None]) -> Any:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.functions.bitwise import ByteColumn, rotate_left
 
 __all__ = ["hashed_bytes", "hashed_ints", "hashed_longs"]
 
-pc: Any = pyarrow.compute
 Column = Any
 """An array of uint32, without nulls."""
 

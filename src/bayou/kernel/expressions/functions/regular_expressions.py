@@ -6,16 +6,13 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import PredicateError
+from bayou.kernel.arrow.compute import pc
 
 __all__ = ["LINE_ENDS", "GroupedPattern", "grouped_pattern", "like_to_re2", "to_re2"]
-
-pc: Any = pyarrow.compute  # its type hints lose the type of an array
 
 LINE_ENDS = ("\r\n", "\n", "\r", "\x85", "\u2028", "\u2029")
 """Java's line terminators, the longest first."""

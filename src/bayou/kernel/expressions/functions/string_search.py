@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.functions.definition import (
     Binding,
     Call,
@@ -29,8 +29,6 @@ from bayou.kernel.expressions.model import Expression, call
 from bayou.protocol.schema import INTEGER, STRING, ArrayType
 
 __all__ = ["FUNCTIONS"]
-
-pc: Any = pyarrow.compute  # its type hints lose the type of an array
 
 
 def _checked(

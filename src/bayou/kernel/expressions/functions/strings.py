@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import PredicateError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.casts import map_distinct
 from bayou.kernel.expressions.functions.definition import (
     Binding,
@@ -26,8 +26,6 @@ from bayou.kernel.expressions.model import Expression, Literal, call
 from bayou.protocol.schema import BINARY, BOOLEAN, INTEGER, STRING, DataType
 
 __all__ = ["FUNCTIONS"]
-
-pc: Any = pyarrow.compute
 
 
 def _length(values: Sequence[Datum], result: Any) -> Datum:

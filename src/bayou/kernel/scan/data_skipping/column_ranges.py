@@ -14,8 +14,8 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.literals import arrow_scalar
 from bayou.kernel.expressions.model import Column, Expression, Literal
@@ -64,8 +64,6 @@ __all__ = [
 # An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
 # of them where its functions accept both.
 Datum: TypeAlias = Any
-pc: Any = pyarrow.compute
-
 _DOUBLE_DIGITS = 15  # maximum number of digits of a decimal that a double represents exactly
 
 

@@ -8,9 +8,9 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import EvaluationError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.expressions.functions import Macro, find
@@ -40,7 +40,6 @@ __all__ = [
 # An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
 # of them where its functions accept both.
 Datum: TypeAlias = Any
-pc: Any = pyarrow.compute
 
 
 def function_range(

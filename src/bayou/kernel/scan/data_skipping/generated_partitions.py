@@ -19,9 +19,9 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import PredicateError, PrerequisiteError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.evaluation import Evaluator, compare
 from bayou.kernel.expressions.model import (
     Cast,
@@ -60,8 +60,6 @@ __all__ = ["GeneratedPartitions"]
 # An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
 # of them where its functions accept both.
 Datum: TypeAlias = Any
-pc: Any = pyarrow.compute
-
 GENERATION_EXPRESSION = "delta.generationExpression"
 _MAX_ZONE_OFFSET = dt.timedelta(hours=16)  # more than any time zone's offset from UTC
 _MAX_ZONE_GAP = dt.timedelta(days=1)  # the longest time that clocks of a time zone ever skipped

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
 from bayou.errors import CorruptTableError, EvaluationError, SerializationError
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type, with_schema
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.checkpoint.parsed_stats import parsed_stats_schema
@@ -25,8 +25,6 @@ from bayou.protocol.schema import DataType, StructField, StructType
 
 __all__ = ["PartitionKey", "Pruning", "partition_key", "partition_predicate", "partition_strings"]
 
-
-pc: Any = pyarrow.compute
 
 _MAX_CACHED_VALUES = 100_000
 """Maximum number of parsed partition values that are cached per column."""

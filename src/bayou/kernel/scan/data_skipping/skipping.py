@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.expressions.model import And, Predicate, referenced_columns
@@ -28,7 +28,6 @@ __all__ = ["SkippingPlan", "parse_partition_values"]
 # An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
 # of them where its functions accept both.
 Datum: TypeAlias = Any
-pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

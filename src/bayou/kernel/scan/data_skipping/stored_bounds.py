@@ -21,8 +21,8 @@ from decimal import Context, Decimal
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.casts import decimals_to_floats
 from bayou.protocol.actions import AddFile, CommitInfo, Metadata
@@ -60,8 +60,6 @@ __all__ = [
 # An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
 # of them where its functions accept both.
 Datum: TypeAlias = Any
-pc: Any = pyarrow.compute
-
 _MILLISECOND = 1_000  # in microseconds
 _EXACT_DIGITS = 12  # bounds with at most this many digits are exact, see docs/design/decisions.md
 _MAX_DOUBLE_DIGITS = 17  # in the shortest representation of a double
