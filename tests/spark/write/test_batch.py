@@ -311,7 +311,7 @@ def test_replace_where_replaces_what_it_says_and_refuses_other_rows(spark, tmp_p
     partitioned(tmp_path)
     save(spark.sql("SELECT 7L id, 'a' p"), tmp_path, "overwrite", replaceWhere="p = 'a'")
     assert rows(tmp_path) == [{"id": 1, "p": "b"}, {"id": 7, "p": "a"}]
-    with pytest.raises(Exception, match=r"replaceWhere .* p = 'b'"):
+    with pytest.raises(Exception, match=r"replaceWhere.* p = 'b'"):
         save(spark.sql("SELECT 7L id, 'b' p"), tmp_path, "overwrite", replaceWhere="p = 'a'")
     assert unreferenced(tmp_path) == set()
 

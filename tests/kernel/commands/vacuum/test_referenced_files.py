@@ -36,7 +36,7 @@ def test_those_that_travel_are_known_in_another_process():
     program = (
         "import pickle, sys\n"
         "kept = pickle.loads(sys.stdin.buffer.read())\n"
-        "print(kept.hold(['a', 'x', 'b/\\u00e4']).to_pylist())\n"
+        "print(kept.contains(['a', 'x', 'b/\\u00e4']).to_pylist())\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
