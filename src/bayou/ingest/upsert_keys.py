@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.kernel.arrow.compute import pc
+from bayou.protocol.identifiers import quote_identifier
 
 __all__ = ["DELETED", "FORCED", "UpsertKeys", "key_numbers", "last_of_each_key"]
 
@@ -59,7 +60,7 @@ class UpsertKeys:
     @property
     def matching(self) -> str:
         """SQL condition: a row `s` of a batch and a row `t` of the table have the same key."""
-        return " AND ".join(f"t.{quoted(c)} <=> s.{quoted(c)}" for c in self.columns)
+        return " AND ".join(f"t.{c} <=> s.{c}" for c in map(quote_identifier, self.columns))
 
     def newer_than(self, known: Collection[str]) -> str:
         """Return the SQL condition that a row `s` of a batch replaces the row `t` of the table.
@@ -69,18 +70,13 @@ class UpsertKeys:
         """
         condition = ""
         for name in reversed(self.order):
-            old, new = f"t.{quoted(name)}", f"s.{quoted(name)}"
+            old, new = f"t.{quote_identifier(name)}", f"s.{quote_identifier(name)}"
             above = f"({old} IS NULL AND {new} IS NOT NULL) OR {new} > {old}"
             equal = f"{new} <=> {old}"
             if name not in known:
                 above, equal = f"{new} IS NOT NULL", f"{new} IS NULL"
             condition = f"{above} OR ({equal} AND ({condition}))" if condition else above
         return f"s.{FORCED} OR {condition}"
-
-
-def quoted(name: str) -> str:
-    """Quote a column name for SQL."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def last_of_each_key(

@@ -13,6 +13,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from bayou.errors import ArgumentError
+from bayou.protocol.identifiers import quote_identifier
 from bayou.spark.hooks.hooks import plain_sql
 from bayou.spark.hooks.requests import TableReadRequest
 from bayou.spark.jvm.classes import java_class
@@ -40,7 +41,7 @@ class NamedTable:
         """Register the name in the catalog for the existing table at `path`."""
         schema = spark.read.format("delta").load(path).schema
         columns = ", ".join(
-            f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in schema.fields
+            f"{quote_identifier(f.name)} {f.dataType.simpleString()}" for f in schema.fields
         )
         quoted = path.replace("\\", "\\\\").replace("'", "\\'")
         plain_sql(spark, f"CREATE TABLE {self.name} ({columns}) USING delta LOCATION '{quoted}'")

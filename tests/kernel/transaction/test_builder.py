@@ -299,7 +299,7 @@ def test_a_transaction_that_makes_the_table_refuses_one_that_is_there(engine, bu
     wanted = builder.with_schema(schema(id=LONG)).with_table_created()
     late = wanted.build(engine)
     wanted.build(engine).commit(engine, [])
-    with pytest.raises(ProtocolChangedError, match=r"another writer created the table .*\(version 0\)"):
+    with pytest.raises(ProtocolChangedError, match=r"writer created the table .*\(version 0\)"):
         wanted.build(engine)
     with pytest.raises(ProtocolChangedError):
         late.commit(engine, [])

@@ -18,13 +18,14 @@ import pyarrow as pa
 from bayou.api import SnapshotHandle, table
 from bayou.errors import PipelineError
 from bayou.ingest.config.table_paths import deleted_keys_path
-from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys, quoted
+from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys
 from bayou.kernel import Engine, Operation, Predicate, Snapshot, Table, col, lit, write_data
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_type, to_arrow_schema
 from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
 from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.expressions.model import And, Comparison, IsNull, Or
+from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructType
 from bayou.protocol.type_changes import is_widening
@@ -128,7 +129,7 @@ class DeletedKeys:
         The source has `UpsertKeys.all_columns`, `REMEMBERED_AT` and `FORCED`.
         """
         names = [*self._keys.all_columns, REMEMBERED_AT]
-        columns = {name: f"s.{quoted(name)}" for name in names}
+        columns = {name: f"s.{quote_identifier(name)}" for name in names}
         return MergeDefinition(
             on=self._keys.matching,
             clauses=(

@@ -15,7 +15,6 @@ from bayou.ingest.upsert_keys import (
     UpsertKeys,
     keys_of_tombstones,
     last_of_each_key,
-    quoted,
 )
 from bayou.kernel import Engine, Snapshot
 from bayou.kernel.commands.merge import (
@@ -25,6 +24,7 @@ from bayou.kernel.commands.merge import (
     MergeSource,
     merge,
 )
+from bayou.protocol.identifiers import quote_identifier
 
 __all__ = ["UpsertResult", "UpsertTable"]
 
@@ -153,7 +153,7 @@ class UpsertTable:
             snapshot: the target's snapshot.
             columns: the columns of the rows to merge.
         """
-        values = {n: f"s.{quoted(n)}" for n in columns if n not in (DELETED, FORCED)}
+        values = {n: f"s.{quote_identifier(n)}" for n in columns if n not in (DELETED, FORCED)}
         newer = self.keys.newer_than(snapshot.schema.names)
         return MergeDefinition(
             on=self.keys.matching,

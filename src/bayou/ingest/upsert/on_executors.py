@@ -22,10 +22,11 @@ from bayou.engines import from_description
 from bayou.ingest.batch.arrow_transfer import decode_rows
 from bayou.ingest.upsert.deleted_keys import REMEMBERED_AT
 from bayou.ingest.upsert.merging import UpsertResult, UpsertTable
-from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys, quoted
+from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys
 from bayou.kernel import Snapshot, Table
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.engine.engine import EngineDescription
+from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import BOOLEAN, DOUBLE, FLOAT, StructField, StructType
 from bayou.spark import enable
 from bayou.spark.commands.merge_by_spark import merge_deterministic_source
@@ -130,7 +131,7 @@ def merge_on_executors(
     if not deletes.isEmpty():
         deleted = table.deleted_keys
         deleted_snapshot = deleted.create_if_missing(to_arrow_schema(decided))
-        names = map(quoted, (*table.keys.all_columns, FORCED))
+        names = map(quote_identifier, (*table.keys.all_columns, FORCED))
         merge_deterministic_source(
             TargetTable(spark=spark, location=deleted.path, options=storage_options),
             deleted_snapshot,
@@ -184,7 +185,9 @@ def _key_expressions(keys: UpsertKeys, columns: StructType) -> list[Any]:
     """Return expressions that are equal for rows of one key: -0.0 equals 0.0."""
     floats = {f.name for f in columns if f.data_type in (FLOAT, DOUBLE)}
     return [
-        F.col(quoted(name)) + F.lit(0.0) if name in floats else F.col(quoted(name))
+        F.col(quote_identifier(name)) + F.lit(0.0)
+        if name in floats
+        else F.col(quote_identifier(name))
         for name in keys.columns
     ]
 

@@ -22,9 +22,9 @@ from bayou.kernel.commands.merge.target_rows import TargetRows
 from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import And, Column, Comparison, In, Literal, Or, Predicate
 from bayou.kernel.expressions.resolution import map_columns
+from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, StructField, StructType
 from bayou.spark.commands.merge_request import MergeRequest
-from bayou.spark.expressions.assigned_columns import quoted
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import matches_session, session_matches_kernel
 from bayou.spark.target import TargetTable
@@ -102,7 +102,7 @@ class TargetRowPredicates:
         """
         keys = None
         if source is not None and self._rows.key_columns:
-            values = source.select(*(quoted(name) for name in self._rows.key_columns)).toArrow()
+            values = source.select(*map(quote_identifier, self._rows.key_columns)).toArrow()
             keys = MergeSource.read(values.schema, values.to_batches())
         return self._rows.predicate(keys, self._partitions, self._by_source)
 
@@ -161,7 +161,7 @@ def _comparable(values: Sequence[Literal]) -> bool:
 
 
 def _column(path: tuple[str, ...]) -> Any:
-    return F.col(".".join(map(quoted, path)))
+    return F.col(".".join(map(quote_identifier, path)))
 
 
 def _combined(parts: Sequence[Any], operator: Any) -> Any:
@@ -193,7 +193,7 @@ class SourceBounds:
         """The aggregates to compute over the source's rows."""
         columns = []
         for number, field in enumerate(self.columns):
-            column = F.col(quoted(field.name))
+            column = F.col(quote_identifier(field.name))
             value = _as_jvm_number(field, column)
             columns += [
                 F.min(value).alias(f"minimum{number}"),

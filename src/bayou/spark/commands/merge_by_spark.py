@@ -21,6 +21,7 @@ from bayou.kernel.commands.merge import ClauseKind, MergeDefinition, MergeMetric
 from bayou.kernel.commands.merge.external_join_merge import ExternalJoinMerge
 from bayou.kernel.commands.merge.struct_by_name import TargetColumn, check_assignable
 from bayou.kernel.commands.row_changes.matched_rows import MatchedRowsTask
+from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructType
 from bayou.spark.commands.merge_bounds import SourceBounds, TargetRowPredicates, spark_filter
 from bayou.spark.commands.merge_request import MergeRequest
@@ -40,7 +41,6 @@ from bayou.spark.expressions.assigned_columns import (
     assigned_columns,
     assigned_names,
     cast_to,
-    quoted,
 )
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.kernel_eligibility import bound_to
@@ -264,7 +264,7 @@ class _Plan:
         """
         # All columns also get unique names, because the user's names may be ambiguous.
         renamed = [
-            F.col(quoted(name)).alias(f"{_VALUE}{number}")
+            F.col(quote_identifier(name)).alias(f"{_VALUE}{number}")
             for number, name in enumerate(self._source.names)
         ]
         counted = source.observe(SOURCE_ROWS, F.count(F.lit(1)).alias("rows"), *observed)
@@ -299,8 +299,8 @@ class _Plan:
             return actions.where(F.col(ACTION) >= 0).select(
                 new.alias(FILE), F.lit(-1).cast("bigint").alias(POSITION), ACTION, *self._columns()
             )
-        file = F.col(f"{quoted(self._alias)}.{FILE}")
-        position = F.col(f"{quoted(self._alias)}.{POSITION}")
+        file = F.col(f"{quote_identifier(self._alias)}.{FILE}")
+        position = F.col(f"{quote_identifier(self._alias)}.{POSITION}")
         matched = file.isNotNull() & F.col(_PRESENT).isNotNull()
         action = (
             F.when(matched, self._first_clause("MATCHED"))
@@ -371,7 +371,9 @@ class _Plan:
         existing = self._target_schema.get(name)
         if existing is None or self._merge.only_inserts:
             return None
-        return F.col(f"{quoted(self._alias)}.{quoted(existing.name)}"), existing.data_type
+        return F.col(
+            f"{quote_identifier(self._alias)}.{quote_identifier(existing.name)}"
+        ), existing.data_type
 
     @functools.cached_property
     def _values(self) -> Sequence[Mapping[str, Any]]:

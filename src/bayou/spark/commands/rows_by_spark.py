@@ -28,6 +28,7 @@ from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import ScanFile
+from bayou.protocol.identifiers import quote_identifier
 from bayou.spark.errors import as_bayou_error, readable_errors
 from bayou.spark.executors.executor_tasks import (
     TaskResults,
@@ -109,7 +110,7 @@ def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
     prefix = _ENCODED
     if hidden.isEmpty():  # read by the data source, not by Spark's own reader alone
         frame, prefix = load(metadataColumn="true"), _DECODED
-    names = ["`" + name.replace("`", "``") + "`" for name in snapshot.schema.names]
+    names = [quote_identifier(name) for name in snapshot.schema.names]
     return frame.select(
         *names,
         F.concat(F.lit(prefix), F.col("_metadata.file_path")).alias(FILE),

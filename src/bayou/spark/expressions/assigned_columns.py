@@ -20,12 +20,13 @@ from bayou.kernel.commands.merge.struct_by_name import TargetColumn, check_assig
 from bayou.kernel.expressions.model import Column, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.protocol.column_metadata import column_defaults
+from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.struct_by_name import assign_by_name, has_structs
 from bayou.spark.types import from_spark, to_spark
 
-__all__ = ["assigned_columns", "assigned_names", "cast_to", "default_literal", "quoted"]
+__all__ = ["assigned_columns", "assigned_names", "cast_to", "default_literal"]
 
 
 def default_literal(schema: StructType, field: StructField, *, table: str) -> str:
@@ -131,8 +132,10 @@ def assigned_columns(
             assigned_whole.add(field.name)
             columns[field.name] = _assigned(field, new_value, table, rows, growing=schema_evolution)
             continue
-        current = columns.get(field.name, F.col(f"{quoted(alias)}.{quoted(field.name)}"))
-        inner = ".".join(quoted(name) for name in path[1:])
+        current = columns.get(
+            field.name, F.col(f"{quote_identifier(alias)}.{quote_identifier(field.name)}")
+        )
+        inner = ".".join(quote_identifier(name) for name in path[1:])
         columns[field.name] = current.withField(inner, new_value)
     return {
         name: column if name in assigned_whole else cast_to(_field(schema, name, table), column)
@@ -162,11 +165,6 @@ def _assigned(field: StructField, value: Any, table: str, rows: Any, *, growing:
         TargetColumn(table, field.name, field.data_type), value_type, schema_evolution=growing
     )
     return assign_by_name(field.data_type, value, value_type)
-
-
-def quoted(name: str) -> str:
-    """A name in backticks."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _paths(

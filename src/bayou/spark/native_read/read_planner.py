@@ -16,6 +16,7 @@ from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Snapshot
 from bayou.kernel.expressions.literals import normalize_time_zone
+from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.hooks.requests import ReadRequest
@@ -130,7 +131,7 @@ def _with_filter_and_schema(
         columns = table_columns(requested, snapshot.schema, snapshot.path)
         frame = frame.select(
             [
-                F.col("`" + known.name.replace("`", "``") + "`").alias(field.name)
+                F.col(quote_identifier(known.name)).alias(field.name)
                 for field, known in zip(requested, columns, strict=True)
             ]
         )

@@ -29,6 +29,7 @@ from bayou.engines import from_description
 from bayou.kernel import Engine, ScanFile, ScanState, Snapshot, read_scan_file
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.table_features.column_mapping import ID_KEY, physical_name, to_physical_schema
+from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import VOID
 from bayou.protocol.schema import StructType as TableSchema
 from bayou.spark.jvm.classes import java_class
@@ -65,7 +66,7 @@ def _rebuilt_struct(column: Column, physical: StructType, logical: StructType) -
     if physical.names == logical.names:  # only nested fields are renamed
         for source, target, value in zip(physical, logical, values, strict=True):
             if source.dataType.simpleString() != target.dataType.simpleString():
-                column = column.withField(_quoted(target.name), value)
+                column = column.withField(quote_identifier(target.name), value)
         return column
     taken = {name.lower() for name in physical.names}
     if taken.isdisjoint(name.lower() for name in logical.names):
@@ -80,7 +81,7 @@ def _rebuilt_struct(column: Column, physical: StructType, logical: StructType) -
 
 def _with_fields(column: Column, names: list[str], values: list[Column]) -> Column:
     for name, value in zip(names, values, strict=True):
-        column = column.withField(_quoted(name), value)
+        column = column.withField(quote_identifier(name), value)
     return column
 
 
@@ -92,11 +93,7 @@ def _unused_names(count: int, taken: set[str]) -> list[str]:
 
 
 def _all_quoted(names: Any) -> list[str]:
-    return [_quoted(name) for name in names]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return [quote_identifier(name) for name in names]
 
 
 _FIELD_ID = "parquet.field.id"
@@ -159,8 +156,8 @@ def native_frame(
     deleted = deleted_rows_frame(spark, engine.description(), snapshot.path, vectors)
     live = frame.withColumn(position, F.col("_metadata.row_index").cast("int")).join(
         F.broadcast(deleted.toDF(deleted_file, deleted_position)),
-        on=(F.col(_quoted(number)) == F.col(deleted_file))
-        & (F.col(_quoted(position)) == F.col(deleted_position)),
+        on=(F.col(quote_identifier(number)) == F.col(deleted_file))
+        & (F.col(quote_identifier(position)) == F.col(deleted_position)),
         how="left_anti",
     )
     native = live.select(_columns(snapshot.schema, logical, physical))
@@ -244,7 +241,7 @@ def _columns(schema: TableSchema, logical: StructType, physical: StructType) -> 
             column = F.lit(None)
         else:
             name = physical_name(known)
-            column = F.col(_quoted(name))
+            column = F.col(quote_identifier(name))
             if physical[name].dataType.simpleString() != field.dataType.simpleString():
                 column = renamed(column, physical[name].dataType, field.dataType)
         columns.append(column.alias(field.name, metadata=field.metadata))

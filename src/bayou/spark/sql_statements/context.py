@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from pyspark.sql import SparkSession
 
 from bayou.errors import ArgumentError, StatementError
+from bayou.protocol.identifiers import quote_identifier
 from bayou.spark.catalog_tables import NamedTable, named_table
 from bayou.spark.delta_table.result_dataframes import empty_frame
-from bayou.spark.sql_statements.token_cursor import quoted_name
 from bayou.spark.target import TargetTable
 
 __all__ = ["Statement", "StatementContext", "location_of", "quoted_table_name"]
@@ -105,7 +105,7 @@ class StatementContext:
 
 def quoted_table_name(table: Sequence[str]) -> str:
     """The name as SQL, each part in backticks."""
-    return ".".join(quoted_name(part) for part in table)
+    return ".".join(quote_identifier(part) for part in table)
 
 
 def location_of(spark: Any, table: Sequence[str]) -> str | None:

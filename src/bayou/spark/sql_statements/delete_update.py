@@ -8,10 +8,11 @@ from typing import Any
 from pyspark.sql.types import LongType, StructField, StructType
 
 from bayou.kernel.commands.truncate import truncate
+from bayou.protocol.identifiers import quote_identifier
 from bayou.spark.commands.delete_update import run_delete, run_update
 from bayou.spark.expressions.expressions import parse_condition, parse_values
 from bayou.spark.sql_statements.context import StatementContext
-from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, quoted_name
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 
 __all__ = [
@@ -123,7 +124,7 @@ def parse_assignments(cursor: TokenCursor, *stops: str) -> dict[str, str]:
     while True:
         path = cursor.column()
         cursor.expect("=")
-        name = ".".join(p if p.isidentifier() else quoted_name(p) for p in path)
+        name = ".".join(p if p.isidentifier() else quote_identifier(p) for p in path)
         values[name] = cursor.until(lambda: _is_at_stop(cursor, stops), what=f"the value of {name}")
         if not cursor.take(","):
             return values

@@ -9,10 +9,11 @@ from bayou.errors import SchemaError, StatementError
 from bayou.kernel import Snapshot
 from bayou.kernel.commands.write import WriteMode
 from bayou.protocol.column_metadata import generation_expressions, identity_columns
+from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import StructType
 from bayou.spark.expressions.assigned_columns import default_literal
 from bayou.spark.sql_statements.context import StatementContext
-from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, quoted_name
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.write.dataframes import write_rows
 from bayou.spark.write.options import WriteOptions, with_session_defaults
 
@@ -139,7 +140,7 @@ class Insert:
         fixed = [(name, value) for name, value in self.partition if value is not None]
         if self.replace_where is not None or not (self.overwrite and fixed):
             return self.replace_where
-        return " AND ".join(f"{quoted_name(name)} <=> {value}" for name, value in fixed)
+        return " AND ".join(f"{quote_identifier(name)} <=> {value}" for name, value in fixed)
 
     def _rows(self, context: StatementContext, snapshot: Snapshot) -> Any:
         """The query's DataFrame with the table's column names."""
@@ -156,7 +157,7 @@ class Insert:
             frame = frame.toDF(*names)
         for name, value in self.partition:
             if value is not None:
-                frame = frame.selectExpr("*", f"{value} AS {quoted_name(name)}")
+                frame = frame.selectExpr("*", f"{value} AS {quote_identifier(name)}")
         return frame
 
     def _check_column_count(self, number: int, names: tuple[str, ...], snapshot: Snapshot) -> None:

@@ -13,6 +13,7 @@ from bayou.protocol.column_metadata import (
     generation_expressions,
     identity_columns,
 )
+from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.delta_table.describe import detail_frame, history_frame
 from bayou.spark.sql_statements.column_definitions import parse_property_keys
@@ -20,7 +21,6 @@ from bayou.spark.sql_statements.context import Statement, StatementContext, quot
 from bayou.spark.sql_statements.token_cursor import (
     TableName,
     TokenCursor,
-    quoted_name,
     string_literal,
 )
 from bayou.spark.types import to_spark
@@ -132,9 +132,9 @@ def _definition(table: TableName, snapshot: Snapshot) -> Iterator[str]:
     yield f"CREATE TABLE {quoted_table_name(table)} (\n{columns})"
     yield "USING delta"
     if snapshot.partition_columns:
-        yield f"PARTITIONED BY ({', '.join(map(quoted_name, snapshot.partition_columns))})"
+        yield f"PARTITIONED BY ({', '.join(map(quote_identifier, snapshot.partition_columns))})"
     if snapshot.clustering_columns:
-        paths = (".".join(map(quoted_name, path)) for path in snapshot.clustering_columns)
+        paths = (".".join(map(quote_identifier, path)) for path in snapshot.clustering_columns)
         yield f"CLUSTER BY ({', '.join(paths)})"
     if snapshot.metadata.description:
         yield f"COMMENT {string_literal(snapshot.metadata.description)}"
@@ -151,7 +151,7 @@ def _columns(snapshot: Snapshot) -> Iterator[str]:
     identities = identity_columns(snapshot.schema)
     for field in snapshot.schema:
         _, data_type, comment = _description(field)
-        sql = f"{quoted_name(field.name)} {data_type.upper()}"
+        sql = f"{quote_identifier(field.name)} {data_type.upper()}"
         if not field.nullable:
             sql += " NOT NULL"
         if field.name in defaults:

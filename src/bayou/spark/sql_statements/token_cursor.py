@@ -19,7 +19,6 @@ __all__ = [
     "Token",
     "TokenCursor",
     "fast_tokens",
-    "quoted_name",
     "string_literal",
     "tokenize",
 ]
@@ -143,11 +142,6 @@ TableName = tuple[str, ...]
 
 _Item = TypeVar("_Item")
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
-
-
-def quoted_name(name: str) -> str:
-    """The name in backticks, as SQL."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def string_literal(text: str) -> str:

@@ -10,6 +10,7 @@ from bayou.engines import for_path, from_description
 from bayou.errors import SchemaError
 from bayou.kernel import Engine, Operation, Table
 from bayou.kernel.commands.write import WriteMode
+from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.properties import TableProperties
 from bayou.spark.errors import as_bayou_error
 from bayou.spark.executors.engine import SessionEngine
@@ -98,7 +99,7 @@ def _rebalanced(frame: Any, options: WriteOptions, started: StartedWrite) -> Any
         return frame
     names = {name.lower(): name for name in frame.columns}
     columns = [names[c.lower()] for c in started.plan.partition_columns if c.lower() in names]
-    quoted = ["`" + name.replace("`", "``") + "`" for name in columns]
+    quoted = [quote_identifier(name) for name in columns]
     return frame.hint("rebalance", *quoted)
 
 
@@ -125,7 +126,7 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str) -> Any:
     columns = []
     for field in rows:
         key = field.name.lower()
-        column = functions.col("`" + field.name.replace("`", "``") + "`")
+        column = functions.col(quote_identifier(field.name))
         table_field = table_fields.get(key)
         if table_field is not None and not same_type(table_field.data_type, field.data_type):
             column = column.cast(spark_types[key]).alias(table_field.name)

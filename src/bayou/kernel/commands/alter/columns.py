@@ -37,6 +37,7 @@ from bayou.kernel.table_features.column_dependencies import (
 from bayou.kernel.transaction.schema_evolution import check_names
 from bayou.protocol import features
 from bayou.protocol.column_rules import CURRENT_DEFAULT_KEY
+from bayou.protocol.identifiers import quote_if_needed
 from bayou.protocol.properties import SKIPPING_COLUMNS
 from bayou.protocol.property_strings import column_paths
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
@@ -333,10 +334,5 @@ def _statistics_columns(
             columns.append(column)
         elif renamed is not None:
             columns.append((*renamed, *column[len(path) :]))
-    updated = ",".join(".".join(_quote(step) for step in column) for column in columns)
+    updated = ",".join(".".join(quote_if_needed(step) for step in column) for column in columns)
     return {**configuration, SKIPPING_COLUMNS.key: updated}
-
-
-def _quote(name: str) -> str:
-    plain = name.replace("_", "").isalnum()
-    return name if plain else "`" + name.replace("`", "``") + "`"
