@@ -12,8 +12,9 @@ from bayou.kernel.expressions.model import (
     Not,
     StartsWith,
     col,
+    conjunction,
 )
-from bayou.spark.read.filters import conjunction, to_predicate
+from bayou.spark.read.filters import to_predicate
 
 DAY = dt.date(2024, 1, 5)
 

@@ -13,7 +13,7 @@ by their `repr`, never with `==`.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
@@ -38,6 +38,8 @@ __all__ = [
     "StartsWith",
     "call",
     "col",
+    "conjunction",
+    "conjuncts",
     "lit",
     "operands_of",
     "referenced_columns",
@@ -182,6 +184,23 @@ class And(Predicate):
     """Conjunction of two or more predicates."""
 
     operands: tuple[Predicate, ...]
+
+
+def conjunction(predicates: Iterable[Predicate]) -> Predicate | None:
+    """The predicate that is true if all of these are; None for no predicates."""
+    operands = tuple(predicates)
+    if len(operands) < 2:
+        return operands[0] if operands else None
+    return And(operands)
+
+
+def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
+    """The predicates that a conjunction consists of; the inverse of `conjunction`."""
+    if isinstance(predicate, And):
+        for operand in predicate.operands:
+            yield from conjuncts(operand)
+    else:
+        yield predicate
 
 
 @dataclass(frozen=True, slots=True, eq=False)

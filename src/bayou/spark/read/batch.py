@@ -21,13 +21,13 @@ from bayou.errors import BayouError, PredicateError
 from bayou.kernel import Scan, ScanFile, ScanState
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.expressions.evaluation import DefaultExpressionHandler, resolve
-from bayou.kernel.expressions.model import Predicate, referenced_columns
+from bayou.kernel.expressions.model import Predicate, conjunction, referenced_columns
 from bayou.kernel.expressions.serialization import from_tree, to_tree
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.read import tasks
-from bayou.spark.read.filters import cast_to_schema, conjunction, table_columns, to_predicate
+from bayou.spark.read.filters import cast_to_schema, table_columns, to_predicate
 from bayou.spark.read.metadata_column import METADATA, metadata_names, with_metadata
 from bayou.spark.read.options import PinnedVersion, SourceOptions, open_pinned
 from bayou.spark.read.tasks import MAX_TASK_BYTES, assign_files, task_bytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, TypeGuard
 
@@ -12,7 +11,6 @@ from pyspark.sql import datasource as spark
 
 from bayou.errors import SchemaError
 from bayou.kernel.expressions.model import (
-    And,
     Comparison,
     In,
     IsNull,
@@ -26,7 +24,7 @@ from bayou.kernel.expressions.model import (
 from bayou.protocol.schema import StructType
 from bayou.spark.types import same_type
 
-__all__ = ["cast_to_schema", "conjunction", "table_columns", "to_predicate"]
+__all__ = ["cast_to_schema", "table_columns", "to_predicate"]
 
 
 def to_predicate(pushed: spark.Filter) -> Predicate | None:
@@ -57,14 +55,6 @@ def to_predicate(pushed: spark.Filter) -> Predicate | None:
             return None if inner is None else Not(inner)
         case _:
             return None
-
-
-def conjunction(predicates: Iterable[Predicate]) -> Predicate | None:
-    """Combine predicates with AND; None for no predicates."""
-    operands = tuple(predicates)
-    if not operands:
-        return None
-    return operands[0] if len(operands) == 1 else And(operands)
 
 
 def _is_literal(value: Any) -> TypeGuard[LiteralValue]:

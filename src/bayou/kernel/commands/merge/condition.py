@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, sides_of
-from bayou.kernel.expressions.model import And, Comparison, Expression, Literal, Predicate
+from bayou.kernel.expressions.model import (
+    Comparison,
+    Expression,
+    Literal,
+    Predicate,
+    conjunction,
+    conjuncts,
+)
 from bayou.kernel.expressions.resolution import type_of
 from bayou.kernel.expressions.types import comparison_type
 from bayou.protocol.schema import BOOLEAN, StructType
 
-__all__ = ["JoinKey", "MergeCondition", "conjunction", "conjuncts"]
+__all__ = ["JoinKey", "MergeCondition"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,22 +93,6 @@ class MergeCondition:
         parts: list[Expression] = [key.target for key in self.keys]
         parts += [p for p in (self.target_filter, self.residual) if p is not None]
         return tuple(parts)
-
-
-def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
-    """Yield the operands of nested ANDs in order."""
-    if isinstance(predicate, And):
-        for operand in predicate.operands:
-            yield from conjuncts(operand)
-    else:
-        yield predicate
-
-
-def conjunction(parts: Sequence[Predicate]) -> Predicate | None:
-    """Combine predicates with AND, the inverse of `conjuncts`; None for no predicates."""
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    return And(tuple(parts))
 
 
 def _key(part: Predicate, schema: StructType) -> JoinKey | None:

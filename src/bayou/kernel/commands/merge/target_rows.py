@@ -16,12 +16,7 @@ from bayou.errors import PredicateError, SchemaError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_type
 from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, JoinedColumns, columns_of, sides_of
-from bayou.kernel.commands.merge.condition import (
-    JoinKey,
-    MergeCondition,
-    conjunction,
-    conjuncts,
-)
+from bayou.kernel.commands.merge.condition import JoinKey, MergeCondition
 from bayou.kernel.commands.merge.join import Matcher
 from bayou.kernel.commands.merge.plan import MergePlan
 from bayou.kernel.commands.merge.source import MergeSource
@@ -33,6 +28,8 @@ from bayou.kernel.expressions.model import (
     Literal,
     Or,
     Predicate,
+    conjunction,
+    conjuncts,
     referenced_columns,
 )
 from bayou.kernel.expressions.resolution import map_columns

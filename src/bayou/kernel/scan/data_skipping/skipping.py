@@ -7,7 +7,7 @@ so a missing or unusable statistic never skips a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,7 +16,12 @@ import pyarrow as pa
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.evaluation import Evaluator
-from bayou.kernel.expressions.model import And, Predicate, referenced_columns
+from bayou.kernel.expressions.model import (
+    Predicate,
+    conjunction,
+    conjuncts,
+    referenced_columns,
+)
 from bayou.kernel.scan.data_skipping.column_ranges import FileRanges, StatisticsRecorder
 from bayou.kernel.scan.data_skipping.generated_partitions import GeneratedPartitions
 from bayou.kernel.scan.data_skipping.tri_state import TriState
@@ -62,10 +67,10 @@ class SkippingPlan:
         partitions = tuple(name for name in partition_columns if name in relevant)
         decided: list[Predicate] = []
         remaining: list[Predicate] = []
-        for part in _conjuncts(predicate):
+        for part in conjuncts(predicate):
             by_partitions = all(path[0] in partitions for path in referenced_columns(part))
             (decided if by_partitions else remaining).append(part)
-        residual = _conjunction(remaining)
+        residual = conjunction(remaining)
         stats_schema = None
         if residual is not None:
             recorder = StatisticsRecorder(schema, frozenset(partitions))
@@ -75,7 +80,7 @@ class SkippingPlan:
             partition_columns=partitions,
             stats_schema=stats_schema,
             residual=residual,
-            _decided=_conjunction(decided),
+            _decided=conjunction(decided),
             _schema=schema,
             _generated=generated,
         )
@@ -167,17 +172,3 @@ def parse_partition_values(
     values: Datum = pa.array(distinct, arrow_type)
     result: pa.Array[Any] = values.take(encoded.indices)
     return result
-
-
-def _conjunction(parts: Sequence[Predicate]) -> Predicate | None:
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    return And(tuple(parts))
-
-
-def _conjuncts(predicate: Predicate) -> Iterator[Predicate]:
-    if isinstance(predicate, And):
-        for operand in predicate.operands:
-            yield from _conjuncts(operand)
-    else:
-        yield predicate
