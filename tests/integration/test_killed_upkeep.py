@@ -32,7 +32,7 @@ _KILLED = """
 import json, os, signal, sys
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
-from bayou.engines.arrow.local_files import LocalOutput
+from bayou.engines.arrow.storage.local_files import LocalOutput
 
 work, table, calls, after = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "after"
 options = json.loads(sys.argv[5])

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 import bayou
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.arrow.parallel_encoding import is_worth_threads
+from bayou.engines.arrow.parquet_files.parallel_encoding import is_worth_threads
 from bayou.errors import BayouError
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.testing import EngineSuite

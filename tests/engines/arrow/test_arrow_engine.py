@@ -11,7 +11,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.arrow.object_store_files import ObjectStoreFiles
+from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
 from bayou.engines.memory.engine import MemoryFiles
 from bayou.kernel import closeable
 from bayou.kernel.engine import ByteRange, ParquetWriteOptions

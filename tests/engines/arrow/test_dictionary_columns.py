@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import bayou
-from bayou.engines.arrow.parquet_reader import dictionary_columns
+from bayou.engines.arrow.parquet_files.reader import dictionary_columns
 
 N = 10_000
 ROWS = pa.table(

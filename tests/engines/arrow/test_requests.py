@@ -11,8 +11,9 @@ import pytest
 from obstore.store import MemoryStore
 
 from bayou.api.table import TableHandle
-from bayou.engines.arrow import ArrowEngine, object_io, object_store_files
-from bayou.engines.arrow.object_store_files import ObjectStoreFiles
+from bayou.engines.arrow import ArrowEngine
+from bayou.engines.arrow.storage import object_io, object_store_files
+from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
 from bayou.kernel import Operation, Table, write_data
 from bayou.kernel.arrow.types import from_arrow_schema
 

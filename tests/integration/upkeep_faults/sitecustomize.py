@@ -13,8 +13,8 @@ from pathlib import Path
 
 
 def _hook() -> None:
-    from bayou.engines.arrow.local_files import LocalFiles, LocalOutput  # no hook
-    from bayou.engines.arrow.object_store_files import ObjectStoreFiles
+    from bayou.engines.arrow.storage.local_files import LocalFiles, LocalOutput  # no hook
+    from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
 
     close, delete, opened = LocalOutput.close, LocalFiles.delete_files, LocalFiles.open_output
     list_tree = ObjectStoreFiles.list_tree

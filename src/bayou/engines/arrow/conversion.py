@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ __all__ = [
     "count_leaves",
     "is_list",
     "is_variant",
+    "without_columns",
 ]
 
 Conversion: TypeAlias = "Callable[[pa.Array[Any]], pa.Array[Any]]"
@@ -275,3 +276,9 @@ def _is_string_or_binary(data_type: pa.DataType) -> bool:
         or types.is_binary_view(data_type)
         or types.is_fixed_size_binary(data_type)
     )
+
+
+def without_columns(schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
+    """A batch without columns that has a number of rows."""
+    one = pa.RecordBatch.from_arrays([pa.nulls(num_rows)], names=["x"])
+    return one.select(cast("list[str]", [])).replace_schema_metadata(schema.metadata)

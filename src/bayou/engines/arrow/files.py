@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import IO
 
-from bayou.engines.arrow.local_files import LocalFiles
-from bayou.engines.arrow.object_store_files import ObjectStoreFiles
-from bayou.engines.arrow.object_uris import is_local_path
+from bayou.engines.arrow.storage.local_files import LocalFiles
+from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
+from bayou.engines.arrow.storage.object_uris import is_local_path
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from bayou.engines.arrow.projection import without_columns
+from bayou.engines.arrow.conversion import without_columns
 from bayou.errors import SerializationError
 from bayou.protocol.json_decoding import JsonDecoder, without_lone_surrogates
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from bayou.engines.arrow.parquet_footer import read_footer
-from bayou.engines.arrow.parquet_reader import OpenParquet, read_files
-from bayou.engines.arrow.parquet_writer import write_atomically, write_data_files
-from bayou.engines.arrow.projection_cache import ReadPlans
+from bayou.engines.arrow.parquet_files.footer import read_footer
+from bayou.engines.arrow.parquet_files.projection_cache import ReadPlans
+from bayou.engines.arrow.parquet_files.reader import OpenParquet, read_files
+from bayou.engines.arrow.parquet_files.writer import write_atomically, write_data_files
 from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.engine import (
     DataFileStatus,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bayou.engines.arrow.object_uris import is_local_path, split_object_uri
+from bayou.engines.arrow.storage.object_uris import is_local_path, split_object_uri
 
 __all__ = [
     "dead_letters_path",

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.engines.arrow import ArrowEngine, conditional_put
+from bayou.engines.arrow import ArrowEngine
+from bayou.engines.arrow.storage import conditional_put
 from bayou.errors import PrerequisiteError, StorageError
 from support.scripted_s3 import ScriptedS3, scripted_s3
 
@@ -126,4 +127,4 @@ def test_a_bucket_of_another_endpoint_is_another_bucket(s3):
 
 def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     found = conditional_put.ConditionalPuts()
-    monkeypatch.setattr("bayou.engines.arrow.object_store_files._CHECKS", found)
+    monkeypatch.setattr("bayou.engines.arrow.storage.object_store_files._CHECKS", found)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bayou.engines.arrow.parquet_reader import OpenParquet
-from bayou.engines.arrow.statistics import StatisticsCollector
+from bayou.engines.arrow.parquet_files.reader import OpenParquet
+from bayou.engines.arrow.parquet_files.statistics import StatisticsCollector
 from bayou.engines.footer_check import orders_nan_last
 from bayou.engines.legacy_calendar import int96_leaves, mark_legacy_fields, with_int96_timestamps
 from bayou.kernel.engine import FileStatus, FileSystemClient, ParquetFooter, ParquetWriteOptions

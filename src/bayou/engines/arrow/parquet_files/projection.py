@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from bayou.engines.arrow.conversion import (
     count_leaves,
     is_list,
     is_variant,
+    without_columns,
 )
 from bayou.engines.field_ids import check_field_ids
 from bayou.engines.variants import is_shredded
@@ -28,7 +29,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
 from bayou.protocol.variant import VariantError
 
-__all__ = ["Projection", "without_columns"]
+__all__ = ["Projection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +142,6 @@ def _row_indices(first: int, count: int) -> pa.Array[Any]:
     ones = pa.repeat(pa.scalar(1, pa.int64()), count)
     indices: pa.Array[Any] = pc.cumulative_sum(ones, start=pa.scalar(first - 1, pa.int64()))
     return indices
-
-
-def without_columns(schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
-    """A batch without columns that has a number of rows."""
-    one = pa.RecordBatch.from_arrays([pa.nulls(num_rows)], names=["x"])
-    return one.select(cast("list[str]", [])).replace_schema_metadata(schema.metadata)
 
 
 def _pick(

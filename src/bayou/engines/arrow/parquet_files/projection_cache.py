@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from bayou.engines.arrow.projection import Projection
-from bayou.engines.arrow.row_groups import RowGroupFilter
+from bayou.engines.arrow.parquet_files.projection import Projection
+from bayou.engines.arrow.parquet_files.row_groups import RowGroupFilter
 from bayou.kernel.expressions.model import Predicate
 
 __all__ = ["ReadPlan", "ReadPlans"]

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.arrow.parallel_encoding import ParallelWriter, is_worth_threads
+from bayou.engines.arrow.parquet_files.parallel_encoding import ParallelWriter, is_worth_threads
 from bayou.errors import SchemaError
 from bayou.kernel.engine import ParquetWriteOptions
 

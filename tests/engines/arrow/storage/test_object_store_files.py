@@ -10,9 +10,9 @@ import pytest
 from obstore.store import MemoryStore
 
 import bayou
-from bayou.engines.arrow import object_store_files
 from bayou.engines.arrow.files import ArrowFiles
-from bayou.engines.arrow.object_store_files import ObjectStoreFiles
+from bayou.engines.arrow.storage import object_store_files
+from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
 from bayou.errors import ArgumentError, FileMissingError, StorageError
 from bayou.kernel.engine import ByteRange
 

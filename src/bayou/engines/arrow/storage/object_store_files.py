@@ -18,15 +18,19 @@ from obstore.exceptions import (
 )
 from obstore.store import ObjectStore, from_url
 
-from bayou.engines.arrow.conditional_put import ConditionalPuts, create_object, store_identity
-from bayou.engines.arrow.object_io import ObjectInput, ObjectOutput
-from bayou.engines.arrow.object_uris import check_bucket_options, split_object_uri
-from bayou.engines.arrow.storage_options import (
+from bayou.engines.arrow.storage.conditional_put import (
+    ConditionalPuts,
+    create_object,
+    store_identity,
+)
+from bayou.engines.arrow.storage.object_io import ObjectInput, ObjectOutput
+from bayou.engines.arrow.storage.object_uris import check_bucket_options, split_object_uri
+from bayou.engines.arrow.storage.storage_options import (
     store_settings,
     store_variables,
     unknown_option,
 )
-from bayou.engines.arrow.store_errors import opening_errors, storage_errors
+from bayou.engines.arrow.storage.store_errors import opening_errors, storage_errors
 from bayou.engines.listing_folders import SkippedPrefixes
 from bayou.errors import FileMissingError, StorageError
 from bayou.kernel.arrow.closeable import closeable

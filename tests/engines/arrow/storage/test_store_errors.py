@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from obstore.exceptions import GenericError
 
-from bayou.engines.arrow.store_errors import storage_errors
+from bayou.engines.arrow.storage.store_errors import storage_errors
 from bayou.errors import FileMissingError, StorageError
 
 _ANSWER = (

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.engines.arrow.local_files import LocalFiles
-from bayou.engines.arrow.os_errors import storage_errors
+from bayou.engines.arrow.storage.local_files import LocalFiles
+from bayou.engines.arrow.storage.os_errors import storage_errors
 from bayou.errors import FileMissingError, StorageError
 from bayou.kernel.engine import ByteRange
 
@@ -150,7 +150,7 @@ FULL_DISK = """
 import resource, sys
 import pyarrow as pa
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.arrow.os_errors import storage_errors
+from bayou.engines.arrow.storage.os_errors import storage_errors
 from bayou.errors import StorageError
 from bayou.kernel.engine import ParquetWriteOptions
 
@@ -293,7 +293,7 @@ def test_no_code_makes_folders_of_a_table_without_syncing_them() -> None:
     found = {
         str(f.relative_to(source)) for f in source.rglob("*.py") if makes.search(f.read_text())
     }
-    assert found == {"engines/arrow/exclusive_create.py"}
+    assert found == {"engines/arrow/storage/exclusive_create.py"}
 
 
 def test_what_is_no_file_is_an_error_and_no_wait(tmp_path: Path) -> None:

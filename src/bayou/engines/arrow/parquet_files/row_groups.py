@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from bayou.engines.arrow.conversion import FieldFinder, children, count_leaves
 from bayou.engines.arrow.json_values import parse_strings
-from bayou.engines.arrow.statistics import footer_bounds, put
+from bayou.engines.arrow.parquet_files.statistics import footer_bounds, put
 from bayou.engines.legacy_calendar import legacy_time_zone
 from bayou.errors import PredicateError, SchemaError
 from bayou.kernel.arrow.types import from_arrow_schema

@@ -20,13 +20,13 @@ from typing import IO, Any, Self, cast
 
 import pyarrow as pa
 
-from bayou.engines.arrow.exclusive_create import (
+from bayou.engines.arrow.storage.exclusive_create import (
     CreatedFolders,
     is_unchanged,
     publish_exclusively,
     sync_folder,
 )
-from bayou.engines.arrow.os_errors import storage_errors
+from bayou.engines.arrow.storage.os_errors import storage_errors
 from bayou.engines.listing_folders import is_in_range
 from bayou.errors import FileMissingError
 from bayou.kernel.arrow.closeable import closeable

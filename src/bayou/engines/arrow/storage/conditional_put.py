@@ -16,7 +16,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import ObjectStore
 
-from bayou.engines.arrow.store_errors import error_code, storage_errors
+from bayou.engines.arrow.storage.store_errors import error_code, storage_errors
 from bayou.errors import PrerequisiteError, StorageError
 
 __all__ = ["ConditionalPuts", "create_object", "store_identity"]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.arrow.ranged_input import Chunk, RangedInput
+from bayou.engines.arrow.parquet_files.ranged_input import Chunk, RangedInput
 from bayou.engines.memory.engine import MemoryFiles
 from bayou.errors import StorageError
 from bayou.kernel import ByteRange, FileSplit, closeable
@@ -135,7 +135,7 @@ class ConcurrentFiles(MemoryFiles):
 
     @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
-        from bayou.engines.arrow.object_store_files import ObjectStoreFiles
+        from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
 
         store = ObjectStoreFiles()
         store._read = self._read_together  # type: ignore[method-assign]

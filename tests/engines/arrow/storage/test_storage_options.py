@@ -10,8 +10,8 @@ import traceback
 import pytest
 
 import bayou
-from bayou.engines.arrow.object_store_files import ObjectStoreFiles
-from bayou.engines.arrow.storage_options import store_settings
+from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
+from bayou.engines.arrow.storage.storage_options import store_settings
 from bayou.errors import ArgumentError, BayouError
 
 

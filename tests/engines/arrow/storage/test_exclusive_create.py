@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bayou.engines.arrow.exclusive_create import (
+from bayou.engines.arrow.storage.exclusive_create import (
     PUBLISH_FUNCTIONS,
     is_unchanged,
     publish_exclusively,

@@ -15,10 +15,10 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayou.engines.arrow.parquet_metrics import report_metrics
-from bayou.engines.arrow.projection import Projection
-from bayou.engines.arrow.projection_cache import ReadPlan
-from bayou.engines.arrow.ranged_input import Chunk, RangedInput
+from bayou.engines.arrow.parquet_files.metrics import report_metrics
+from bayou.engines.arrow.parquet_files.projection import Projection
+from bayou.engines.arrow.parquet_files.projection_cache import ReadPlan
+from bayou.engines.arrow.parquet_files.ranged_input import Chunk, RangedInput
 from bayou.engines.footer_check import FooterError, check_footer, footer_range
 from bayou.engines.legacy_calendar import mark_legacy_fields
 from bayou.errors import StorageError

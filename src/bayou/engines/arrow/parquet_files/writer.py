@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.arrow.conversion import children, converter
-from bayou.engines.arrow.os_errors import storage_errors
-from bayou.engines.arrow.parallel_encoding import ParallelWriter, is_worth_threads
-from bayou.engines.arrow.parquet_reader import dictionary_columns
-from bayou.engines.arrow.statistics import StatisticsCollector
+from bayou.engines.arrow.parquet_files.parallel_encoding import ParallelWriter, is_worth_threads
+from bayou.engines.arrow.parquet_files.reader import dictionary_columns
+from bayou.engines.arrow.parquet_files.statistics import StatisticsCollector
+from bayou.engines.arrow.storage.os_errors import storage_errors
 from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import (

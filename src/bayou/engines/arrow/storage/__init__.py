@@ -1,0 +1,5 @@
+"""Files on local disks and in object stores.
+
+`local_files` and `object_store_files` implement `FileSystemClient`. Start with `local_files`;
+`conditional_put` and `exclusive_create` publish commits.
+"""
