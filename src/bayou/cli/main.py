@@ -11,22 +11,22 @@ from typing import Annotated
 import typer
 
 from bayou.cli.arguments import COMPLETE_VARIABLE, completion, prepare_completion
-from bayou.cli.demo import demo
-from bayou.cli.dlq import dlq
-from bayou.cli.history import history
-from bayou.cli.init import init
-from bayou.cli.migrate import migrate
-from bayou.cli.optimize import optimize
-from bayou.cli.plan import plan
-from bayou.cli.read import read
-from bayou.cli.restore import restore
-from bayou.cli.run import run
-from bayou.cli.schema import schema
-from bayou.cli.status import status
-from bayou.cli.topics import topics
-from bayou.cli.vacuum import vacuum
-from bayou.cli.validate import validate
-from bayou.cli.verify import verify
+from bayou.cli.commands.demo import demo
+from bayou.cli.commands.dlq import dlq
+from bayou.cli.commands.history import history
+from bayou.cli.commands.init import init
+from bayou.cli.commands.migrate import migrate
+from bayou.cli.commands.optimize import optimize
+from bayou.cli.commands.plan import plan
+from bayou.cli.commands.read import read
+from bayou.cli.commands.restore import restore
+from bayou.cli.commands.run import run
+from bayou.cli.commands.schema import schema
+from bayou.cli.commands.status import status
+from bayou.cli.commands.topics import topics
+from bayou.cli.commands.vacuum import vacuum
+from bayou.cli.commands.validate import validate
+from bayou.cli.commands.verify import verify
 from bayou.version import VERSION
 
 __all__ = ["app", "main"]

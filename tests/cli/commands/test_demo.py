@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from types import SimpleNamespace
 
-from bayou.cli.demo import _commands
+from bayou.cli.commands.demo import _commands
 
 
 def test_what_to_try_next_can_be_copied_into_a_shell(tmp_path):

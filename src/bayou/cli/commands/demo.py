@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayou.cli.arguments import AsJson
+from bayou.cli.commands.history import history_rows
 from bayou.cli.exit_codes import exit_on_error
-from bayou.cli.history import history_rows
 from bayou.cli.output import output_for
 from bayou.cli.output.interface import Output
 

@@ -1,0 +1,1 @@
+"""The commands of `bayou`, one module each; `bayou.cli.main` registers them."""
