@@ -3,7 +3,7 @@
     BayouError
     ├── TableError                        an error of a table
     │   ├── TableNotFoundError            no Delta log at the path
-    │   ├── TableAlreadyExistsError       the table exists, and mode is "error" or it is created
+    │   ├── TableAlreadyExistsError       the table exists, but a new table was to be created
     │   ├── VersionNotFoundError          the log can't reconstruct a version or timestamp
     │   ├── ChangeDataFeedError           changes weren't recorded, or their schema changed
     │   ├── StreamingSourceError          a stream of a table can't start or continue
@@ -90,8 +90,8 @@ __all__ = [
 class BayouError(Exception):
     """Base class of all errors that Bayou raises deliberately.
 
-    Keyword arguments become attributes and are pickled, so that errors of Spark workers keep them.
-    Secrets are removed from the message.
+    Keyword arguments become attributes and are pickled, so that errors of Spark workers keep the
+    attributes. Secrets are removed from the message.
     """
 
     def __init__(self, message: str, **facts: object) -> None:
@@ -115,7 +115,7 @@ def _rebuild(kind: type[BayouError], message: str, facts: dict[str, object]) -> 
 
 
 class TableError(BayouError):
-    """An error of a table. `table` is its path, as the user passed it or resolved."""
+    """An error of a table. `table` is its path, as the user passed it or fully qualified."""
 
     def __init__(self, message: str, *, table: str, **facts: object) -> None:
         super().__init__(message, table=table, **facts)
@@ -207,7 +207,7 @@ class CorruptTableError(TableError):
 
 
 class DataFileError(TableError):
-    """A data file in the log is missing or can't be read."""
+    """A data file that the log references is missing or can't be read."""
 
     def __init__(self, message: str, *, table: str, file: str) -> None:
         super().__init__(message, table=table, file=file)
@@ -236,7 +236,7 @@ class CorruptSchemaError(CorruptTableError, SchemaError):
 
 
 class TablePropertyError(TableError):
-    """A table property is unknown or has an invalid value. `key` is its key."""
+    """A table property is unknown or has an invalid value. `key` is the name of the property."""
 
     def __init__(self, message: str, *, table: str, key: str) -> None:
         super().__init__(message, table=table, key=key)
@@ -305,7 +305,7 @@ class MetadataChangedError(CommitConflictError):
 
 
 class ConcurrentTransactionError(CommitConflictError):
-    """The winning commit wrote a transaction identifier or metadata domain of this commit."""
+    """The winning commit and this one write the same transaction identifier or metadata domain."""
 
 
 class ConcurrentAppendError(CommitConflictError):
@@ -437,7 +437,7 @@ class ConfigurationError(BayouError):
 
 
 class KafkaError(BayouError):
-    """An error of brokers, topics or offsets. `topic` is set if it is about a single topic."""
+    """An error of brokers, topics or offsets. `topic` is None unless a single topic is affected."""
 
     def __init__(self, message: str, *, topic: str | None = None) -> None:
         super().__init__(message, topic=topic)
@@ -457,7 +457,7 @@ class PipelineError(BayouError):
 
 
 class PrerequisiteError(BayouError):
-    """Java, Spark, an optional dependency, a port or disk space is missing. `what` names it."""
+    """Java, Spark, an optional dependency, a port or disk space is missing. `what` says which."""
 
     def __init__(self, message: str, *, what: str) -> None:
         super().__init__(message, what=what)

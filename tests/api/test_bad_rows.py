@@ -138,27 +138,27 @@ BAD_ROWS: dict[str, BadRows] = {
     "null": BadRows(
         rows=lambda: good(id=pa.array([None], pa.int64()), twice=pa.array([None], pa.int64())),
         error=ConstraintViolationError,
-        words=("'id'", "may not be null", "1 of 1"),
+        words=("'id'", "is NOT NULL", "1 of 1"),
     ),
     "null in a struct": BadRows(
         rows=lambda: good(s=pa.array([{"strict": None, "free": "x"}])),
         error=ConstraintViolationError,
-        words=("'s.strict'", "may not be null", "free = 'x'"),
+        words=("'s.strict'", "is NOT NULL", "free = 'x'"),
     ),
     "null in a struct in a list": BadRows(
         rows=lambda: good(list=pa.array([[{"strict": None, "free": "x"}]])),
         error=ConstraintViolationError,
-        words=("'list.element.strict'", "may not be null"),
+        words=("'list.element.strict'", "is NOT NULL"),
     ),
     "null in a map": BadRows(
         rows=lambda: good(map=pa.array([[("k", None)]], pa.map_(pa.string(), pa.int64()))),
         error=ConstraintViolationError,
-        words=("'map.value'", "may not be null"),
+        words=("'map.value'", "is NOT NULL"),
     ),
-    "a missing column that may not be null": BadRows(
+    "a missing column that is NOT NULL": BadRows(
         rows=lambda: good(id=None, twice=None),
         error=SchemaError,
-        words=("'id'", "may not be null"),
+        words=("'id'", "is NOT NULL"),
         but={
             "transaction": ConstraintViolationError,
             "steps": ConstraintViolationError,
@@ -296,8 +296,8 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(
     ("values", "error", "words"),
     [
         ({"id": "-5"}, ConstraintViolationError, ("positive", "id = -5")),
-        ({"id": "NULL"}, ConstraintViolationError, ("'id'", "may not be null")),
-        ({"s.strict": "NULL"}, ConstraintViolationError, ("'s.strict'", "may not be null")),
+        ({"id": "NULL"}, ConstraintViolationError, ("'id'", "is NOT NULL")),
+        ({"s.strict": "NULL"}, ConstraintViolationError, ("'s.strict'", "is NOT NULL")),
         ({"code": "'abcdef'"}, ConstraintViolationError, ("varchar(3)", "'abcdef'")),
         ({"age": "200"}, ConstraintViolationError, ("age < 150", "200")),
         ({"twice": "7"}, ConstraintViolationError, ("generated column twice", "7")),
@@ -309,7 +309,7 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(
         ({"part": f"'{LONG_PART}'"}, SchemaError, ("'part'", "255")),
         ({"more": "1"}, SchemaError, ("'more'",)),
         ({"s": "1"}, PredicateError, ("'s'",)),
-        ({"s.strict": "1", "s": "NULL"}, SchemaError, ("set twice",)),
+        ({"s.strict": "1", "s": "NULL"}, SchemaError, ("set the same column",)),
         ({}, ArgumentError, ("at least one",)),
         ({"rate": "more + 1"}, PredicateError, ("'more'",)),
         ({"rate": "rate +"}, PredicateError, ("rate +",)),

@@ -122,7 +122,7 @@ def bad_property(key: str, value: str, *words: str, **more: Any) -> BadTable:
 
 BAD_TABLES: dict[str, BadTable] = {
     "no column": BadTable(
-        wanted=Wanted(schema=pa.schema([])), entrances=NEW, words=("without a column",)
+        wanted=Wanted(schema=pa.schema([])), entrances=NEW, words=("without columns",)
     ),
     "one name in two cases": BadTable(
         wanted=columns(pa.field("K", pa.int64())),
@@ -197,7 +197,7 @@ BAD_TABLES: dict[str, BadTable] = {
     "a partition column twice": BadTable(
         wanted=columns(pa.field("a", pa.int64()), partition_by=("a", "a")),
         entrances=NEW,
-        words=("named twice",),
+        words=("listed twice",),
     ),
     "a nested partition column": BadTable(
         wanted=columns(pa.field("s", pa.struct([("a", pa.int64())])), partition_by=("s",)),

@@ -108,3 +108,8 @@ def test_a_clustered_table_is_clustered_step_by_step(path):
     table.alter.cluster_by("y")
     assert table.optimize().version is None
     assert table.optimize(full=True).num_output_cubes == 1
+
+
+def test_zorder_takes_a_column_in_backticks(tmp_path):
+    bayou.write(str(tmp_path), pa.table({"a.b": [2, 1], "x`y": [3, 4]}))
+    assert bayou.table(str(tmp_path)).zorder(["`a.b`", "`x``y`"]).num_files_added == 1

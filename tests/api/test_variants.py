@@ -156,7 +156,7 @@ def test_a_table_becomes_one_with_variants(path: str) -> None:
     [
         ({"metadata": b"\x01\x00", "value": b""}, "a row with an empty value"),
         ({"metadata": b"\x02\x00", "value": b"\x00"}, "isn't version 1"),
-        ({"metadata": None, "value": b"\x00"}, "metadata alone is null"),
+        ({"metadata": None, "value": b"\x00"}, "only metadata is null"),
     ],
 )
 def test_bytes_that_are_no_variant_are_refused_before_they_are_written(

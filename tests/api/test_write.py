@@ -137,7 +137,7 @@ def test_a_null_where_none_may_be_leaves_nothing(tmp_path):
     path = tmp_path / "table"
     bayou.write(str(path), pa.table({"id": [1]}, schema=schema))
     before = data_files(path)
-    with pytest.raises(ConstraintViolationError, match="NOT NULL|may not be null"):
+    with pytest.raises(ConstraintViolationError, match="NOT NULL"):
         bayou.write(str(path), pa.table({"id": pa.array([1, None])}))
     assert data_files(path) == before
     assert bayou.table(str(path)).snapshot().version == 0

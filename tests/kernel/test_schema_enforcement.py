@@ -161,7 +161,7 @@ def test_a_null_inside_of_a_struct_that_may_not_be_is_refused():
 )
 def test_nulls_in_lists_and_maps_that_may_not_be_are_refused(strict, loose, value):
     data = pa.table({"x": pa.array([value], loose)})
-    with pytest.raises(ConstraintViolationError, match="may not be null"):
+    with pytest.raises(ConstraintViolationError, match="is NOT NULL"):
         conformed(pa.schema([("x", strict)]), data)
 
 

@@ -53,6 +53,7 @@ def test_a_local_file_is_spelled_with_one_slash_and_with_three(path):
         ("%2Fa", "/a"),
         ("e\u0301", "\u00e9"),
         ("A", "a"),
+        ("%FF", "%FE", "%25FF", "%DC%FF", "\ufffd"),
     ],
 )
 def test_different_files_have_different_canonical_paths(paths):
@@ -83,6 +84,11 @@ def test_what_each_writer_makes_of_a_path_is_a_spelling(writer, text):
 
 def test_octets_that_are_no_text_stay_escaped():
     assert equivalent_paths("p=%FF/a") == ("p=%FF/a", "p=%ff/a")
+
+
+def test_canonical_paths_of_octets_that_are_no_text_are_text():
+    assert canonical_path("p=%FF/a%20b") == canonical_path("p%3D%ff/a b")
+    canonical_path("p=%FF/a%20b").encode()
 
 
 @given(DECODED)

@@ -1,4 +1,4 @@
-"""The short API: `table` and `write`, and the handles that they return. Start with `table.py`."""
+"""The short API: `table`, `write`, and the handles that `table` returns. Start with `table.py`."""
 
 from bayou.api.changes import ChangesHandle
 from bayou.api.table import SnapshotHandle, TableHandle, table

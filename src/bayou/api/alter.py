@@ -36,7 +36,7 @@ from bayou.kernel.commands.alter.drop_feature import drop_feature
 from bayou.kernel.commands.alter.properties import set_properties, unset_properties
 from bayou.kernel.commands.alter.protocol import add_feature, upgrade_protocol
 from bayou.kernel.commands.alter.sync_identity import sync_identity
-from bayou.protocol.property_strings import column_paths
+from bayou.protocol.property_strings import column_path
 from bayou.protocol.schema import (
     ArrayType,
     DataType,
@@ -47,10 +47,8 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_string import parse_field
+from bayou.protocol.sql import parse_field
 from bayou.version import ENGINE_INFO
-
-__all__ = ["Alter", "AlterTable", "ColumnName", "ColumnType"]
 
 ColumnName: TypeAlias = str | Sequence[str]
 """A column name, or the path of a nested field: `"address.city"` or `("address", "city")`. Array
@@ -62,23 +60,22 @@ type of `bayou.protocol.schema`."""
 
 
 class AlterTable(BoundTable):
-    """Methods that change a table's metadata and protocol."""
+    """The property `alter` of `TableHandle`, for changes of a table's metadata and protocol."""
 
     __slots__ = ()
 
     @property
     def alter(self) -> Alter:
-        """ALTER TABLE: each method commits and returns the new table version."""
+        """ALTER TABLE: each method of `Alter` commits a change and returns the table version."""
         return Alter(self._engine, self._table)
 
 
 class Alter(BoundTable):
     """Changes of a table's schema, properties, constraints and features.
 
-    Each method validates its arguments against the latest version and commits. It returns the
-    committed version, or the latest version if there is nothing to change. `ColumnName` describes
-    how columns are named. Concurrent appends don't conflict. A concurrent metadata change raises
-    `MetadataChangedError`; repeat the call then.
+    Each method returns the committed version, or the latest version if there is nothing to change.
+    `ColumnName` describes the names of nested columns. Concurrent appends don't conflict. A
+    concurrent metadata change raises `MetadataChangedError`; repeat the call then.
     """
 
     __slots__ = ()
@@ -113,7 +110,9 @@ class Alter(BoundTable):
             comment: description of the column.
             default: SQL expression for new rows that don't have the column. The table needs the
                 feature allowColumnDefaults.
-            first, after: position in the table or its struct; last by default.
+            first: whether to add the column before all others, instead of after all others.
+            after: name of the existing column after which to add the column. For a struct field,
+                `first` and `after` refer to the fields of the same struct.
 
         Raises:
             SchemaError: the name exists already or is invalid, or the struct or the column in
@@ -133,8 +132,8 @@ class Alter(BoundTable):
         """Drop columns without rewriting files. Older versions keep the columns.
 
         Raises:
-            SchemaError: the column doesn't exist, is the last one, partitions or clusters the
-                table, or is used by a constraint or a generated column.
+            SchemaError: the column doesn't exist; or it is the only column, a partition or
+                clustering column, or used by a constraint or a generated column.
             UnsupportedFeatureError: the table has no column mapping; the message says how to
                 enable it.
         """
@@ -169,7 +168,8 @@ class Alter(BoundTable):
         """Widen a column's type without rewriting files (PROTOCOL.md, Type Widening).
 
         Raises:
-            SchemaError: the type isn't wider, or a constraint or generated column uses the column.
+            SchemaError: the new type isn't wider than the old type, or a constraint or generated
+                column uses the column.
             UnsupportedFeatureError: the table has no type widening; the message says how to
                 enable it.
         """
@@ -201,7 +201,8 @@ class Alter(BoundTable):
         """Set a column's default for new rows; existing rows stay unchanged.
 
         Args:
-            default: SQL expression without columns: `"0"`, `"'new'"`, `"current_timestamp()"`.
+            default: SQL expression that refers to no column, such as `"0"`, `"'new'"` or
+                `"current_timestamp()"`.
 
         Raises:
             SchemaError: the expression can't be a default of the column.
@@ -245,7 +246,12 @@ class Alter(BoundTable):
     def move_column(
         self, name: ColumnName, *, first: bool = False, after: str | None = None
     ) -> int:
-        """Move a column within the table, or a field within its struct."""
+        """Move a column within the table, or a field within its struct.
+
+        Args:
+            first: move the column before all others.
+            after: move the column after the column of this name. Give either `first` or `after`.
+        """
         position = _position(first, after)
         if position is None:
             raise ArgumentError(
@@ -288,12 +294,12 @@ class Alter(BoundTable):
     def set_properties(self, properties: Mapping[str, str]) -> int:
         """Set table properties; `comment` is the table's description.
 
-        Properties that enable a table feature upgrade the protocol. Enabling row tracking first
-        assigns row ids to all files, in separate commits.
+        Properties that enable a table feature upgrade the protocol. Before row tracking is enabled,
+        separate commits assign row ids to all files.
 
         Raises:
-            TablePropertyError: a `delta.` property is unknown, its value is invalid, or the change
-                needs more than a property.
+            TablePropertyError: a `delta.` property is unknown, its value is invalid, or it can only
+                be changed by another method, which the message names.
             UnsupportedFeatureError: a property enables a feature that isn't supported.
         """
         checked = checked_strings(properties, "properties")
@@ -323,8 +329,8 @@ class Alter(BoundTable):
         Without columns, clustering is turned off.
 
         Raises:
-            SchemaError: a column doesn't exist, its type can't be clustered or it has no
-                statistics, or the table is partitioned.
+            SchemaError: the table is partitioned; or a column doesn't exist, has no statistics, or
+                has a type that can't be clustered.
         """
         paths = [_path(column) for column in columns]
         return cluster_by(self._engine, self._latest(), paths, engine_info=ENGINE_INFO).version
@@ -341,17 +347,17 @@ class Alter(BoundTable):
     def drop_feature(self, name: str, *, truncate_history: bool = False) -> int:
         """Remove a feature and its traces from the table, in one or more commits.
 
-        If older versions use a reader feature, the table also gets the feature
-        `checkpointProtection`, which protects readers that lack the removed feature.
+        If older versions use the removed reader feature, the table also gets the feature
+        `checkpointProtection`, which protects readers without support for the removed feature.
 
         Args:
-            truncate_history: delete versions older than 24 hours instead. This takes two calls, 24
-                hours apart.
+            truncate_history: delete versions older than 24 hours instead of adding
+                `checkpointProtection`. This takes two calls, 24 hours apart.
 
         Raises:
             UnsupportedFeatureError: the table lacks the feature, or it can't be dropped.
-            FeatureInUseError: another feature or the table's metadata needs it, or older versions
-                can't be deleted yet.
+            FeatureInUseError: another feature or the table's metadata needs the feature, or older
+                versions can't be deleted yet.
         """
         checked_string(name, "name")
         return drop_feature(
@@ -363,7 +369,10 @@ class Alter(BoundTable):
         ).version
 
     def upgrade_protocol(self, reader: int, writer: int) -> int:
-        """Upgrade the protocol's reader and writer versions; from (3, 7) on, features are listed.
+        """Upgrade the protocol's reader and writer versions.
+
+        At writer version 7, the protocol names its features. An upgrade to this version adds the
+        names of all features that the old versions implied.
 
         Raises:
             ArgumentError: a version doesn't exist, or is lower than the table's.
@@ -382,16 +391,13 @@ def _path(name: ColumnName) -> tuple[str, ...]:
     if not isinstance(name, str):
         return checked_names(name, "name") or ()
     try:
-        paths = column_paths(name)
+        return column_path(name)
     except ValueError:
-        paths = ()
-    if len(paths) != 1:
         raise ArgumentError(
             f"name: {name!r} isn't a column name. Give a name such as 'city', 'address.city', or "
             "'`a.b`' if the name has a dot.",
             argument="name",
-        )
-    return paths[0]
+        ) from None
 
 
 def _field(name: ColumnName, type: ColumnType) -> StructField:

@@ -1,4 +1,4 @@
-"""Argument validation of the short API, and the base class of its handles."""
+"""Argument validation of the short API, and the base class of the API's handles."""
 
 from __future__ import annotations
 
@@ -10,27 +10,11 @@ from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Predicate, Table
 from bayou.kernel.expressions.model import Expression
 
-__all__ = [
-    "BoundTable",
-    "checked_condition",
-    "checked_names",
-    "checked_number",
-    "checked_path",
-    "checked_string",
-    "checked_strings",
-    "checked_values",
-]
-
-
 Number = TypeVar("Number", int, float)
 
 
 def checked_path(path: object) -> str:
-    """A table's path as a string.
-
-    Raises:
-        ArgumentError: `path` is empty, or isn't a path.
-    """
+    """Check a table's path and return it as a string."""
     string: object = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(string, str) or not string.strip():
         raise ArgumentError(
@@ -42,11 +26,7 @@ def checked_path(path: object) -> str:
 
 
 def checked_names(names: Sequence[str] | None, argument: str) -> tuple[str, ...] | None:
-    """Column names as a tuple.
-
-    Raises:
-        ArgumentError: `names` is a string instead of a list, or a name isn't a string.
-    """
+    """Check column names and return them as a tuple; None stays None."""
     if names is None:
         return None
     if isinstance(names, str):
@@ -64,11 +44,7 @@ def checked_names(names: Sequence[str] | None, argument: str) -> tuple[str, ...]
 
 
 def checked_string(value: str, argument: str) -> str:
-    """A string argument.
-
-    Raises:
-        ArgumentError: `value` isn't a string.
-    """
+    """Check that an argument is a string and return it."""
     unchecked: object = value
     if not isinstance(unchecked, str):
         raise ArgumentError(
@@ -80,14 +56,10 @@ def checked_string(value: str, argument: str) -> str:
 def checked_number(
     value: Number | None, argument: str, noun: str, *, minimum: int = 0, whole: bool = True
 ) -> Number | None:
-    """A numeric argument, or None.
+    """Check a numeric argument and return it; None is allowed.
 
     Args:
         noun: description of the value in the error, such as `a number of rows`.
-        whole: whether the value must be an integer.
-
-    Raises:
-        ArgumentError: `value` isn't a number, or is less than `minimum`.
     """
     unchecked: object = value
     if unchecked is None:
@@ -101,11 +73,7 @@ def checked_number(
 
 
 def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[str, str]:
-    """A mapping of strings; empty for None.
-
-    Raises:
-        ArgumentError: `values` isn't a mapping, or a name or value isn't a string.
-    """
+    """Check a mapping of strings and return it; None becomes an empty mapping."""
     if values is None:
         return {}
     if not isinstance(values, Mapping):
@@ -125,11 +93,7 @@ def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[
 
 
 def checked_condition(condition: object, argument: str) -> Predicate | str | None:
-    """A condition on rows, or None.
-
-    Raises:
-        ArgumentError: `condition` is neither a string nor a predicate.
-    """
+    """Check a condition on rows and return it; None is allowed."""
     if condition is None or isinstance(condition, str | Predicate):
         return condition
     raise ArgumentError(
@@ -140,11 +104,7 @@ def checked_condition(condition: object, argument: str) -> Predicate | str | Non
 
 
 def checked_values(values: object, argument: str) -> Mapping[str, Expression | str]:
-    """Assigned values by column name.
-
-    Raises:
-        ArgumentError: `values` isn't a mapping, or a value is neither a string nor an expression.
-    """
+    """Check the values of an UPDATE or MERGE clause, a mapping by column name; return them."""
     if not isinstance(values, Mapping):
         raise ArgumentError(
             f"{argument}: it is {values!r}. Give a dictionary of column names and SQL strings.",

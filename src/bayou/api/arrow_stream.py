@@ -1,4 +1,4 @@
-"""Rows in and out of the short API: Arrow streams and Python dictionaries."""
+"""Conversions of rows for the short API: input from Arrow streams, output as dictionaries."""
 
 from __future__ import annotations
 
@@ -8,26 +8,17 @@ import pyarrow as pa
 
 from bayou.errors import ArgumentError
 
-__all__ = ["ArrowStream", "python_rows", "record_batches"]
-
 
 class ArrowStream(Protocol):
     """An object with the Arrow PyCapsule interface, such as pyarrow, polars, duckdb or pandas."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The stream."""
+        """Return the Arrow stream in a PyCapsule."""
         ...
 
 
 def record_batches(data: ArrowStream, argument: str) -> pa.RecordBatchReader:
-    """Open the Arrow stream of `data`.
-
-    Args:
-        argument: name of the caller's argument, for errors.
-
-    Raises:
-        ArgumentError: `data` has no Arrow stream, or a stream of something other than a table.
-    """
+    """Open the Arrow stream of `data`."""
     if isinstance(data, pa.RecordBatchReader):
         return data
     if not hasattr(data, "__arrow_c_stream__"):
@@ -50,8 +41,8 @@ def record_batches(data: ArrowStream, argument: str) -> pa.RecordBatchReader:
 def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
     """Convert rows to dictionaries.
 
-    Python has no dates outside the years 1 to 9999. If a value is outside, all dates and timestamps
-    of these rows are strings.
+    If any date or timestamp is outside of Python's years 1 to 9999, all dates and timestamps become
+    strings.
     """
     try:
         return rows.to_pylist()

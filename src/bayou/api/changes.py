@@ -28,8 +28,6 @@ from bayou.kernel.expressions.model import referenced_columns
 from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 
-__all__ = ["ChangesHandle"]
-
 _MAX_THREADS = 16
 _BATCHES_AHEAD = 2
 
@@ -53,17 +51,20 @@ class ChangesHandle:
 
     @property
     def start_version(self) -> int | None:
-        """The first version; None if the range lies between two commits and has no rows."""
+        """The first version; None if the range contains no commit."""
         return self._changes.start_version
 
     @property
     def end_version(self) -> int | None:
-        """The last version; None as above. Start the next read at the version after it."""
+        """The last version; None if the range contains no commit.
+
+        To read later changes, start at the next version.
+        """
         return self._changes.end_version
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Schema of `to_arrow`."""
+        """Arrow schema of the rows that `to_arrow` returns by default."""
         return self._changes.scan_builder().build().change_state(self._engine).logical_arrow_schema
 
     @property
@@ -77,8 +78,8 @@ class ChangesHandle:
         """Read the changed rows into memory.
 
         Args:
-            columns: top-level columns or columns of the change data feed, in result order; None
-                for all.
+            columns: top-level columns of the table, `_change_type`, `_commit_version` or
+                `_commit_timestamp`, in result order; None for all columns.
             filter: return only matching rows; an SQL string such as
                 `"_change_type <> 'update_preimage' AND id > 3"`, or a `Predicate`.
 
@@ -92,7 +93,7 @@ class ChangesHandle:
     def to_batches(
         self, columns: Sequence[str] | None = None, filter: Predicate | str | None = None
     ) -> pa.RecordBatchReader:
-        """Stream the changed rows in bounded memory. The arguments are those of `to_arrow`."""
+        """Stream the changed rows in bounded memory. See `to_arrow` for the arguments."""
         reading = _PlannedRead.plan(self._engine, self._changes, columns, filter)
         return pa.RecordBatchReader.from_batches(reading.schema, reading.batches())
 
@@ -102,8 +103,6 @@ class ChangesHandle:
 
 @dataclass(frozen=True, slots=True)
 class _PlannedRead:
-    """A planned read of changes."""
-
     schema: pa.Schema
     engine: Engine
     scan: ChangeScan
@@ -137,7 +136,7 @@ class _PlannedRead:
 
     @closeable
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Rows in commit order; the next files are read ahead."""
+        """Yield the rows in commit order; the next files are read ahead."""
         workers = min(2 * available_cores(), _MAX_THREADS)
         files = self.scan.change_files(self.engine)
         table = self.state.scan_state.table

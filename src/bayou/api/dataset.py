@@ -17,8 +17,6 @@ from bayou.protocol import partition_values
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
-__all__ = ["EngineFileSystem", "to_dataset"]
-
 
 class EngineFileSystem(pyarrow.fs.FileSystemHandler):
     """A read-only pyarrow file system over a `FileSystemClient`."""
@@ -132,7 +130,6 @@ def _check_features(snapshot: Snapshot) -> None:
 
 
 def _partition_expression(snapshot: Snapshot, file: ScanFile) -> Any:
-    """The dataset expression that a file's partition values satisfy."""
     import pyarrow.dataset as pads
 
     expression: Any = pads.scalar(True)

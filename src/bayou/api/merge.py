@@ -22,18 +22,18 @@ from bayou.kernel.commands.merge import (
 from bayou.kernel.expressions.model import Expression
 from bayou.version import ENGINE_INFO
 
-__all__ = ["MergeBuilder", "Values"]
-
 Values: TypeAlias = Mapping[str, Expression | str]
-"""Assigned values by column: an SQL string or an expression (`lit(value)` for a constant)."""
+"""New values by column name: SQL strings or expressions, such as `lit(value)` for a constant."""
 
 
 class MergeBuilder:
     """Builder of a MERGE; each method returns a new builder. `TableHandle.merge` creates one.
 
-    For each row, the first clause of a kind whose condition is true applies. Only the last clause
-    of a kind may have no condition. Conditions and values refer to columns of both sides, qualified
-    by the side's alias if both sides have the column: `"source.price > target.price"`.
+    There are clauses of three kinds: matched, not matched, and not matched by source. Each row is
+    of one kind, and the first clause of the same kind whose condition is true applies to the row.
+    Only the last clause of a kind may have no condition.
+    Conditions and values refer to columns of source and target, qualified by an alias if both have
+    the column: `"source.price > target.price"`.
 
         merge = bayou.table("lake/items").merge(changes, "target.id = source.id")
         merge = merge.when_matched_delete("source.deleted").when_matched_update_all()
@@ -62,9 +62,9 @@ class MergeBuilder:
         """Update columns of target rows that match a source row; the other columns stay unchanged.
 
         Args:
-            set: values by column, `"address.city"` for a struct field; values may use columns of
-                both sides. Generated columns are recomputed.
-            condition: update only rows for which it is true.
+            set: new values by column name, such as `"address.city"` for a struct field. A value may
+                use columns of source and target. Generated columns are recomputed.
+            condition: update only rows for which the condition is true.
         """
         return self._with("MATCHED", "update", condition, checked_values(set, "set"))
 
@@ -86,9 +86,9 @@ class MergeBuilder:
         """Insert source rows that match no target row.
 
         Args:
-            values: values by column; they may use the source's columns. Other columns get their
-                default or generated value, or NULL.
-            condition: insert only rows for which it is true.
+            values: values by column name. A value may use columns of the source. A column without a
+                value gets its default or generated value, else NULL.
+            condition: insert only rows for which the condition is true.
         """
         return self._with("NOT MATCHED", "insert", condition, checked_values(values, "values"))
 
@@ -99,9 +99,9 @@ class MergeBuilder:
     def when_not_matched_by_source_update(
         self, set: Values, condition: Predicate | str | None = None
     ) -> MergeBuilder:
-        """Update target rows that match no source row; values use the target's columns.
+        """Update target rows that match no source row; values can use the target's columns only.
 
-        Every file is read, except files that the condition skips.
+        Every data file is read, except files in which the condition can't be true.
         """
         return self._with("NOT MATCHED BY SOURCE", "update", condition, checked_values(set, "set"))
 
@@ -112,7 +112,7 @@ class MergeBuilder:
         return self._with("NOT MATCHED BY SOURCE", "delete", condition, None)
 
     def with_schema_evolution(self) -> MergeBuilder:
-        """Add source columns and fields that a clause writes and the table lacks."""
+        """Add to the table the columns and fields that a clause writes and the table lacks."""
         return self._with_definition(replace(self._definition, schema_evolution=True))
 
     def execute(self) -> MergeMetrics:
@@ -126,8 +126,8 @@ class MergeBuilder:
             Metrics: `num_target_rows_updated`, `num_affected_rows`, `version`, ...
 
         Raises:
-            MultipleMatchesError: several source rows match one target row. Allowed for a merge that
-                only inserts, or whose only clause deletes without a condition.
+            MultipleMatchesError: several source rows match one target row. This is allowed
+                if the merge only inserts, or if the only clause deletes without a condition.
             ArgumentError: the clauses contradict each other, or the source isn't a table or is too
                 large.
             PredicateError: a condition or value isn't valid SQL, or fails for a row.

@@ -34,15 +34,12 @@ from bayou.kernel.commands.restore import RestoreMetrics, restore
 from bayou.kernel.commands.vacuum.vacuum import VacuumMetrics, vacuum
 from bayou.version import ENGINE_INFO
 
-__all__ = ["Maintenance", "TableRewrites"]
-
-
 _MEMORY_BYTES = 512 << 20
 """Memory for rows being sorted."""
 
 
 class TableRewrites(BoundTable):
-    """Methods that rewrite files, and that restore, clone and convert tables."""
+    """Methods of `TableHandle` that rewrite files, and that restore, clone and convert tables."""
 
     __slots__ = ()
 
@@ -59,13 +56,14 @@ class TableRewrites(BoundTable):
     ) -> OptimizeMetrics:
         """Compact small files into larger ones; rows stay unchanged.
 
-        In a clustered table, new files and small cubes are clustered along the Hilbert curve of the
-        clustering columns instead. Concurrent appends don't conflict.
+        A clustered table is clustered instead: new files, and groups of clustered files (ZCubes)
+        below 100 GiB, are rewritten along the Hilbert curve of the clustering columns.
+        Concurrent appends don't conflict.
 
         Args:
-            where: condition over partition columns; only these partitions are compacted.
-            target_size: maximum bytes of input files for each output file; None for
-                `delta.targetFileSize`, or 128 MB.
+            where: condition over partition columns; only matching partitions are compacted.
+            target_size: maximum total size in bytes of the input files that are combined into one
+                output file; None for `delta.targetFileSize`, or 128 MB.
             min_size: files of this many bytes or more aren't compacted; None for `target_size`.
             max_deleted_rows_ratio: rewrite files whose deletion vector marks a larger fraction of
                 their rows.
@@ -165,7 +163,7 @@ class TableRewrites(BoundTable):
     ) -> OptimizeMetrics:
         """Rewrite files that contain deleted rows or dropped columns (REORG TABLE APPLY (PURGE)).
 
-        A later vacuum deletes the old files. Arguments, result and errors are those of `optimize`.
+        A later vacuum deletes the old files. See `optimize` for arguments, result and errors.
         """
         limits = _limits(batch_size, parallelism)
         state = self._table.latest_snapshot(self._engine)
@@ -192,17 +190,19 @@ class TableRewrites(BoundTable):
         Args:
             version, timestamp: the version, or the last version at or before the timestamp; give
                 one of them.
-            ignore_missing_files: restore even if data files are missing; reading them will fail.
+            ignore_missing_files: restore even if data files are missing. Later reads of them fail.
 
         Raises:
-            ArgumentError: none or both are given, or the version isn't an earlier one.
+            ArgumentError: neither or both of version and timestamp are set, or the version isn't
+                earlier than the latest version.
             VersionNotFoundError: the log can't reconstruct the version or timestamp.
             DataFileError: data files of the version are missing; the message names them.
             CommitConflictError: another writer committed concurrently.
         """
         if (version is None) == (timestamp is None):
             raise ArgumentError(
-                "version: none or both of version and timestamp are set. Give one of them.",
+                f"version: {'neither' if version is None else 'both'} of version and timestamp "
+                f"{'is' if version is None else 'are'} set. Set one of them.",
                 argument="version",
             )
         latest = self._table.latest_snapshot(self._engine)
@@ -234,7 +234,7 @@ class TableRewrites(BoundTable):
         Args:
             target: path of the new table, in the same store.
             version, timestamp: version to clone; the latest by default.
-            replace: allow an existing table without files at `target`.
+            replace: replace an existing table at `target`, which must have no data files.
             properties: table properties that override this table's.
             transaction_identifiers: whether to copy the transaction identifiers, which record the
                 progress of pipelines and streaming queries.
@@ -280,8 +280,8 @@ class TableRewrites(BoundTable):
 
         Raises:
             ArgumentError: there is no Parquet file at the path.
-            SchemaError: the files' types differ, or a folder has other partition columns; the
-                message names the file.
+            SchemaError: a column's types differ between files, or a file's folders don't match
+                `partition_schema`; the message names the file.
             StorageError: a file isn't Parquet.
         """
         partitions = None
@@ -334,7 +334,7 @@ def _limits(batch_size: int | None, parallelism: int | None) -> RewriteLimits:
 
 
 class Maintenance(BoundTable):
-    """Checkpoints and VACUUM: maintenance that changes no rows."""
+    """Methods of `TableHandle` for maintenance that changes no rows: checkpoints and VACUUM."""
 
     __slots__ = ()
 
@@ -377,7 +377,7 @@ class Maintenance(BoundTable):
             TableNotFoundError: the table doesn't exist.
             UnsupportedFeatureError: the table has a writer feature that isn't supported.
             VersionNotFoundError: `lite` needs commits that were deleted from the log.
-            StorageError: the store failed. The history records it; repeat the call.
+            StorageError: the store failed. The history records the failure; repeat the call.
         """
         checked_number(retention_hours, "retention_hours", "a number of hours", whole=False)
         return vacuum(

@@ -1,4 +1,4 @@
-"""Parallel iteration: threads that read several sources in bounded memory, and file grouping."""
+"""Reads several iterators in threads with bounded memory, and groups small files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from bayou.kernel import CloseableIterator, closeable
-
-__all__ = ["available_cores", "grouped_files", "interleaved", "joined_batches"]
-
 
 _T = TypeVar("_T")
 
@@ -34,20 +31,15 @@ def interleaved(
     ahead: int,
     in_order: bool = False,
 ) -> Iterator[tuple[int, _T]]:
-    """Read all sources in threads and yield their items, each with the number of its source.
+    """Read all sources in threads; yield pairs of a source's index and an item of this source.
 
-    Items of one source keep their order. At most `workers` sources are open at a time. A single
-    source is read in the caller's thread.
+    Items of one source keep their order. At most `workers` sources are open at a time.
 
     Args:
-        sources: each one is opened and read by one thread. The iterator itself is never used by two
-            threads at once.
-        workers: number of threads.
+        sources: functions that open an iterator. A function is called, and its iterator read, in
+            one thread.
         ahead: maximum number of buffered items.
         in_order: yield the items in the order of the sources; `ahead` then applies to each source.
-
-    Raises:
-        Exception: the first exception of a source; the other sources are closed.
     """
     first = list(islice(sources, 2))
     if len(first) < 2 or workers < 2:
@@ -111,7 +103,7 @@ class _ReaderPool(Generic[_T]):
         self._reading = 0
 
     def read_sources(self) -> None:
-        """Body of a thread: read sources until none is left or `stop` is called."""
+        """Read sources until none remains or the pool is stopped. Every thread runs this method."""
         try:
             while (taken := self._take()) is not None:
                 number, source = taken
@@ -132,7 +124,7 @@ class _ReaderPool(Generic[_T]):
                 self._changed.notify_all()
 
     def items(self) -> Iterator[tuple[int, _T]]:
-        """Yield the items until all sources are read; raise the first error of a thread at once."""
+        """Yield the items of all sources; raise a thread's error as soon as it occurs."""
         queue = 0
         while True:
             with self._changed:
@@ -159,7 +151,6 @@ class _ReaderPool(Generic[_T]):
             self._changed.notify_all()
 
     def _is_complete(self, queue: int) -> bool:
-        """Whether no more items are added to a queue."""
         return self._is_done() or (self._in_order and queue in self._finished)
 
     def _is_done(self) -> bool:
@@ -188,7 +179,7 @@ class _ReaderPool(Generic[_T]):
             return number, source
 
     def _put(self, number: int, item: _T) -> bool:
-        """Queue an item as soon as there is room; False if the pool was stopped."""
+        """Add an item to its queue when the queue has room; False if the pool was stopped."""
         queue = number if self._in_order else 0
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or len(self._queues[queue]) < self._ahead)
@@ -216,13 +207,10 @@ _MAX_JOINED_ROWS = 65_536
 def grouped_files(
     files: Iterable[_File], workers: int, size: Callable[[_File], int]
 ) -> Iterator[list[_File]]:
-    """Group consecutive small files; the order is kept.
+    """Yield groups of consecutive small files, and each large file alone, in order.
 
-    The first groups are small, so that every worker has one even if there are few files. Closing
-    the result closes `files`.
-
-    Args:
-        size: returns the bytes of a file.
+    The first groups have few files, so that every worker soon has a group to read. Closing the
+    result closes `files`.
     """
     with CloseableIterator(files) as source:
         yield from _grouped(source, workers, size)

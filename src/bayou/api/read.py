@@ -1,4 +1,4 @@
-"""The short API's reads: parallel file reads, filters and projections, and timestamps."""
+"""Reads of the short API: files are read in parallel; rows are filtered, columns selected."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.expressions.model import referenced_columns
 
-__all__ = ["PlannedRead", "Timestamp", "files_table", "milliseconds", "row_count_from_statistics"]
-
-
 _MAX_THREADS = 16
 
 _FILES_FIELDS: list[pa.Field[Any]] = [
@@ -52,11 +49,7 @@ _COUNTS = pa.schema(_COUNT_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class PlannedRead:
-    """A planned read of one version.
-
-    Attributes:
-        schema: schema of the result.
-    """
+    """A read of one table version, with the columns, the filter and the limit to apply."""
 
     schema: pa.Schema
     _engine: Engine
@@ -112,7 +105,6 @@ class PlannedRead:
 
     @closeable
     def _numbered(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches as they are read, each with the number of its file group."""
         left = self._limit
         if left == 0:
             return
@@ -144,14 +136,13 @@ class PlannedRead:
                     return
 
     def _workers(self) -> int:
-        """Number of threads: one per core, or two if the files are remote and threads wait."""
+        """Return the number of threads: one per core, or two per core if the files are remote."""
         remote = "://" in self._state.table
         return min((2 if remote else 1) * available_cores(), _MAX_THREADS)
 
     def _read(
         self, prepared: Sequence[tuple[ScanFile, LoadedVectors]]
     ) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
-        """Return a function that reads the matching rows of a group of files."""
         if len(prepared) == 1:
             return lambda: self._matching_rows(*prepared[0])
         return lambda: joined_batches(
@@ -174,13 +165,13 @@ class PlannedRead:
 
 
 def _closing(batches: CloseableIterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Iterate over `batches` and close them when the consumer drops the iterator."""
+    """Yield from `batches`; close `batches` when the consumer drops the iterator."""
     with batches:
         yield from batches
 
 
 def files_table(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> pa.Table:
-    """Live files of a version; see `SnapshotHandle.files`."""
+    """Return the live files of a version; see `SnapshotHandle.files`."""
     scan = snapshot.scan_builder().with_filter(filter).with_statistics().build()
     batches: list[pa.RecordBatch] = []
     for files in scan.scan_files(engine):
@@ -203,7 +194,7 @@ def files_table(engine: Engine, snapshot: Snapshot, filter: Predicate | str | No
 
 
 def row_count_from_statistics(engine: Engine, snapshot: Snapshot) -> int | None:
-    """Row count from file statistics and deletion vectors; None if a file's are insufficient."""
+    """Count rows by file statistics and deletion vectors; None if statistics don't suffice."""
     scan = snapshot.scan_builder().with_statistics().build()
     rows = 0
     with scan.scan_files(engine) as batches:
@@ -247,15 +238,11 @@ def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:
 
 
 Timestamp: TypeAlias = dt.datetime | str | int
-"""A datetime, an ISO 8601 string (both in UTC without a time zone), or ms since the epoch."""
+"""A datetime, an ISO 8601 string, or ms since the epoch. UTC if there is no time zone."""
 
 
 def milliseconds(timestamp: Timestamp) -> int:
-    """Convert a timestamp to milliseconds since the epoch.
-
-    Raises:
-        ArgumentError: `timestamp` isn't a timestamp.
-    """
+    """Convert a timestamp to milliseconds since the epoch."""
     match timestamp:
         case bool():
             pass

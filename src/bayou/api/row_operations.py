@@ -15,11 +15,9 @@ from bayou.kernel.commands.row_changes.update import UpdateMetrics, update
 from bayou.kernel.expressions.model import Expression
 from bayou.version import ENGINE_INFO
 
-__all__ = ["RowOperations"]
-
 
 class RowOperations(BoundTable):
-    """Methods that change rows."""
+    """Methods of `TableHandle` that change rows."""
 
     __slots__ = ()
 
@@ -63,10 +61,10 @@ class RowOperations(BoundTable):
         """Update the rows that match a condition, in one commit.
 
         Args:
-            set: values by column, `{"price": "price * 2", "note": "'sold'"}`: an SQL string over
-                the table's columns, or an expression; `lit(value)` is a constant. A dotted name is
-                a struct field. Values refer to the row before the update. Generated columns are
-                recomputed.
+            set: new values by column name, such as `{"price": "price * 2", "note": "'sold'"}`. A
+                dotted name is a struct field. A value is an SQL string, or an expression such as
+                `lit(value)` for a constant; its columns have their values before the update.
+                Generated columns are recomputed.
             where: condition, as in `delete`; None updates all rows.
             user_metadata: user-defined string to record in the commit.
 

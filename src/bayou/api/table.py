@@ -32,8 +32,6 @@ from bayou.protocol.schema import StructType
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
-__all__ = ["SnapshotHandle", "TableHandle", "Timestamp", "table"]
-
 
 def table(
     path: str | os.PathLike[str],
@@ -45,18 +43,18 @@ def table(
     """Return a handle of the Delta table at a path. Nothing is read yet.
 
     Args:
-        path: local path or URI: `file://`, `s3://`, `s3a://`, `gs://`, `abfss://`, `az://`;
+        path: local path or URI: `file://`, `s3://`, `s3a://`, `gs://`, `abfss://`, `az://`, `hdfs://`;
             `memory://` in tests.
         storage_options: settings and credentials of the store, under the names that `deltalake`
             uses (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...). Missing options are taken from the
             environment.
-        engine: engine to use instead of Bayou's, with custom handlers or a `MetricsReporter`.
+        engine: engine to use instead of Bayou's, for custom handlers or a `MetricsReporter`.
         catalog: catalog that manages the table (table feature `catalogManaged`) and knows its
             latest commits; any object with the methods of `bayou.kernel.Catalog`.
 
     Raises:
         ArgumentError: the path isn't valid or its scheme is unknown; the storage options aren't
-            valid, or an engine is given too.
+            valid, or are combined with an engine.
     """
     location = checked_path(path)
     options = checked_strings(storage_options, "storage_options")
@@ -83,7 +81,7 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
     def snapshot(
         self, version: int | None = None, timestamp: Timestamp | None = None
     ) -> SnapshotHandle:
-        """The latest version, a version by number, or the last one at or before a timestamp.
+        """Return a version: by number, the last one at or before a timestamp, or the latest.
 
         Raises:
             TableNotFoundError, VersionNotFoundError, CorruptTableError, UnsupportedFeatureError:
@@ -121,7 +119,7 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
         Variants are `struct<metadata: binary, value: binary>` in Parquet's binary encoding.
 
         Args:
-            columns: top-level columns in result order; None for all. Also
+            columns: top-level columns in result order; None for all. May contain
                 `_metadata.file_path`, `_metadata.file_name`, `_metadata.file_size`,
                 `_metadata.file_modification_time`, `_metadata.row_index`, `_metadata.row_id`,
                 `_metadata.row_commit_version`.
@@ -145,7 +143,7 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
         timestamp: Timestamp | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """Stream rows of the table in bounded memory. The arguments are those of `to_arrow`.
+        """Stream rows of the table in bounded memory. See `to_arrow` for the arguments.
 
         Files are read in parallel: batches of one file keep their order, batches of several files
         interleave. To stop early, delete the reader (`del reader`); its `close()` doesn't close the
@@ -159,20 +157,20 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
         version: int | None = None,
         timestamp: Timestamp | None = None,
     ) -> pads.Dataset:
-        """A version as a `pyarrow.dataset`; see `SnapshotHandle.to_arrow_dataset`."""
+        """Return a version as a `pyarrow.dataset`; see `SnapshotHandle.to_arrow_dataset`."""
         return self.snapshot(version, timestamp).to_arrow_dataset(filter)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Commits in the log, newest first.
+        """Return the commits in the log, newest first.
 
-        Each has `version`, `timestamp` (ms), `operation`, `operationParameters`,
-        `operationMetrics`, `engineInfo`, ... as written.
+        Each commit has `version`, `timestamp` (ms), `operation`, `operationParameters`,
+        `operationMetrics`, `engineInfo`, ... as written in the log.
         """
         checked_number(limit, "limit", "a number of commits")
         return self._table.history(self._engine, limit)
 
     def detail(self) -> TableDetail:
-        """Details of the latest version: id, path, layout, file count, properties, protocol.
+        """Return details of the latest version: id, path, layout, files, properties, protocol.
 
         If the version has no version checksum, the files are counted by reading the log.
         """
@@ -181,18 +179,18 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
     def changes(
         self, start: int | dt.datetime | str, end: int | dt.datetime | str | None = None
     ) -> ChangesHandle:
-        """The change data feed of a range of versions or timestamps, both ends included.
+        """Return the change data feed of a range of versions or timestamps, both ends included.
 
         Args:
             start: a version, or a timestamp, which stands for the first commit at or after it.
             end: a version, or a timestamp, which stands for the last commit at or before it. None,
-                or a version above the latest one, stands for the latest version.
+                or a version above the latest version, stands for the latest version.
 
         Raises:
             VersionNotFoundError: the range starts after the latest version or before the earliest
                 available version, or a timestamp is after the last commit.
-            ChangeDataFeedError: at a version of the range `delta.enableChangeDataFeed` is off, or
-                the schema changed other than by new columns; the message names the version.
+            ChangeDataFeedError: at a version of the range, `delta.enableChangeDataFeed` is off, or
+                a schema change does more than add columns; the message names the version.
             ArgumentError: the range ends before it starts, or a boundary isn't valid.
         """
         last = None if end is None else _boundary(end, "end")
@@ -229,7 +227,7 @@ class SnapshotHandle:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Schema of `to_arrow`."""
+        """Arrow schema of the rows that `to_arrow` returns by default."""
         return self._snapshot.arrow_schema
 
     @property
@@ -249,7 +247,7 @@ class SnapshotHandle:
 
     @property
     def transactions(self) -> Mapping[str, int]:
-        """Transaction identifiers: the latest version of each application id."""
+        """Transaction identifiers: the latest transaction version by application id."""
         return self._snapshot.transactions
 
     @property
@@ -258,7 +256,7 @@ class SnapshotHandle:
         return self._snapshot
 
     def files(self, filter: Predicate | str | None = None) -> pa.Table:
-        """Live files that may contain rows that match the filter.
+        """Return the live files that may contain rows that match the filter.
 
         Columns: `path` (as written in the log), `size` (bytes), `modification_time` (ms since the
         epoch), `partition_values` (map of serialized values), `num_records` (null if the file has
@@ -267,7 +265,7 @@ class SnapshotHandle:
         return files_table(self._engine, self._snapshot, filter)
 
     def row_count(self) -> int:
-        """Number of rows. No data file is opened if all files have statistics."""
+        """Count the rows. No data file is opened if all files have statistics."""
         stated = row_count_from_statistics(self._engine, self._snapshot)
         if stated is not None:
             return stated
@@ -297,14 +295,14 @@ class SnapshotHandle:
         return PlannedRead.plan(self._engine, self._snapshot, columns, filter, limit)
 
     def to_arrow_dataset(self, filter: Predicate | str | None = None) -> pads.Dataset:
-        """This version as a `pyarrow.dataset`, for DuckDB, Polars and other engines.
+        """Return this version as a `pyarrow.dataset`, for DuckDB, Polars and other engines.
 
         These engines push projections and filters into the dataset, which skips files by their
         partition values. The dataset holds its file list in memory.
 
         Args:
-            filter: skip files that contain no matching row, also by statistics; rows aren't
-                filtered.
+            filter: condition on rows. A file is skipped if its partition values and statistics
+                show that no row matches; rows of the other files aren't filtered.
 
         Raises:
             UnsupportedFeatureError: the table has deletion vectors, column mapping or variants,

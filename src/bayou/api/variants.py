@@ -9,11 +9,9 @@ import pyarrow as pa
 
 from bayou.errors import ArgumentError
 from bayou.kernel.arrow.types import VARIANT_EXTENSION, to_arrow_type
-from bayou.protocol import variant_json
+from bayou.protocol import variant
 from bayou.protocol.schema import VARIANT
 from bayou.protocol.variant import VariantError
-
-__all__ = ["VariantType", "variants_from_json", "variants_to_json"]
 
 _STORAGE: Any = to_arrow_type(VARIANT)
 
@@ -34,15 +32,15 @@ class VariantType(pa.ExtensionType):
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> VariantType:
-        """Return the type."""
         return cls()
 
 
 def variants_from_json(json_strings: Any) -> Any:
     """Convert JSON strings to variants, to be written to a column of type variant.
 
-    A number becomes an integer or a decimal if it fits one, else a double. Objects and arrays may
-    be nested and differ from row to row.
+    A number with an exponent becomes a double. Another number becomes an integer if it is in range,
+    else a decimal if it has at most 38 digits, else a double. Objects and arrays may be nested and
+    differ from row to row.
 
     Args:
         json_strings: an Arrow array or any iterable of JSON strings. None becomes null, `"null"` a
@@ -60,12 +58,12 @@ def variants_from_json(json_strings: Any) -> Any:
             rows.append(None)
             continue
         try:
-            metadata, value = variant_json.from_json(json)
+            metadata, value = variant.from_json(json)
         except (VariantError, TypeError) as error:
             raise ArgumentError(
-                f"texts: string {number} can't be converted to a variant: {error}. Correct the "
-                "JSON string.",
-                argument="texts",
+                f"json_strings: string {number} can't be converted to a variant: {error}. Correct "
+                "the JSON string.",
+                argument="json_strings",
             ) from error
         rows.append({"metadata": metadata, "value": value})
     extension_array: Any = pa.ExtensionArray
@@ -82,7 +80,7 @@ def variants_to_json(variants: Any) -> Any:
             chunked array of structs of `metadata` and `value`.
 
     Returns:
-        A `pyarrow.StringArray`; null for null.
+        A `pyarrow.StringArray`; null where `variants` is null.
 
     Raises:
         ArgumentError: a value isn't a variant.
@@ -93,7 +91,7 @@ def variants_to_json(variants: Any) -> Any:
             strings.append(None)
             continue
         try:
-            strings.append(variant_json.to_json(row["metadata"], row["value"]))
+            strings.append(variant.to_json(row["metadata"], row["value"]))
         except (VariantError, TypeError, KeyError) as error:
             raise ArgumentError(
                 f"variants: row {number} isn't a variant: {error}. Give structs of metadata and "

@@ -30,12 +30,11 @@ from bayou.kernel import (
     write_data,
 )
 from bayou.kernel.arrow.types import from_arrow_schema
+from bayou.kernel.commands.optimize.auto_compaction import compact_after
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.actions import AddFile
 from bayou.protocol.schema import StructType
 from bayou.version import ENGINE_INFO
-
-__all__ = ["WriteMode", "write"]
 
 WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
 _MANAGED = {"delta.feature.catalogManaged": "supported"}
@@ -60,7 +59,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         data: any object with `__arrow_c_stream__`; streamed once.
         mode: `append`; `overwrite` (replaces all rows, keeps schema and partitioning); `error`
             fails if the table exists; `ignore` does nothing if the table exists.
-        partition_by: partition columns of a new table; must match those of an existing table.
+        partition_by: partition columns of a new table. For an existing table, they must be equal to
+            the table's partition columns.
         properties: table properties, such as `{"delta.checkpointInterval": "20"}`.
         storage_options: see `bayou.table`.
         merge_schema: whether to add columns that the table lacks.
@@ -129,8 +129,6 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """The checked arguments of a write, without its rows."""
-
     table: Table
     schema: StructType
     mode: WriteMode
@@ -139,7 +137,7 @@ class _Request:
     merge_schema: bool
 
     def builder(self, engine: Engine, snapshot: Snapshot | None) -> TransactionBuilder:
-        """The builder of a transaction that updates a snapshot, or creates the table."""
+        """Return a transaction builder that updates the table; without `snapshot`, creates it."""
         if snapshot is None:
             columns = list(self.partition_by or ())
             builder = self.table.create_transaction_builder(
@@ -164,7 +162,12 @@ class _Request:
 def _append_after_lost_creation(
     engine: Engine, request: _Request, lost: Transaction, adds: Sequence[AddFile]
 ) -> int:
-    """Append the written files to a table that another writer created concurrently."""
+    """Append files to a table that another writer created concurrently; return the version.
+
+    Args:
+        lost: the failed transaction, which would have created the table.
+        adds: the files, written for the transaction `lost`.
+    """
     snapshot = request.table.latest_snapshot(engine)
     if snapshot.partition_columns != lost.partition_columns:
         raise _partitioning_error(snapshot, lost.partition_columns)
@@ -186,6 +189,7 @@ def _commit(
         actions = [*transaction.generate_remove_actions(engine), *adds]
     result = transaction.commit(engine, actions)
     result.run_post_commit_hooks(engine)
+    compact_after(engine, transaction, result)
     return result.version
 
 

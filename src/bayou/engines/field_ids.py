@@ -10,15 +10,9 @@ import pyarrow as pa
 from bayou.errors import SchemaError
 from bayou.kernel.engine import FIELD_ID_KEY
 
-__all__ = ["check_field_ids"]
-
 
 def check_field_ids(file_schema: pa.Schema, requested: pa.Schema, path: str) -> None:
-    """Reject a file without field ids if a requested column is matched by field id.
-
-    Raises:
-        SchemaError: the file has no field ids; the message names the file.
-    """
+    """Reject a file without field ids if a requested column is matched by field id."""
     if not len(file_schema) or _has_id(file_schema):
         return
     for field in requested:

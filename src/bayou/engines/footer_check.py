@@ -1,9 +1,8 @@
 """Validation of Parquet footers whose damage would make pyarrow abort the process.
 
-pyarrow builds the metadata and statistics of a column chunk in C++ functions that may throw, and
-doesn't catch their exceptions. The causes are checked here first: a column whose physical type
-differs from the schema's, missing or encrypted columns, bounds of a wrong length, histograms of a
-wrong size. Footers that aren't valid Thrift fail earlier.
+pyarrow builds the metadata of a column chunk in C++ functions whose exceptions nothing catches. The
+causes are checked here: a physical type that differs from the schema's, missing or encrypted
+columns, bounds of a wrong length, histograms of a wrong size.
 """
 
 from __future__ import annotations
@@ -22,9 +21,6 @@ from bayou.engines.thrift_compact import (
     decode_struct,
     decode_zigzag,
 )
-
-__all__ = ["FooterError", "check_footer", "footer_range", "orders_nan_last"]
-
 
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
 """Width of a value in bytes by physical type: boolean, int32, int64, int96, float, double."""
@@ -52,23 +48,14 @@ class _Leaf(NamedTuple):
 
 
 def footer_range(tail: bytes, size: int) -> tuple[int, int] | None:
-    """Offset and length of the footer's Thrift bytes; None if the footer isn't checked.
-
-    Args:
-        tail: the last 8 bytes of the file.
-        size: size of the file in bytes.
-    """
+    """Return offset and length of the footer from the file's last 8 bytes; None if invalid."""
     length = int.from_bytes(tail[:4], "little")
     start = size - 8 - length
     return (start, length) if start >= 4 and length <= _MAX_BYTES else None
 
 
 def check_footer(data: bytes) -> None:
-    """Check the Thrift bytes of a footer.
-
-    Raises:
-        FooterError: the footer is damaged.
-    """
+    """Check the Thrift bytes of a footer; raises `FooterError`."""
     try:
         footer = decode_struct(data)
         leaves = list(_leaves(iter(_structs(footer, 2)), 0, 0, is_root=True))
@@ -85,7 +72,11 @@ def check_footer(data: bytes) -> None:
 def _leaves(
     elements: Iterator[ThriftStruct], repetition: int, definition: int, *, is_root: bool = False
 ) -> Iterator[_Leaf]:
-    """The leaf columns below the next element of a schema in depth-first order."""
+    """Yield the leaf columns below the next schema element, depth-first.
+
+    Args:
+        repetition, definition: repetition and definition level of the element's parent.
+    """
     element = next(elements)
     if not is_root:
         kind = decode_zigzag(element.get((3, INT32), 0))
@@ -129,7 +120,7 @@ def _check_row_group(group: ThriftStruct, leaves: Sequence[_Leaf]) -> None:
 
 def _check_sizes(sizes: ThriftStruct, leaf: _Leaf) -> None:
     if (1, INT64) in sizes and leaf.physical_type != _BYTE_ARRAY:
-        raise FooterError("a column of fixed width has a byte array size")
+        raise FooterError("a column of fixed width has the statistic for the size of byte arrays")
     for number, level in ((2, leaf.repetition_level), (3, leaf.definition_level)):
         kind, histogram = sizes.get((number, LIST), (INT64, []))
         if histogram and (kind != INT64 or len(histogram) != level + 1):
@@ -145,9 +136,9 @@ def _structs(fields: ThriftStruct, number: int) -> list[ThriftStruct]:
 
 
 def orders_nan_last(created_by: str | None) -> bool:
-    """Whether the writer orders NaN above all numbers: a maximum that is a number excludes NaN.
+    """Whether the writer orders NaN above all numbers.
 
-    This holds for parquet-mr, with which Spark writes. Arrow and unknown writers may leave NaN out
-    of the bounds.
+    If so, as with parquet-mr (Spark), a column whose maximum isn't NaN contains no NaN. Other
+    writers may leave NaN out of the bounds.
     """
     return created_by is not None and created_by.startswith("parquet-mr")

@@ -1,10 +1,10 @@
-"""Rebasing of dates and timestamps that Spark wrote in its legacy calendar; INT96 timestamps.
+"""Rebases dates and timestamps in Spark's legacy calendar; sets the time zone of INT96 timestamps.
 
 Spark 2, and later versions in LEGACY mode, count days in the hybrid calendar of
 `java.util.GregorianCalendar`, which is Julian before 1582-10-15. The footer's key-value metadata
-identify these files: a Spark version before 3.0.0 (INT96: 3.1.0), or the key of the mode (Spark's
-`DataSourceUtils.datetimeRebaseSpec`). Rebasing keeps the displayed date and time of day. Files
-without a Spark version are read unchanged, as in Spark since 4.0 (CORRECTED).
+identify these files: a Spark version before 3.0.0 (INT96: 3.1.0), or the key of LEGACY mode (as in
+Spark's `DataSourceUtils.datetimeRebaseSpec`). Rebasing keeps the displayed date and time of day.
+Files without a Spark version are read unchanged, as in Spark since 4.0 (CORRECTED).
 
 INT96 timestamps are instants, although Arrow reads them without a time zone.
 """
@@ -21,17 +21,8 @@ import pyarrow.parquet as pq
 
 from bayou.kernel.arrow.compute import pc
 
-__all__ = [
-    "int96_leaves",
-    "legacy_time_zone",
-    "mark_legacy_fields",
-    "rebase_datetimes",
-    "with_int96_timestamps",
-]
-
-
 _Type: TypeAlias = Any
-"""A `pa.DataType`; `pa.types.is_struct` and similar functions don't narrow its type."""
+"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_struct` don't narrow types."""
 
 _MARK = b"bayou.legacyCalendar"
 _VERSION = b"org.apache.spark.version"
@@ -40,7 +31,8 @@ _LEGACY_KEYS = {
     False: (b"3.0.0", b"org.apache.spark.legacyDateTime"),
     True: (b"3.1.0", b"org.apache.spark.legacyINT96"),
 }
-"""By INT96: the first version with the new calendar, and the metadata key of the LEGACY mode."""
+"""For each kind of timestamp (True: INT96), the first Spark version with the new calendar, and the
+metadata key of the LEGACY mode."""
 
 _CUTOVER = -141_427
 """Days since the epoch of 1582-10-15, the first day of the Gregorian calendar."""
@@ -50,18 +42,14 @@ _JULIAN_YEAR_0 = -719_470
 
 _DAY = 86_400_000_000
 _STANDARD_TIME = -25_567 * _DAY
-"""1900-01-01: for earlier times, Java's legacy classes use standard time, java.time local time."""
+"""1900-01-01 UTC. For earlier timestamps, Java's legacy classes use the zone's standard offset, but
+java.time uses its local mean time."""
 
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?(?::?(\d\d))?|Z|UTC|GMT|UT")
 
 
 def mark_legacy_fields(schema: pa.Schema, parquet: pq.ParquetSchema) -> pa.Schema:
-    """A file's schema; metadata marks the date and timestamp fields for `rebase_datetimes`.
-
-    Args:
-        schema: the Arrow schema, with the footer's key-value metadata.
-        parquet: the Parquet schema.
-    """
+    """Return a file's schema in which metadata marks the fields that need `rebase_datetimes`."""
     footer: Any = schema.metadata or {}
     zones = [_legacy_zone(footer, int96=kind) for kind in (False, True)]
     if zones == [None, None]:
@@ -76,7 +64,7 @@ def mark_legacy_fields(schema: pa.Schema, parquet: pq.ParquetSchema) -> pa.Schem
 
 
 def legacy_time_zone(field: pa.Field[Any]) -> str | None:
-    """The time zone for `rebase_datetimes`; None for a field that needs no rebasing."""
+    """Return the time zone for `rebase_datetimes`; None for a field that needs no rebasing."""
     zone = (field.metadata or {}).get(_MARK)
     return None if zone is None else zone.decode(errors="replace")
 
@@ -84,16 +72,11 @@ def legacy_time_zone(field: pa.Field[Any]) -> str | None:
 def rebase_datetimes(array: Any, time_zone: str) -> Any:
     """Rebase dates or timestamps to the proleptic Gregorian calendar.
 
-    The date and time of day stay the same.
-
-    A date that the calendar lacks (1000-02-29) becomes the next day.
+    The date and time of day stay the same. A date that the Gregorian calendar lacks (1000-02-29)
+    becomes the next day.
 
     Args:
-        array: date32, or timestamps in microseconds or a coarser unit.
         time_zone: the writer's time zone, in which timestamps keep their time of day.
-
-    Raises:
-        pa.ArrowInvalid: an unknown time zone.
     """
     if pa.types.is_date(array.type):
         days = pc.cast(pc.cast(array, pa.int32()), pa.int64())
@@ -119,7 +102,7 @@ def rebase_datetimes(array: Any, time_zone: str) -> Any:
 
 
 def _legacy_zone(footer: Mapping[bytes, bytes], *, int96: bool) -> str | None:
-    """Time zone of a file in the legacy calendar, by default UTC; None for the new calendar."""
+    """Return the time zone of a file in the legacy calendar; None if the file is in the new one."""
     version = footer.get(_VERSION)
     first_new, key = _LEGACY_KEYS[int96]
     if version is None or (version >= first_new and key not in footer):
@@ -130,7 +113,13 @@ def _legacy_zone(footer: Mapping[bytes, bytes], *, int96: bool) -> str | None:
 def _marked_field(
     field: pa.Field[Any], leaf: int, int96: Collection[int], zones: list[str | None]
 ) -> tuple[pa.Field[Any], int]:
-    """The field with its metadata, and the index of the next leaf."""
+    """Return the field, with a mark if it needs rebasing, and the index of the next leaf column.
+
+    Args:
+        leaf: index of the field's first leaf column.
+        int96: indices of the INT96 leaf columns.
+        zones: result of `_legacy_zone` for other columns, then for INT96 columns.
+    """
     kind: _Type = field.type
     types = pa.types
     if types.is_struct(kind):
@@ -163,10 +152,10 @@ def _any_before(values: Any, bound: int) -> bool:
 
 
 def _gregorian(days: Any) -> Any:
-    """Days since the epoch of the same dates in the Gregorian calendar.
+    """Convert days of the hybrid calendar to the days of the same dates in the Gregorian calendar.
 
-    Years are counted from March, so that the leap day of every fourth year is their last day. The
-    Gregorian calendar leaves it out in three of four century years.
+    Years are counted from March, so that the leap day is the last day of every fourth year. The
+    Gregorian calendar has no leap day in three of four century years.
     """
     since = pc.subtract(days, _JULIAN_YEAR_0)
     year = _floor_divide(pc.add(pc.multiply(since, 4), 3), 1_461)
@@ -181,7 +170,10 @@ def _floor_divide(values: Any, divisor: int) -> Any:
 
 
 def _offset(time_zone: str) -> tuple[int, str | None]:
-    """Standard offset from UTC in microseconds, and the time zone unless its offset is fixed."""
+    """Return a zone's standard UTC offset in microseconds, and the zone.
+
+    If `time_zone` is a fixed offset, such as `+01:00`, None is returned instead of the zone.
+    """
     fixed = _OFFSET.fullmatch(time_zone)
     if fixed is not None:
         sign, hours, minutes, seconds = fixed.groups()
@@ -200,7 +192,7 @@ _INSTANT = pa.timestamp("us", "UTC")
 
 
 def int96_leaves(footer: pq.FileMetaData) -> frozenset[int]:
-    """Indices of the INT96 leaf columns."""
+    """Return the indices of the INT96 leaf columns."""
     columns: Any = footer.schema
     return frozenset(
         i for i in range(footer.num_columns) if columns.column(i).physical_type == "INT96"
@@ -208,7 +200,7 @@ def int96_leaves(footer: pq.FileMetaData) -> frozenset[int]:
 
 
 def with_int96_timestamps(schema: pa.Schema, leaves: frozenset[int]) -> pa.Schema:
-    """A file's Arrow schema in which these leaf columns are timestamps with time zone UTC."""
+    """Return a file's Arrow schema in which the given INT96 leaf columns are timestamps in UTC."""
     if not leaves:
         return schema
     numbers = iter(range(1 << 30))

@@ -1,10 +1,8 @@
-"""Ranges and skipped folders of listings. An object store's folders are prefixes of its keys."""
+"""Filters of file listings: by path range, and by folder (a key prefix in object stores)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-
-__all__ = ["SkippedPrefixes", "is_in_range"]
 
 
 def is_in_range(path: str, after: str | None, until: str | None) -> bool:
@@ -14,11 +12,11 @@ def is_in_range(path: str, after: str | None, until: str | None) -> bool:
 
 
 class SkippedPrefixes:
-    """Decides which objects below a root are in skipped folders; calls `skips` once per folder.
+    """Decides which objects below a root are in skipped folders.
 
     Args:
-        root: path of the root, without a trailing slash; it is never skipped.
-        skips: whether to skip a folder, by its path.
+        root: URI without a trailing slash. This folder is never skipped.
+        skips: returns whether to skip a folder; called once for each folder.
     """
 
     def __init__(self, root: str, skips: Callable[[str], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Choice of the engine for a path, and creation of the driver's engine in a worker."""
+"""Selects the engine for a path, and recreates the driver's engine in a worker."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from bayou.errors import SerializationError
 from bayou.kernel.engine import Engine
 from bayou.kernel.engine.engine import EngineDescription
 
-__all__ = ["for_path", "from_description"]
-
 
 def for_path(path: str, storage_options: Mapping[str, str] | None = None) -> Engine:
-    """The engine for a table's path: `MemoryEngine` for `memory://`, else `ArrowEngine`."""
+    """Return the engine for a table's path: `MemoryEngine` for `memory://`, else `ArrowEngine`."""
     if path.startswith("memory://"):
         return MemoryEngine()
     return ArrowEngine(storage_options)
@@ -24,7 +22,7 @@ def from_description(description: EngineDescription) -> Engine:
     """Create an engine equivalent to the one that `Engine.description` describes.
 
     Raises:
-        SerializationError: an unknown kind of engine, or a factory that this process can't import.
+        SerializationError: the kind of engine is unknown, or its factory can't be imported.
     """
     match description.kind:
         case ArrowEngine.KIND:

@@ -1,32 +1,17 @@
 """Thrift's compact protocol without a schema, as far as Parquet footers need it.
 
-A struct is decoded into values by field number and type. `encode_struct` returns the bytes that
-`decode_struct` decoded, if they have the form that Parquet writers produce.
+For data from Parquet writers, `encode_struct(decode_struct(data))` equals `data`.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-__all__ = [
-    "BINARY",
-    "INT32",
-    "INT64",
-    "LIST",
-    "MAX_NESTING",
-    "STRUCT",
-    "ThriftStruct",
-    "decode_struct",
-    "decode_zigzag",
-    "encode_struct",
-    "encode_zigzag",
-]
-
 ThriftStruct: TypeAlias = dict[tuple[int, int], Any]
 """Values of a struct by field number and type, in the order of the bytes.
 
-Integers are zigzag-encoded (see `decode_zigzag`). A list is a pair of element type and values, a
-map a pair of key and value types and pairs, a double its 8 bytes.
+Integers are zigzag-encoded (see `decode_zigzag`). A list is a pair: element type, values. A map is
+a pair: the byte of key and value types, a list of (key, value). A double is its 8 bytes.
 """
 
 _TRUE, _FALSE, _BYTE, _DOUBLE, _SET, _MAP, _INT16 = 1, 2, 3, 7, 10, 11, 4
@@ -41,12 +26,7 @@ _LONG_LIST = 15
 
 
 def decode_struct(data: bytes) -> ThriftStruct:
-    """Decode the struct at the beginning of the bytes.
-
-    Raises:
-        ValueError: the bytes aren't a struct.
-        IndexError: the bytes are truncated.
-    """
+    """Decode the struct at the beginning of `data`; raises ValueError or IndexError if damaged."""
     return _struct(data, 0, 0)[0]
 
 

@@ -1,8 +1,8 @@
 """Reassembly of shredded variants (PROTOCOL.md, Variant Shredding; Parquet's Variant Shredding).
 
 A shredded variant is a struct of `metadata`, `value` and `typed_value`. A `typed_value` that isn't
-null is the value, or the shredded fields of an object. The fields of objects and the elements of
-arrays are pairs of `value` and `typed_value` again.
+null is the value, or the shredded fields of an object. Fields and array elements are pairs of
+`value` and `typed_value` again.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ import pyarrow as pa
 from bayou.protocol import variant
 from bayou.protocol.variant import VariantError
 
-__all__ = ["is_shredded", "reassemble", "reassemble_row"]
-
 _Type: TypeAlias = Any
-"""A `pa.DataType`; `pa.types.is_struct` and similar functions don't narrow its type."""
+"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_struct` don't narrow types."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -38,7 +36,7 @@ def reassemble(array: Any, variant_type: _Type) -> pa.Array[Any]:
     """Reassemble shredded variants into `variant_type`, a struct of `metadata` and `value`.
 
     Raises:
-        VariantError: a shredded variant that violates the specification.
+        VariantError: a shredded variant violates the specification.
     """
     rows = [reassemble_row(row, array.type) for row in array.to_pylist()]
     result: pa.Array[Any] = pa.array(rows, variant_type)
@@ -46,15 +44,7 @@ def reassemble(array: Any, variant_type: _Type) -> pa.Array[Any]:
 
 
 def reassemble_row(row: Mapping[str, Any] | None, shredded: _Type) -> dict[str, bytes] | None:
-    """Reassemble one shredded variant, as Python values.
-
-    Args:
-        row: the shredded variant, None for NULL.
-        shredded: the variant's type in the file.
-
-    Raises:
-        VariantError: a shredded variant that violates the specification.
-    """
+    """Return the `metadata` and `value` of a shredded variant, given as a Python dictionary."""
     if row is None:
         return None
     metadata = row.get("metadata")
@@ -70,7 +60,6 @@ def _ids(metadata: bytes) -> Mapping[str, int]:
 
 
 def _value(pair: Mapping[str, Any], kind: _Type, ids: Mapping[str, int]) -> bytes | None:
-    """The value of a pair of `value` and `typed_value`; None if both are null."""
     value: bytes | None = pair.get("value")
     typed = pair.get("typed_value")
     if typed is None:

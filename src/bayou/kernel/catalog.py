@@ -24,19 +24,6 @@ from bayou.protocol.file_names import (
     parse_log_file,
 )
 
-__all__ = [
-    "Catalog",
-    "CommittingCatalog",
-    "InlineCommit",
-    "MaintainingCatalog",
-    "RatifiedCommit",
-    "RatifiedCommits",
-    "is_catalog_managed",
-    "permits_maintenance",
-    "ratified_files",
-    "ratified_version",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatifiedCommit:
@@ -61,9 +48,11 @@ class RatifiedCommits:
     """The commits that a catalog has ratified.
 
     Attributes:
-        latest_version: the latest ratified version, published or not; later files are ignored.
-        commits: ratified commits that the catalog still keeps, ascending and without a gap; empty
-            if all are published. They take precedence over published files of the same version.
+        latest_version: the latest ratified version, whether or not it is published. Commit files
+            of later versions are ignored.
+        commits: ratified commits that the catalog still keeps, in ascending order and without a
+            gap; empty if all commits are published. If `_delta_log` has a commit file of the same
+            version, the catalog's commit is read.
     """
 
     latest_version: int
@@ -93,10 +82,15 @@ class CommittingCatalog(Catalog, Protocol):
     def commit(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
         """Ratify a commit if the previous version is the latest one.
 
-        The catalog may ratify a file that `stage_commit` writes, store the lines, or publish them.
+        Implementations choose where the commit is stored. They can call `stage_commit` and ratify
+        the staged file, store the lines in the catalog, or write the commit file to `_delta_log`.
+
+        Args:
+            version: version of the new commit.
+            lines: the actions of the commit, one JSON object for each line.
 
         Returns:
-            False if the version already has another commit.
+            True if the commit was ratified, False if the version already has another commit.
 
         Raises:
             StorageError: the request failed; a later call of `ratified_commits` shows whether the
@@ -111,7 +105,7 @@ class CommittingCatalog(Catalog, Protocol):
 
 @runtime_checkable
 class MaintainingCatalog(CommittingCatalog, Protocol):
-    """A catalog that permits maintenance by clients. Other catalogs permit none."""
+    """A catalog that permits maintenance by clients; other catalogs permit no maintenance."""
 
     def permits_maintenance(self, table: str, operation: str) -> bool:
         """Whether a client may run a maintenance operation.
@@ -126,17 +120,13 @@ class MaintainingCatalog(CommittingCatalog, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineCommit(FileStatus):
-    """A commit that the catalog stores; `path` is where it will be published."""
+    """A commit whose JSON lines the catalog stores; `path` is the commit file to publish it to."""
 
     content: bytes = field(repr=False)
 
 
 def ratified_version(table: str, ratified: RatifiedCommits, version: int | None) -> int:
-    """The version to load: the requested version, or the latest ratified one.
-
-    Raises:
-        VersionNotFoundError: the requested version is above the latest ratified one.
-    """
+    """The version to load: the requested version, or the latest ratified one."""
     if version is not None and version > ratified.latest_version:
         raise VersionNotFoundError(
             f"{table}: version {version} doesn't exist; the latest version that the catalog "
@@ -148,11 +138,7 @@ def ratified_version(table: str, ratified: RatifiedCommits, version: int | None)
 
 
 def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int, FileStatus]]:
-    """(version, file) of the commits that the catalog keeps, in its order.
-
-    Raises:
-        CorruptTableError: a commit is staged under the name of another version.
-    """
+    """Yield version and file of each commit that the catalog still keeps, in ascending order."""
     for commit in ratified.commits:
         published = f"{table}/{LOG_DIRECTORY}/{commit_file_name(commit.version)}"
         if commit.content is not None:
@@ -180,7 +166,7 @@ def is_catalog_managed(reader_features: Collection[str]) -> bool:
 
 
 def permits_maintenance(catalog: Catalog | None, table: str, operation: str) -> bool:
-    """Whether the catalog of a managed table permits a maintenance operation."""
+    """Whether a table's catalog is a `MaintainingCatalog` that permits a maintenance operation."""
     return isinstance(catalog, MaintainingCatalog) and catalog.permits_maintenance(table, operation)
 
 
@@ -194,19 +180,26 @@ _CATALOG_FEATURES = frozenset(
 
 
 def _check_version(table: str, version: int, path: str) -> None:
-    """A commit that counts as another version would make rows come, go or come twice."""
+    """Reject a staged commit whose file name is that of another version.
+
+    Replaying a commit as another version could add, lose or duplicate rows.
+    """
     named = parse_log_file(path.rpartition("/")[2])
     if isinstance(named, CommitFile | StagedCommit) and named.version != version:
         raise CorruptTableError(
-            f"The catalog names {path} as version {version} of {table}, but its name says that it "
-            f"is version {named.version}. Correct the catalog's entry.",
+            f"{table}: the catalog lists {path} as version {version}, but the file name is that of "
+            f"version {named.version}. Correct the catalog's entry.",
             table=table,
             file=path,
         )
 
 
 def _staged_path(table: str, path: str) -> str:
-    """The full path of a staged commit; a bare name is a file of the staged commit folder."""
+    """Return the full path of a staged commit.
+
+    A path without a slash is a file name in the folder of staged commits; other relative paths
+    start at the table's folder.
+    """
     if is_absolute_uri(path):
         return path
     folder = table if "/" in path else f"{table}/{LOG_DIRECTORY}/{STAGED_COMMIT_DIRECTORY}"

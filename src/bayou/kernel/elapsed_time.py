@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["ElapsedTime"]
-
 
 class ElapsedTime:
     """The time since this object was created.
 
-    The longer time of two clocks: the monotonic clock stops while the machine is suspended, and
-    the wall clock can be set back.
+    Two clocks measure the time, and the longer result counts: the monotonic clock stops while the
+    machine is suspended, and the wall clock can be set back.
     """
 
     __slots__ = ("_monotonic", "_wall")
@@ -22,5 +20,5 @@ class ElapsedTime:
 
     @property
     def seconds(self) -> float:
-        """Seconds since creation. A change of the wall clock only makes it longer."""
+        """Seconds since creation; too high if the wall clock was changed, but never too low."""
         return max(time.monotonic() - self._monotonic, abs(time.time() - self._wall))

@@ -1,29 +1,16 @@
 """Metrics of the kernel and its engine, sent as reports to a `MetricsReporter`.
 
-Without a reporter nothing is measured.
+Without a reporter only commits are measured.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
-
-__all__ = [
-    "FileReadReport",
-    "LoggingReporter",
-    "MetricsReporter",
-    "Report",
-    "ScanReport",
-    "SnapshotReport",
-    "Stopwatch",
-    "TransactionMetrics",
-    "TransactionReport",
-    "send_report",
-]
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,11 +21,11 @@ class SnapshotReport:
 
     Attributes:
         table: path of the table.
-        requested_version: None for the latest.
+        requested_version: the requested version, None for the latest version.
         version: the version loaded, None if that failed.
-        duration_ms: duration of the call.
+        duration_ms: how long loading took.
         commits: number of commit files replayed.
-        commit_bytes: size of those commit files.
+        commit_bytes: total size of the replayed commit files.
         checkpoint_bytes: size of the checkpoint's files; loading reads only a few of their columns.
         error: type and message of the error, None for success.
     """
@@ -55,21 +42,21 @@ class SnapshotReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanReport:
-    """The files of a scan, or of one slice of it, were listed.
+    """The files of a scan, or of one slice of a scan, were listed, or the listing failed.
 
     Each live file that was considered is either pruned, skipped or selected.
 
     Attributes:
         table: path of the table.
-        filter: filter of the scan, None for none.
+        filter: filter of the scan, None if it has no filter.
         duration_ms: time in the kernel and the engine, without the caller's time.
-        log_bytes: size of the checkpoint's parts that were replayed.
-        files_considered: number of live files.
-        files_pruned_by_partition: files that their partition values rule out.
-        files_skipped_by_statistics: files that their statistics in the log rule out.
-        files_selected: files returned to the caller.
-        bytes_selected: size of the selected files.
-        is_complete: False if the caller stopped early.
+        log_bytes: approximate size of the checkpoint slices that were replayed.
+        files_considered: number of live files in the scan or slice.
+        files_pruned_by_partition: number of files that their partition values rule out.
+        files_skipped_by_statistics: number of files that their statistics in the log rule out.
+        files_selected: number of files returned to the caller.
+        bytes_selected: total size of the selected files.
+        is_complete: False if the caller stopped before all files were listed.
         error: type and message of the error, None for success.
     """
 
@@ -95,8 +82,8 @@ class FileReadReport:
         duration_ms: time in the engine, without the caller's time.
         rows: number of rows returned to the caller.
         bytes_read: compressed size of the column chunks that were read.
-        row_groups_read: row groups whose reading started.
-        row_groups_skipped: row groups that the statistics in the footer rule out.
+        row_groups_read: number of row groups that were read, completely or in part.
+        row_groups_skipped: number of row groups that the statistics in the footer rule out.
     """
 
     path: str
@@ -112,12 +99,11 @@ class TransactionMetrics:
     """Duration and contents of a commit.
 
     Attributes:
-        duration_ms: duration of `commit`, including the generation of actions, without post-commit
-            hooks.
-        attempts: number of versions tried, 0 if no commit was attempted.
+        duration_ms: duration of the method `commit`, without post-commit hooks.
+        attempts: number of versions that the transaction tried to commit; 0 if none.
         files_added, files_removed: number of data files.
         change_files: number of change data files.
-        bytes_added, bytes_removed: size of those data files.
+        bytes_added, bytes_removed: total size of the added and of the removed data files.
     """
 
     duration_ms: float
@@ -138,7 +124,8 @@ class TransactionReport:
         operation: operation as in the history: `WRITE`, `MERGE`, ...
         engine_info: the writer, as in `commitInfo.engineInfo`.
         read_version: the version that the transaction read, -1 for a new table.
-        version: the committed version; None if the commit failed, or was already committed earlier.
+        version: the committed version; None if the commit failed, or if nothing was written because
+            the table already had the transaction's identifiers.
         metrics: duration and contents of the commit.
         error: type and message of the error, None for success.
     """
@@ -161,7 +148,8 @@ class MetricsReporter(Protocol):
     def report(self, report: Report) -> None:
         """Receive a report.
 
-        The reported operation waits for the return, so it must be fast. Exceptions are logged.
+        The reported operation waits until this method returns, so the method must be fast.
+        Exceptions are logged.
         """
         ...
 
@@ -175,31 +163,51 @@ class LoggingReporter:
 
 
 class Stopwatch:
-    """Measures the total time of several blocks of code."""
+    """Measures the time since its creation, without the time of pauses."""
 
-    __slots__ = ("_nanoseconds",)
+    __slots__ = ("_nanoseconds", "_started")
 
     def __init__(self) -> None:
         self._nanoseconds = 0
+        self._started: int | None = time.perf_counter_ns()
 
-    @property
-    def milliseconds(self) -> float:
-        """Total time of the blocks that have ended."""
+    def stop(self) -> float:
+        """Stop and return the measured milliseconds; later calls return the same value."""
+        if self._started is not None:
+            self._nanoseconds += time.perf_counter_ns() - self._started
+            self._started = None
         return self._nanoseconds / 1e6
 
     @contextmanager
-    def measure(self) -> Iterator[None]:
-        """Add the time of a `with` block."""
-        start = time.perf_counter_ns()
-        try:
-            yield
-        finally:
-            self._nanoseconds += time.perf_counter_ns() - start
+    def paused(self) -> Iterator[None]:
+        """Pause during a `with` block. If the block fails, the stopwatch stays paused."""
+        self.stop()
+        yield
+        self._started = time.perf_counter_ns()
 
 
-def send_report(reporter: MetricsReporter, report: Report) -> None:
-    """Send a report to a reporter. An exception of the reporter is logged."""
+@contextmanager
+def measured(
+    reporter: MetricsReporter | None, report: Callable[[float, str | None], Report]
+) -> Iterator[Stopwatch]:
+    """Measure the duration of a `with` block, and send a report when the block ends or fails.
+
+    Args:
+        reporter: receives the report; None to send none.
+        report: creates the report from the duration in ms and the error, None for success.
+    """
+    watch = Stopwatch()
+    error: str | None = None
     try:
-        reporter.report(report)
-    except Exception:  # noqa: BLE001 - a reporter is foreign code and must not stop the operation
-        _LOG.warning("The metrics reporter failed on %s", report, exc_info=True)
+        yield watch
+    except Exception as failure:
+        error = f"{type(failure).__name__}: {failure}"
+        raise
+    finally:
+        duration_ms = watch.stop()
+        if reporter is not None:
+            created = report(duration_ms, error)
+            try:
+                reporter.report(created)
+            except Exception:  # noqa: BLE001 - a reporter is foreign code and must not stop the operation
+                _LOG.warning("The metrics reporter failed on %s", created, exc_info=True)

@@ -1,10 +1,8 @@
-"""Operations that `commitInfo` names."""
+"""The names of operations in `commitInfo`."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-
-__all__ = ["OPERATIONS_WITHOUT_INSERTS", "Operation"]
 
 
 class Operation(StrEnum):

@@ -12,19 +12,13 @@ from bayou.kernel.arrow.types import from_arrow_type, to_arrow_type
 from bayou.kernel.table_features.variant import conform_variants
 from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructField, StructType
 
-__all__ = ["conform_to_schema"]
-
 
 def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert a batch to the columns of `schema`, in its order and its Arrow types.
+    """Convert a batch to the columns of `schema`, in the order and Arrow types of `schema`.
 
-    Names match exactly, else case-insensitively, also nested names. A missing nullable column is
-    filled with nulls. The types must be equal; only their representation in Arrow may differ, such
-    as large strings, dictionaries and timestamp units that convert without loss.
-
-    Raises:
-        SchemaError: the batch has a column that the table doesn't have, or of another type.
-        ConstraintViolationError: a NOT NULL column contains a null, at any depth.
+    Columns and nested fields are found by name: the exact name if the batch has it, otherwise the
+    name in another case. A missing nullable column is filled with nulls. Types must be equal; only
+    their Arrow representation may differ (large strings, dictionaries, timestamp units).
     """
     struct = None
     if batch.num_columns:
@@ -81,7 +75,7 @@ def _conform_fields(
 def _missing(table: str, field: StructField, path: str, length: int) -> pa.Array[Any]:
     if not field.nullable:
         raise ConstraintViolationError(
-            f"{table}: column {path!r} may not be null, and the data doesn't have it "
+            f"{table}: column {path!r} is NOT NULL, but the data doesn't have it "
             "(DELTA_MISSING_NOT_NULL_COLUMN_VALUE). Add the column to the data.",
             table=table,
             constraint=f"NOT NULL {path}",
@@ -126,7 +120,7 @@ def _conform(table: str, data_type: DataType, array: pa.Array[Any], path: str) -
 
 
 def _to_plain_encoding(array: pa.Array[Any]) -> pa.Array[Any]:
-    """Convert extension, dictionary, run-end-encoded and special list arrays to plain arrays."""
+    """Decode extension, dictionary and run-end-encoded arrays; convert any list type to `list`."""
     kind: Any = array.type
     types: Any = pa.types
     if isinstance(array, pa.ExtensionArray):
@@ -200,7 +194,7 @@ def _conform_map(
 
 
 def _offsets(array: pa.ListArray[Any]) -> pa.Int32Array:
-    """Offsets of each row's elements in the result of `flatten`."""
+    """Compute the offsets of lists in `array.flatten()`, which skips the elements of null lists."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     ends: pa.Int32Array = pc.cumulative_sum(lengths)
     return pa.concat_arrays([pa.array([0], pa.int32()), ends])
@@ -211,7 +205,6 @@ def _null_mask(array: pa.Array[Any]) -> Any:
 
 
 def _is_same_type(arrow_type: pa.DataType, data_type: DataType) -> bool:
-    """Whether an Arrow type holds values of a Delta type."""
     if pa.types.is_null(arrow_type):
         return True
     try:
@@ -233,7 +226,7 @@ def _refuse_nulls(
     if nulls:
         row = _describe_row(parent, null.index(True).as_py())
         raise ConstraintViolationError(
-            f"{table}: column {path!r} may not be null, but {nulls} of {len(array)} values are "
+            f"{table}: column {path!r} is NOT NULL, but {nulls} of {len(array)} values are "
             f"null{row} (DELTA_NOT_NULL_CONSTRAINT_VIOLATED). Nothing was written; correct or drop "
             "these rows.",
             table=table,
@@ -242,7 +235,7 @@ def _refuse_nulls(
 
 
 def _describe_row(parent: pa.StructArray | None, index: int) -> str:
-    """A few other values of a row, so that the user can find it."""
+    """Return the end of an error message, with up to three non-null values of a row."""
     if parent is None:
         return ""
     values = {

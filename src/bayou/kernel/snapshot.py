@@ -11,8 +11,8 @@ from bayou.kernel.crc.read import FileTotals
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.commit_times import commit_timestamp
 from bayou.kernel.log.incremental_replay import refresh_state
-from bayou.kernel.log.snapshot_metrics import measure_snapshot
 from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.kernel.metrics import SnapshotReport, measured
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.transaction.builder import TransactionBuilder
@@ -24,8 +24,6 @@ from bayou.protocol.column_metadata import (
     generation_expressions,
     identity_columns,
 )
-
-__all__ = ["Snapshot"]
 
 
 class Snapshot(TableState):
@@ -44,15 +42,27 @@ class Snapshot(TableState):
         *,
         catalog: Catalog | None = None,
     ) -> Snapshot:
-        """Load a version, the latest if `version` is None; raises as `load_table_state` does."""
+        """Load a version, the latest if `version` is None. Errors are as in `load_table_state`."""
+        if engine.metrics_reporter is None:
+            return cls._of(load_table_state(engine, table, version, catalog=catalog))
+        state: TableState | None = None
 
-        def load() -> TableState:
-            return load_table_state(engine, table, version, catalog=catalog)
+        def report(duration_ms: float, error: str | None) -> SnapshotReport:
+            commits = () if state is None else state.log_segment.commits
+            return SnapshotReport(
+                table=table,
+                requested_version=version,
+                version=None if state is None else state.version,
+                duration_ms=duration_ms,
+                commits=len(commits),
+                commit_bytes=sum(file.size for file in commits),
+                checkpoint_bytes=0 if state is None else state.checkpoint_bytes,
+                error=error,
+            )
 
-        reporter = engine.metrics_reporter
-        return cls._of(
-            load() if reporter is None else measure_snapshot(reporter, table, version, load)
-        )
+        with measured(engine.metrics_reporter, report):
+            state = load_table_state(engine, table, version, catalog=catalog)
+        return cls._of(state)
 
     @classmethod
     def _of(
@@ -74,16 +84,16 @@ class Snapshot(TableState):
         )
 
     def with_statistics_cache(self, known: CheckpointStatisticsCache) -> Snapshot:
-        """This version, with scans that cache the checkpoint's statistics in `known`.
+        """Return a copy of this snapshot whose scans cache the checkpoint's statistics in `known`.
 
-        `refreshed` keeps the cache as long as the checkpoint stays the same.
+        `refreshed` passes the cache on, unless the newer version has another checkpoint.
         """
         return self._of(self, known)
 
     def refreshed(self, engine: Engine) -> Snapshot:
-        """The latest version; this object if it is the latest.
+        """Return a snapshot of the latest version: this object if there are no newer commits.
 
-        Lists the log from this version on and reads only the newer commits; see `refresh_state`.
+        Usually reads only the newer commits; see `refresh_state`.
 
         Raises:
             TableNotFoundError, CorruptTableError, UnsupportedFeatureError: see
@@ -96,9 +106,9 @@ class Snapshot(TableState):
         return self._of(state, self.known_statistics if same else None)
 
     def file_totals(self, engine: Engine) -> FileTotals | None:
-        """Number and size of the live files from the version checksum; None without a checksum.
+        """Read the number and total size of the live files from the version checksum.
 
-        Reads at most one small file.
+        Returns None if there is no version checksum. Reads at most one small file.
         """
         return checksum_file_totals(engine, self)
 
@@ -106,9 +116,10 @@ class Snapshot(TableState):
     def timestamp(self) -> int:
         """When the version was committed, milliseconds since the epoch.
 
-        The in-commit timestamp if the table has them; else the modification time of the commit
-        file, adjusted to be later than the previous commits (PROTOCOL.md, In-Commit Timestamps).
-        `Table.snapshot_as_of_timestamp` uses the same time.
+        This is the in-commit timestamp if the table has in-commit timestamps (PROTOCOL.md,
+        In-Commit Timestamps). Otherwise it is the modification time of the commit file, increased
+        if necessary to be later than the previous commit's timestamp.
+        `Table.snapshot_as_of_timestamp` uses the same timestamps.
         """
         return commit_timestamp(self)
 
@@ -138,13 +149,13 @@ class Snapshot(TableState):
         return identity_columns(self.schema)
 
     def scan_builder(self) -> ScanBuilder:
-        """Plan a read of this version."""
+        """Return a builder of a scan of this version."""
         return ScanBuilder(self)
 
     def build_update_table_transaction(
         self, engine_info: str, operation: Operation
     ) -> TransactionBuilder:
-        """Start a transaction that has read this version."""
+        """Return a builder of a transaction that reads this version."""
         return TransactionBuilder(
             table=self.path, read_state=self, engine_info=engine_info, operation=operation
         )

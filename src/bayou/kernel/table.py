@@ -19,8 +19,6 @@ from bayou.kernel.table_changes.table_changes import TableChanges, load_table_ch
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.committers import publish_ratified
 
-__all__ = ["Table"]
-
 
 class Table:
     """A Delta table at a path. The table may not exist yet. Holds no engine and no state."""
@@ -36,22 +34,22 @@ class Table:
 
     @classmethod
     def for_path(cls, engine: Engine, path: str, catalog: Catalog | None = None) -> Table:
-        """The table at a path. Reads nothing.
+        """Create the object for the table at a path. Reads no files.
 
         Args:
-            catalog: the catalog that manages the table and decides which commits it has
-                (PROTOCOL.md, Catalog-managed tables).
+            catalog: the catalog that manages the table. It decides which commits belong to the
+                table (PROTOCOL.md, Catalog-managed tables).
         """
         return cls(engine.files.resolve_path(path), catalog)
 
     @property
     def path(self) -> str:
-        """Fully qualified, without a trailing slash."""
+        """The fully qualified path, without a trailing slash."""
         return self._path
 
     @property
     def catalog(self) -> Catalog | None:
-        """The catalog that manages the table, None for none."""
+        """The catalog that manages the table; None if no catalog does."""
         return self._catalog
 
     def exists(self, engine: Engine) -> bool:
@@ -63,7 +61,7 @@ class Table:
         return True
 
     def latest_snapshot(self, engine: Engine) -> Snapshot:
-        """The latest version.
+        """Load the latest version.
 
         Raises:
             TableNotFoundError: the path has no table.
@@ -73,11 +71,11 @@ class Table:
         return Snapshot.load(engine, self._path, catalog=self._catalog)
 
     def snapshot_as_of_version(self, engine: Engine, version: int) -> Snapshot:
-        """A version by its number; raises `VersionNotFoundError` if it can't be rebuilt."""
+        """Load a version. Raises `VersionNotFoundError` if the version can't be rebuilt."""
         return Snapshot.load(engine, self._path, version, catalog=self._catalog)
 
     def snapshot_as_of_timestamp(self, engine: Engine, timestamp: int) -> Snapshot:
-        """The last version committed at or before a time in ms since the epoch.
+        """Load the last version committed at or before `timestamp`, which is in ms since the epoch.
 
         Raises:
             VersionNotFoundError: the time is before the earliest version that can be rebuilt, or
@@ -90,40 +88,41 @@ class Table:
         return self.snapshot_as_of_version(engine, version)
 
     def history(self, engine: Engine, limit: int | None = None) -> list[dict[str, Any]]:
-        """The `commitInfo` of the commits in the log, newest first; see `read_history`."""
+        """Read the `commitInfo` of the commits in the log, newest first; see `read_history`."""
         return read_history(engine, self._path, limit, catalog=self._catalog)
 
     def commit_range_builder(self, start: CommitBoundary) -> CommitRangeBuilder:
-        """A builder of a commit range, whose actions incremental connectors read."""
+        """Return a builder of a commit range, for connectors that read the actions of commits."""
         return CommitRangeBuilder(self._path, start, catalog=self._catalog)
 
     def changes(
         self, engine: Engine, start: CommitBoundary, end: CommitBoundary | None = None
     ) -> TableChanges:
-        """The change data feed of a range of versions; see `load_table_changes`.
+        """Return the change data feed of a range of versions; see `load_table_changes`.
 
         Raises:
-            VersionNotFoundError, ArgumentError: the log doesn't have the range.
+            VersionNotFoundError: the log doesn't have all versions of the range.
+            ArgumentError: the range ends before it starts.
             ChangeDataFeedError: the feed is disabled at a version of the range, or the range
-                contains an incompatible schema change; names the version.
+                contains an incompatible schema change; the message names the version.
         """
         return load_table_changes(engine, self._path, start, end, self._catalog)
 
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
         """Write the checkpoint of a version, the latest if `version` is None; return the version.
 
-        Ratified commits are published first, because only a published version may have one.
+        Ratified commits are published first, because only published versions may have checkpoints.
         """
         self.publish_commits(engine)
         return write_checkpoint_with_workers(engine, self._path, version, self._catalog)
 
     def publish_commits(self, engine: Engine) -> int | None:
-        """Copy the commits that the catalog has ratified to the log.
+        """Publish the commits that the catalog has ratified: copy them to the log.
 
-        May be repeated, and may run concurrently in several processes.
+        Can be called again, also concurrently in several processes.
 
         Returns:
-            The last published version; None without a catalog, or if the catalog publishes its
+            The last published version; None if there is no catalog, or if the catalog publishes
             commits itself.
         """
         if not isinstance(self._catalog, CommittingCatalog):
@@ -138,14 +137,17 @@ class Table:
         return clean_up_log(engine, self._path, catalog=self._catalog)
 
     def compact_log(self, engine: Engine, first: int, last: int) -> bool:
-        """Write the commits of a range to one log compaction file; see `compact_log`."""
+        """Write a log compaction file of the versions `first` to `last`; False if the file exists.
+
+        See `compact_log` of `bayou.kernel.maintenance.log_compaction`.
+        """
         self.publish_commits(engine)
         return compact_log(engine, self._path, first, last)
 
     def create_transaction_builder(
         self, engine: Engine, engine_info: str, operation: Operation
     ) -> TransactionBuilder:
-        """Start a transaction on the latest version, or on a table to be created."""
+        """Return a builder of a transaction that reads the latest version or creates the table."""
         return TransactionBuilder(
             table=self._path,
             read_state=None,

@@ -12,29 +12,19 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.snapshot import Snapshot
 from bayou.protocol.features import all_features
 
-__all__ = ["TableDetail", "file_totals", "table_detail"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDetail:
     """Description of a table version.
 
     Attributes:
-        id: the table's id.
-        name: name in the metadata, None for none.
-        description: description in the metadata, None for none.
-        location: path of the table.
-        version: the version described.
-        created_at: ms since the epoch; None if the metadata doesn't have it.
+        created_at: when the table was created, ms since the epoch; None if it isn't recorded.
         last_modified: when the version was committed, ms since the epoch.
-        partition_columns: names in the order of the directories.
+        partition_columns: names, outermost partition directory first.
         clustering_columns: dotted paths.
-        num_files: number of live files.
         size_in_bytes: size of all live files.
         properties: table properties as written in the log.
-        min_reader_version: minimum reader version of the protocol.
-        min_writer_version: minimum writer version of the protocol.
-        table_features: features that the protocol lists or that its versions imply, sorted.
+        table_features: features that the protocol lists or implies by its versions, sorted.
     """
 
     id: str
@@ -55,7 +45,7 @@ class TableDetail:
 
 
 def table_detail(engine: Engine, snapshot: Snapshot) -> TableDetail:
-    """Describe a version. Without a version checksum this lists the live files."""
+    """Describe a table version. If it has no version checksum, the live files are listed."""
     totals = file_totals(engine, snapshot)
     metadata, protocol = snapshot.metadata, snapshot.protocol
     return TableDetail(
@@ -78,7 +68,7 @@ def table_detail(engine: Engine, snapshot: Snapshot) -> TableDetail:
 
 
 def file_totals(engine: Engine, snapshot: Snapshot) -> FileTotals:
-    """Number and size of the live files, from the version checksum or by listing the files."""
+    """Return number and size of the live files, from the version checksum or by listing them."""
     if snapshot.stated_totals is not None:
         return snapshot.stated_totals
     files = size = 0

@@ -17,12 +17,10 @@ from bayou.kernel.table_features.column_mapping import (
     physical_name,
     physical_write_schema,
 )
-from bayou.protocol import column_rules, stats
+from bayou.protocol import column_metadata, stats
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import VOID, DataType, StructField, StructType
 from bayou.protocol.stats import FileStatistics
-
-__all__ = ["TransactionState", "WriteContext"]
 
 _DEFAULT_TARGET_FILE_SIZE = 128 * 1024 * 1024
 
@@ -65,12 +63,12 @@ class WriteContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
-    """The table of a transaction, as the writers of its data files need it.
+    """The properties of a transaction's table that the writers of its data files need.
 
     Attributes:
         table: path of the table.
         schema: the table's schema after the commit.
-        partition_columns: names in the order of the directories.
+        partition_columns: names, outermost partition directory first.
         configuration: table properties.
         generated_identity: identity columns whose values the writer generates.
         clustering_columns: dotted physical paths.
@@ -78,11 +76,11 @@ class TransactionState:
         conditions: SQL conditions that every row must satisfy, besides the table's constraints.
         data_change: whether the rows are new to the table; False if they are only rewritten.
         records_inserts: whether new rows are also written to change data files.
-        max_records_per_file: maximum number of rows of a data file.
+        max_records_per_file: maximum number of rows of a data file, None for no maximum.
         compression: Parquet codec that overrides the table's.
-        records_tight_bounds: whether statistics record that their bounds are tight. Tables with the
-            deletion vector feature do, because deleted rows can make the bounds wide.
-        writer: index of this writer and number of writers, see `for_writer`.
+        records_tight_bounds: whether statistics contain `tightBounds: true`. They do in tables with
+            the deletion vector feature, because deleting rows can make the bounds of a file wide.
+        writer: (index of this writer, number of writers), see `for_writer`.
         identity_counts: number of identity values that this writer has generated, by column.
     """
 
@@ -103,7 +101,7 @@ class TransactionState:
     identity_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
     def for_writer(self, index: int, count: int) -> TransactionState:
-        """The state of one of several writers, which generate distinct identity values.
+        """Return the state for one of several writers, so that their identity values are distinct.
 
         Args:
             index: number of the writer from 0, unique within the transaction.
@@ -112,17 +110,17 @@ class TransactionState:
         return replace(self, writer=(index, count), identity_counts={})
 
     def allows_files_of(self, other: TransactionState) -> bool:
-        """Whether data files that were written with another state can be added to this table.
+        """Whether this transaction can add data files that were written with the state `other`.
 
-        They must have the same columns with the same physical names, and their writers must have
-        enforced this table's constraints.
+        The files must have this table's columns with the same physical names, and their writers
+        must have enforced this table's constraints.
         """
-        constraints = column_rules.check_constraints(other.configuration).items()
+        constraints = column_metadata.check_constraints(other.configuration).items()
         return (
             _fields(self.schema) == _fields(other.schema)
             and self.partition_columns == other.partition_columns
             and self.materializes_partitions == other.materializes_partitions
-            and column_rules.check_constraints(self.configuration).items() <= constraints
+            and column_metadata.check_constraints(self.configuration).items() <= constraints
         )
 
     def reserve_identity_values(self, column: str, count: int) -> int:
@@ -138,15 +136,19 @@ class TransactionState:
 
     @property
     def physical_schema(self) -> pa.Schema:
-        """`data_schema` with physical names and field ids."""
+        """The Arrow schema of data files: `data_schema` with physical names and field ids."""
         return physical_write_schema(self.data_schema, self.column_mapping)
 
     def physical_name(self, column: str) -> str:
-        """A column's name in the log and in data files."""
+        """Return a column's name in the log and in data files."""
         return physical_name(self.schema.select([column]).fields[0])
 
     def partition_values(self, values: Sequence[str | None]) -> dict[str, str | None]:
-        """Serialized partition values by physical name, from values in the order of the columns."""
+        """Return partition values by physical column name.
+
+        Args:
+            values: serialized values, in the order of `partition_columns`.
+        """
         names = [self.physical_name(name) for name in self.partition_columns]
         return dict(zip(names, values, strict=True))
 
@@ -174,16 +176,17 @@ class TransactionState:
         )
 
     def statistics_json(self, statistics: FileStatistics) -> str:
-        """JSON of `add.stats` for a new file (PROTOCOL.md, Per-file Statistics)."""
+        """Encode `add.stats` for a new file (PROTOCOL.md, Per-file Statistics)."""
         if self.records_tight_bounds and statistics.tight_bounds is None:
             statistics = replace(statistics, tight_bounds=True)
         return stats.to_json(statistics)
 
     def statistics_columns(self) -> tuple[str, ...]:
-        """Physical paths of the leaf columns with statistics (PROTOCOL.md, Per-file Statistics).
+        """Return the physical paths of the leaf columns that get statistics.
 
-        The columns in `delta.dataSkippingStatsColumns`, else the first
-        `delta.dataSkippingNumIndexedCols` leaf columns.
+        These are the columns in `delta.dataSkippingStatsColumns`. If the property isn't set, they
+        are the first `delta.dataSkippingNumIndexedCols` leaf columns. Clustering columns and
+        generated identity columns are added.
         """
         properties = TableProperties(self.configuration)
         configured = properties.data_skipping_columns
@@ -199,7 +202,7 @@ class TransactionState:
         return self._with_required(leaves if count < 0 else leaves[:count])
 
     def _with_required(self, paths: list[str]) -> tuple[str, ...]:
-        """Add identity columns (the commit reads their maximum) and clustering columns."""
+        """Add clustering columns, and identity columns, whose maximum the commit reads."""
         generated = [self.physical_name(name) for name in self.generated_identity]
         return tuple(dict.fromkeys([*paths, *generated, *self.clustering_columns]))
 
@@ -236,7 +239,7 @@ class TransactionState:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> TransactionState:
-        """The inverse of `to_bytes`.
+        """Deserialize the result of `to_bytes`.
 
         Raises:
             SerializationError: the bytes aren't a transaction state of this version of Bayou.
@@ -266,7 +269,7 @@ class TransactionState:
 
 
 def _fields(schema: StructType) -> list[StructField]:
-    """The fields without their comments."""
+    """Return the top-level fields of a schema, without their comments."""
     return [
         replace(f, metadata={k: v for k, v in f.metadata.items() if k != "comment"}) for f in schema
     ]

@@ -1,8 +1,7 @@
 """The actions of a commit, their JSON lines, and the columns of the change data feed.
 
-PROTOCOL.md, Actions and Change Data Files. Unknown fields are ignored on read, as the
-specification requires; `commitInfo` is kept unchanged. Attributes are the field names of the log
-in snake case; `msgspec` renames them.
+PROTOCOL.md, Actions and Change Data Files. Unknown fields are ignored on read, as the specification
+requires; `commitInfo` is kept unchanged.
 """
 
 from __future__ import annotations
@@ -18,46 +17,15 @@ from bayou.protocol.file_names import canonical_path
 from bayou.protocol.json_decoding import JsonDecoder, decode_json
 from bayou.protocol.schema import LONG, STRING, TIMESTAMP, StructField, StructType
 
-__all__ = [
-    "CHANGE_COLUMNS",
-    "CHANGE_TYPE",
-    "COMMIT_TIMESTAMP",
-    "COMMIT_VERSION",
-    "DELETE",
-    "INSERT",
-    "Action",
-    "AddCDCFile",
-    "AddFile",
-    "ChangeType",
-    "CheckpointMetadata",
-    "CommitInfo",
-    "DeletionVectorDescriptor",
-    "DomainMetadata",
-    "Format",
-    "Int32",
-    "Int64",
-    "Metadata",
-    "Protocol",
-    "RemoveFile",
-    "SidecarFile",
-    "Transaction",
-    "decode_action",
-    "decode_actions",
-    "encode_action",
-    "encode_actions",
-    "is_change_data_feed_enabled",
-    "reserved_columns",
-]
-
 
 def _always(value: Any) -> Any:
-    """A default that is always written: `omit_defaults` doesn't omit values of a factory."""
+    """Declare a default that is always written; `omit_defaults` omits other defaults."""
     return msgspec.field(default_factory=lambda: value)
 
 
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""An integer of the log. An action with a number out of range is invalid."""
+"""A 64-bit integer of the log. An action with a number out of range is invalid."""
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -75,7 +43,7 @@ class DeletionVectorDescriptor(_Wire, frozen=True, kw_only=True):
 
     @property
     def unique_id(self) -> str:
-        """Derived field `uniqueId`: the second part of a logical file's key."""
+        """Derived field `uniqueId`, which with the path identifies a logical file."""
         unique_id = self.storage_type + self.path_or_inline_dv
         return unique_id if self.offset is None else f"{unique_id}@{self.offset}"
 
@@ -199,21 +167,21 @@ class CheckpointMetadata(_Wire, frozen=True, kw_only=True):
 
 
 class CommitInfo(msgspec.Struct, frozen=True):
-    """Provenance of a commit: any JSON object, unchanged (Commit Provenance Information)."""
+    """Provenance of a commit: any JSON object, kept as it is (Commit Provenance Information)."""
 
     values: Mapping[str, Any]
 
     def get(self, key: str) -> Any:
-        """The value of a key such as `operation`, None if the key is missing."""
+        """Return the value of a key such as `operation`; None if the key is missing."""
         return self.values.get(key)
 
     def string(self, key: str) -> str | None:
-        """The value of a key, None unless it is a string."""
+        """Return the value of a key; None unless the value is a string."""
         value = self.values.get(key)
         return value if isinstance(value, str) else None
 
     def integer(self, key: str) -> int | None:
-        """The value of a key, None unless it is a 64-bit integer."""
+        """Return the value of a key; None unless the value is a 64-bit integer."""
         value = self.values.get(key)
         if not isinstance(value, int) or isinstance(value, bool):
             return None
@@ -282,19 +250,19 @@ _WIRE_NAMES: dict[type, str] = {
 
 
 def encode_action(action: Action) -> bytes:
-    """The JSON line of an action, without the newline."""
+    """Encode an action as a line of JSON, without the newline."""
     if isinstance(action, CommitInfo):
         return _ENCODER.encode({"commitInfo": action.values})
     return _ENCODER.encode({_WIRE_NAMES[type(action)]: action})
 
 
 def encode_actions(actions: Iterable[Action]) -> bytes:
-    """JSON lines with newlines, as in a commit file; also used between processes."""
+    """Encode actions as in a commit file: one line of JSON for each action."""
     return b"".join(encode_action(action) + b"\n" for action in actions)
 
 
 def decode_action(line: bytes | str) -> Action | None:
-    """The action of a JSON line, None for a kind of action that PROTOCOL.md doesn't define.
+    """Decode a line of a commit file; None for an action that PROTOCOL.md doesn't define.
 
     Raises:
         msgspec.DecodeError: not JSON, or not an action (msgspec.ValidationError).
@@ -303,12 +271,12 @@ def decode_action(line: bytes | str) -> Action | None:
 
 
 def decode_actions(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:
-    """The actions of a commit file, in order, without empty lines and unknown actions.
+    """Decode the actions of a commit file, in order; skip empty lines and unknown actions.
 
     Args:
         data: JSON lines; each is decoded when the iterator reaches it.
-        kinds: types of the actions to return, None for all. Other actions are skipped, which is
-            faster; they are only checked to be JSON.
+        kinds: types of the actions to return, None for all. An action of another type is skipped
+            after a check that its line is JSON, which is faster than decoding the action.
 
     Raises:
         msgspec.DecodeError: not JSON, or not an action (msgspec.ValidationError).
@@ -332,7 +300,6 @@ def _decode_line(line: bytes | str) -> Action | None:
 
 
 def _without_null_schema(line: Any) -> dict[str, Any] | None:
-    """A `metaData` line without its `schemaString` if that is null; None for any other line."""
     metadata = line.get("metaData") if isinstance(line, dict) else None
     if not isinstance(metadata, dict) or metadata.get("schemaString", "") is not None:
         return None
@@ -341,7 +308,6 @@ def _without_null_schema(line: Any) -> dict[str, Any] | None:
 
 @cache
 def _decoder_of(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
-    """`_decode_line` restricted to some kinds of actions."""
     names = {"commitInfo": CommitInfo, **{name: kind for kind, name in _WIRE_NAMES.items()}}
     fields = [
         (field.name, field.type, None)
@@ -360,6 +326,60 @@ def _decoder_of(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
     return decode
 
 
+def commit_info(
+    *,
+    timestamp: int,
+    operation: str,
+    operation_parameters: Mapping[str, object],
+    engine_info: str,
+    txn_id: str,
+    is_blind_append: bool,
+    read_version: int | None = None,
+    isolation_level: str = "Serializable",
+    operation_metrics: Mapping[str, object] | None = None,
+    user_metadata: str | None = None,
+    in_commit_timestamp: int | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> CommitInfo:
+    """Build the `commitInfo` action as delta-spark writes it (Commit Provenance Information).
+
+    Args:
+        timestamp: ms since the epoch.
+        txn_id: unique id of the commit attempt, by which a writer recognizes its own commit.
+        is_blind_append: whether the commit only adds files, and the transaction read no file.
+        operation_metrics: numbers, written as strings; None for no metrics.
+    """
+    values: dict[str, Any] = {}
+    if in_commit_timestamp is not None:
+        values["inCommitTimestamp"] = in_commit_timestamp
+    values["timestamp"] = timestamp
+    values["operation"] = operation
+    values["operationParameters"] = operation_parameters_in_log(operation_parameters)
+    if read_version is not None:
+        values["readVersion"] = read_version
+    values["isolationLevel"] = isolation_level
+    values["isBlindAppend"] = is_blind_append
+    if operation_metrics is not None:
+        values["operationMetrics"] = {key: str(value) for key, value in operation_metrics.items()}
+    if user_metadata is not None:
+        values["userMetadata"] = user_metadata
+    if tags:
+        values["tags"] = dict(tags)
+    values["engineInfo"] = engine_info
+    values["txnId"] = txn_id
+    return CommitInfo(values)
+
+
+def operation_parameters_in_log(parameters: Mapping[str, object]) -> dict[str, object]:
+    """Convert operation parameters to the log's form: lists and objects as strings of JSON."""
+    return {
+        key: value
+        if value is None or isinstance(value, str | int | float)
+        else msgspec.json.encode(value).decode()
+        for key, value in parameters.items()
+    }
+
+
 ChangeType: TypeAlias = Literal["insert", "delete", "update_preimage", "update_postimage"]
 
 INSERT: ChangeType = "insert"
@@ -376,7 +396,7 @@ CHANGE_COLUMNS = StructType(
         StructField(name=COMMIT_TIMESTAMP, data_type=TIMESTAMP),
     )
 )
-"""Columns of the change data feed after the table's own. Files contain only the first."""
+"""Columns of the change data feed after the table's own; change data files have only the first."""
 
 
 def is_change_data_feed_enabled(configuration: Mapping[str, str]) -> bool:
@@ -385,5 +405,5 @@ def is_change_data_feed_enabled(configuration: Mapping[str, str]) -> bool:
 
 
 def reserved_columns(schema: StructType) -> tuple[str, ...]:
-    """Top-level columns whose names the change data feed reserves, compared without case."""
+    """Return the top-level columns with names that the change data feed reserves, in any case."""
     return tuple(name for name in schema.names if name.lower() in CHANGE_COLUMNS.names)

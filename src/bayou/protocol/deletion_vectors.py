@@ -1,7 +1,7 @@
 """Deletion vectors on disk and in the log (PROTOCOL.md, Deletion Vectors, Deletion Vector Format).
 
-Turns a descriptor into the bytes of its 64-bit Roaring bitmap: path, Z85, file framing, checksum
-and magic number. `check_bitmap` validates a bitmap before a library decodes it.
+Invalid data is a `DeletionVectorError`. `check_bitmap` validates a bitmap before a library decodes
+it.
 """
 
 from __future__ import annotations
@@ -14,35 +14,18 @@ from itertools import pairwise
 
 from bayou.protocol.actions import DeletionVectorDescriptor
 
-__all__ = [
-    "FORMAT_VERSION",
-    "DeletionVectorError",
-    "StoredVector",
-    "check_bitmap",
-    "decode_bitmap",
-    "encode_bitmap",
-    "file_path",
-    "frame",
-    "inline_data",
-    "stored_vector",
-    "unframe",
-    "vector_in_file",
-    "z85_decode",
-    "z85_encode",
-]
-
 FORMAT_VERSION = 1
 """First byte of a deletion vector file."""
 
 _MAGIC = 1681511377
 _NATIVE_MAGIC = 1681511376
 """Magic number of the older native format: a count, then the size and bytes of one 32-bit bitmap
-for each key. delta-spark reads it in little-endian order; the inline example of PROTOCOL.md is in
-big-endian order."""
+for each key. delta-spark reads this format in little-endian order; the inline example of
+PROTOCOL.md is in big-endian order."""
 
 _UUID_CHARACTERS = 20
 _FRAME_BYTES = 8
-"""Bytes of the size before a vector in a file and of the checksum after it."""
+"""In a file, 4 bytes precede a deletion vector (its size), and 4 follow it (its checksum)."""
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _Z85_VALUES = {character: value for value, character in enumerate(_Z85)}
@@ -54,13 +37,12 @@ class DeletionVectorError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVector:
-    """Location of a vector's frame in a file.
+    """Location of a deletion vector in a file, including its size and checksum.
 
     Attributes:
-        path: path relative to the table's root, or an absolute URI; encoded like `add.path`.
-        is_absolute: whether `path` is an absolute URI.
-        offset: first byte of the frame (see `unframe`).
-        length: length of the frame in bytes.
+        path: path relative to the table's root, or an absolute URI, encoded like `add.path`.
+        offset: position of the size, which precedes the vector.
+        length: bytes of size, vector and checksum (see `unframe`).
     """
 
     path: str
@@ -70,12 +52,11 @@ class StoredVector:
 
 
 def stored_vector(descriptor: DeletionVectorDescriptor) -> StoredVector:
-    """Location of a vector with storage type `u` or `p`.
-
-    A descriptor without an offset refers to the file's first vector, which follows the version.
+    """Return the location of a deletion vector that is stored in a file.
 
     Raises:
-        DeletionVectorError: another storage type, or a path that is invalid for its type.
+        DeletionVectorError: the storage type is neither `u` nor `p`, or the path or a size is
+            invalid.
     """
     _check_sizes(descriptor)
     offset = descriptor.offset or FORMAT_VERSION
@@ -100,14 +81,10 @@ def stored_vector(descriptor: DeletionVectorDescriptor) -> StoredVector:
 def vector_in_file(
     file: uuid.UUID, prefix: str, *, offset: int, size: int, cardinality: int
 ) -> DeletionVectorDescriptor:
-    """The descriptor of a vector in a file of the table, storage type `u`.
+    """Create the descriptor of a deletion vector in the table's folder (storage type `u`).
 
     Args:
-        file: UUID in the file's name; see `file_path`.
         prefix: name of the file's folder, "" for the table's root.
-        offset: first byte of the vector's frame.
-        size: length of the vector without its frame, in bytes.
-        cardinality: number of rows that the vector deletes.
     """
     return DeletionVectorDescriptor(
         storage_type="u",
@@ -119,17 +96,13 @@ def vector_in_file(
 
 
 def file_path(file: uuid.UUID, prefix: str = "") -> str:
-    """Path of a deletion vector file, relative to the table's root."""
+    """Return the path of a deletion vector file, relative to the table's root."""
     name = f"deletion_vector_{file}.bin"
     return f"{prefix}/{name}" if prefix else name
 
 
 def inline_data(descriptor: DeletionVectorDescriptor) -> bytes:
-    """The bytes of a vector with storage type `i`.
-
-    Raises:
-        DeletionVectorError: not Z85, or of another size than the descriptor's.
-    """
+    """Return the bytes of a deletion vector that the log contains (storage type `i`)."""
     _check_sizes(descriptor)
     data = z85_decode(descriptor.path_or_inline_dv)
     size = descriptor.size_in_bytes
@@ -140,10 +113,10 @@ def inline_data(descriptor: DeletionVectorDescriptor) -> bytes:
 
 
 def unframe(data: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
-    """A vector's bytes, taken out of its frame: size, data, CRC-32; the numbers are big-endian.
+    """Check the size and the checksum of a deletion vector in a file, and return its bytes.
 
-    Raises:
-        DeletionVectorError: truncated, of another size than the log's, or a wrong checksum.
+    Args:
+        data: size (4 bytes), deletion vector and CRC-32 (4 bytes); both numbers are big-endian.
     """
     size = descriptor.size_in_bytes
     if len(data) < size + _FRAME_BYTES:
@@ -164,16 +137,12 @@ def unframe(data: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
 
 
 def frame(body: bytes) -> bytes:
-    """The inverse of `unframe`: the bytes that a file stores at the vector's offset."""
+    """Return the bytes to store in a file: size, deletion vector and CRC-32, see `unframe`."""
     return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
 def decode_bitmap(body: bytes) -> bytes:
-    """The portable 64-bit Roaring bitmap of a vector: its bytes without the magic number.
-
-    Raises:
-        DeletionVectorError: another magic number.
-    """
+    """Return a deletion vector as a portable 64-bit Roaring bitmap, without its magic number."""
     if len(body) >= 4:
         if int.from_bytes(body[:4], "little") == _MAGIC:
             return body[4:]
@@ -185,16 +154,12 @@ def decode_bitmap(body: bytes) -> bytes:
 
 
 def encode_bitmap(bitmap: bytes) -> bytes:
-    """The inverse of `decode_bitmap`."""
+    """Return a deletion vector: the magic number, followed by the bitmap."""
     return _MAGIC.to_bytes(4, "little") + bitmap
 
 
 def z85_decode(string: str) -> bytes:
-    """The bytes that a Z85 string encodes.
-
-    Raises:
-        DeletionVectorError: not Z85.
-    """
+    """Decode a Z85 string."""
     if len(string) % 5:
         raise DeletionVectorError(
             f"the length of its Z85 string is {len(string)}, not a multiple of 5"
@@ -214,7 +179,7 @@ def z85_decode(string: str) -> bytes:
 
 
 def z85_encode(data: bytes) -> str:
-    """The Z85 string of bytes, padded with zeros to a multiple of four bytes."""
+    """Pad bytes with zeros to a multiple of four, and encode them as Z85."""
     padded = data + bytes(-len(data) % 4)
     result: list[str] = []
     for start in range(0, len(padded), 4):
@@ -231,9 +196,6 @@ def check_bitmap(bitmap: bytes) -> None:
     """Validate a portable 64-bit Roaring bitmap: every container's header and contents.
 
     Libraries trust the counts in a bitmap: a wrong count makes them write out of bounds.
-
-    Raises:
-        DeletionVectorError: truncated, with extra bytes, or unsorted.
     """
     try:
         (count,) = struct.unpack_from("<Q", bitmap)
@@ -259,7 +221,7 @@ _BITSET_BYTES = 8192
 
 
 def _check_bucket(bitmap: bytes, start: int) -> int:
-    """Position after the 32-bit bitmap that begins at `start`."""
+    """Validate the 32-bit bitmap that begins at byte `start`; return the offset of its end."""
     cookie: int = struct.unpack_from("<I", bitmap, start)[0]
     position = start + 4
     run_flags = 0
@@ -274,7 +236,7 @@ def _check_bucket(bitmap: bytes, start: int) -> int:
     else:
         raise DeletionVectorError(f"its bitmap has the unknown cookie {cookie}")
     if count > 1 << 16:
-        raise DeletionVectorError(f"its bitmap has {count} containers")
+        raise DeletionVectorError(f"its bitmap has {count} containers, more than {1 << 16}")
     descriptions = struct.unpack_from(f"<{2 * count}H", bitmap, position)
     position += 4 * count
     if any(a >= b for a, b in pairwise(descriptions[::2])):
@@ -327,7 +289,7 @@ def _check_array(bitmap: bytes, position: int, cardinality: int) -> int:
 
 
 def _portable(body: bytes, order: str) -> bytes:
-    """The portable form of a bitmap in the older native format."""
+    """Convert a bitmap from the older native format to the portable format."""
     try:
         (count,) = struct.unpack_from(f"{order}I", body, 4)
         position = 8
@@ -355,5 +317,6 @@ def _relative_path(encoded: str) -> str:
 def _check_sizes(descriptor: DeletionVectorDescriptor) -> None:
     if descriptor.size_in_bytes < 0 or descriptor.cardinality < 0:
         raise DeletionVectorError(
-            f"the log gives it {descriptor.size_in_bytes} bytes and {descriptor.cardinality} rows"
+            f"its size or cardinality in the log is negative ({descriptor.size_in_bytes} bytes, "
+            f"{descriptor.cardinality} rows)"
         )

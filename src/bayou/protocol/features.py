@@ -1,6 +1,7 @@
 """Table features that a protocol requires of readers and writers (PROTOCOL.md, Table Features).
 
-Legacy protocol versions imply features; only the features that the table uses matter then.
+Reader version 2 and writer versions 2 to 6 imply features. An implied feature matters only if the
+table uses it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bayou.protocol.actions import Protocol
+from bayou.protocol.column_metadata import (
+    CONSTRAINT_PREFIX,
+    CURRENT_DEFAULT_KEY,
+    GENERATION_EXPRESSION_KEY,
+    IDENTITY_START_KEY,
+    INVARIANTS_KEY,
+)
 from bayou.protocol.schema import (
     TIMESTAMP_NTZ,
     VARIANT,
@@ -20,24 +28,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 from bayou.protocol.type_changes import TYPE_CHANGES_KEY
-
-__all__ = [
-    "FEATURES",
-    "REBASE_COMPATIBLE_FEATURES",
-    "TableFeature",
-    "all_features",
-    "features_in_use",
-    "features_requiring",
-    "protocol_for",
-    "reader_features",
-    "unsupported_for_read",
-    "unsupported_for_write",
-    "with_features",
-    "with_requested_versions",
-    "with_versions",
-    "without_feature",
-    "writer_features",
-]
 
 APPEND_ONLY = "appendOnly"
 INVARIANTS = "invariants"
@@ -71,11 +61,6 @@ MATERIALIZE_PARTITION_COLUMNS = "materializePartitionColumns"
 
 TABLE_FEATURES_READER_VERSION = 3
 TABLE_FEATURES_WRITER_VERSION = 7
-INVARIANTS_KEY = "delta.invariants"
-GENERATION_EXPRESSION_KEY = "delta.generationExpression"
-IDENTITY_START_KEY = "delta.identity.start"
-CURRENT_DEFAULT_KEY = "CURRENT_DEFAULT"
-CONSTRAINT_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
 
 
@@ -84,9 +69,9 @@ class TableFeature:
     """A table feature and whether Bayou supports it.
 
     Attributes:
-        name: name of the feature in the log.
         kind: whether readers and writers must support the feature, or only writers.
-        min_reader, min_writer: legacy versions that imply the feature; 3 and 7 if none does.
+        min_reader, min_writer: lowest versions that imply the feature; if none do, the lowest
+            versions that can list it.
         read: whether tables that use the feature can be read.
         write: whether tables that use the feature can be appended to and overwritten.
     """
@@ -195,11 +180,11 @@ _PREVIEWS: Mapping[str, str] = {
     VARIANT_TYPE: VARIANT_TYPE_PREVIEW,
     VARIANT_SHREDDING: VARIANT_SHREDDING_PREVIEW,
 }
-"""Preview names of features; both names are accepted."""
+"""Names of the preview features, by final name; a protocol may list either."""
 
 
 def reader_features(protocol: Protocol) -> tuple[str, ...]:
-    """Features that readers must support: the listed ones, or those that the version implies."""
+    """Return the features that readers must support, listed or implied by the reader version."""
     if protocol.min_reader_version >= TABLE_FEATURES_READER_VERSION:
         return tuple(protocol.reader_features or ())
     return tuple(
@@ -210,7 +195,7 @@ def reader_features(protocol: Protocol) -> tuple[str, ...]:
 
 
 def writer_features(protocol: Protocol) -> tuple[str, ...]:
-    """Features that writers must support: the listed ones, or those that the version implies."""
+    """Return the features that writers must support, listed or implied by the writer version."""
     if protocol.min_writer_version >= TABLE_FEATURES_WRITER_VERSION:
         return tuple(protocol.writer_features or ())
     return tuple(
@@ -223,10 +208,10 @@ def writer_features(protocol: Protocol) -> tuple[str, ...]:
 def unsupported_for_read(
     protocol: Protocol, configuration: Mapping[str, str], schema: StructType
 ) -> list[str]:
-    """Names of the features that keep a table from being read; empty if it can be read.
+    """Return the names of the features that keep a table from being read; empty without any.
 
-    Unknown writer features are ignored, and so are listed features that the table's metadata
-    shows to be unused. The kernel checks V2 checkpoints and type changes when it reads them.
+    A feature that the protocol lists is ignored if the metadata shows that the table doesn't use
+    it. V2 checkpoints and type changes aren't checked here, but when the kernel reads them.
     """
     if protocol.min_reader_version > TABLE_FEATURES_READER_VERSION:
         return [f"reader version {protocol.min_reader_version}"]
@@ -241,12 +226,12 @@ def unsupported_for_read(
 def unsupported_for_write(
     protocol: Protocol, configuration: Mapping[str, str], schema: StructType
 ) -> list[str]:
-    """Names of the features that keep a table from being written to; empty if it can be written.
+    """Return the names of the features that keep a table from being written; empty without any.
 
-    Includes the features that keep it from being read: writers must be able to read.
+    Includes features that aren't supported for reading.
     """
     unsupported = unsupported_for_read(protocol, configuration, schema)
-    # Against PROTOCOL.md, some tables enable the mode and don't list the feature.
+    # Contrary to PROTOCOL.md, some tables enable the mode and don't list the feature.
     mapped = _is_active(COLUMN_MAPPING, configuration, schema)
     if mapped and COLUMN_MAPPING not in (*unsupported, *all_features(protocol)):
         unsupported.append(COLUMN_MAPPING)
@@ -265,14 +250,14 @@ def unsupported_for_write(
 
 
 def all_features(protocol: Protocol) -> tuple[str, ...]:
-    """Reader and writer features of a protocol, without duplicates."""
+    """Return the reader and writer features of a protocol, without duplicates."""
     return tuple(dict.fromkeys((*writer_features(protocol), *reader_features(protocol))))
 
 
 def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protocol:
-    """The lowest protocol that a new table with this schema and these properties needs.
+    """Return the lowest protocol that a new table with this schema and these properties needs.
 
-    It may list unsupported features: `unsupported_for_write` returns them.
+    The protocol may have features that Bayou doesn't support; `unsupported_for_write` finds them.
     """
     lowest = Protocol(min_reader_version=1, min_writer_version=2)
     protocol = with_features(lowest, features_in_use(schema, configuration))
@@ -280,17 +265,21 @@ def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protoc
 
 
 def with_requested_versions(protocol: Protocol, configuration: Mapping[str, str]) -> Protocol:
-    """The protocol raised to the properties `delta.minReaderVersion` and `minWriterVersion`."""
+    """Raise a protocol to the versions that a user requests in table properties.
+
+    The properties are `delta.minReaderVersion` and `delta.minWriterVersion`.
+    """
     reader = _version(configuration, "delta.minReaderVersion")
     writer = _version(configuration, "delta.minWriterVersion")
     return with_versions(protocol, reader, writer) if reader or writer else protocol
 
 
 def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
-    """The lowest protocol with the features of another, more features, and their requirements.
+    """Add the features `names`, and the features that they require, to a protocol.
 
-    It has legacy versions if a version implies exactly these features, else it lists them. A
-    protocol that lists its features keeps doing so.
+    Returns the lowest protocol with these features. If `protocol` lists its features, the result
+    lists its features too. Otherwise the result has legacy versions if any imply exactly these
+    features.
     """
     before = all_features(protocol)
     required = dict.fromkeys((*before, *_with_required(names)))
@@ -305,9 +294,9 @@ def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
 
 
 def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Protocol:
-    """The protocol raised to at least these versions; it never loses a feature.
+    """Raise the versions of a protocol to at least `reader` and `writer`; it keeps all features.
 
-    At reader version 3 and writer version 7, it lists the features that the old versions implied.
+    Writer version 7 implies no features: the result lists those that the lower versions implied.
     """
     reader = max(reader, protocol.min_reader_version)
     writer = max(writer, protocol.min_writer_version)
@@ -321,7 +310,11 @@ def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Proto
 
 
 def without_feature(protocol: Protocol, name: str) -> Protocol:
-    """The protocol without a feature, in legacy versions if one implies the remaining features."""
+    """Remove a feature from a protocol.
+
+    The result has legacy versions if any imply exactly the remaining features; otherwise it lists
+    the remaining features.
+    """
     remaining = [feature for feature in all_features(protocol) if feature != name]
     for reader, writer in _LEGACY_VERSIONS:
         legacy = Protocol(min_reader_version=reader, min_writer_version=writer)
@@ -331,7 +324,7 @@ def without_feature(protocol: Protocol, name: str) -> Protocol:
 
 
 def features_requiring(name: str) -> tuple[str, ...]:
-    """Names of the features that require a feature."""
+    """Return the names of the features that require the feature `name`."""
     return tuple(feature for feature, required in _REQUIRES.items() if name in required)
 
 
@@ -339,7 +332,7 @@ _LEGACY_VERSIONS = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))
 
 
 def _listing(names: Iterable[str], min_reader: int) -> Protocol:
-    """A protocol that lists its features."""
+    """Create a protocol that lists features by name, with at least this reader version."""
     features = [FEATURES.get(n) or _reader_writer(n, read=False) for n in names]
     for_readers = [f for f in features if f.kind == "reader_writer"]
     reader = max((f.min_reader for f in for_readers), default=1)
@@ -367,13 +360,11 @@ def _version(configuration: Mapping[str, str], key: str) -> int:
 def features_in_use(
     schema: StructType, configuration: Mapping[str, str], protocol: Protocol | None = None
 ) -> list[str]:
-    """Names of the features that a schema and properties use, including `delta.feature.*`.
+    """Return the features that a schema and properties use or request (`delta.feature.*`).
 
     Args:
-        schema: the table's schema.
-        configuration: the table's properties.
-        protocol: the table's current protocol. A feature that it has under its preview name is
-            left out.
+        protocol: the table's protocol. A feature is left out if the protocol has the preview of the
+            feature, such as `typeWidening-preview`.
     """
     requested = [
         key.removeprefix(FEATURE_PREFIX) for key in configuration if key.startswith(FEATURE_PREFIX)
@@ -390,7 +381,7 @@ def features_in_use(
 
 
 def _is_active(name: str, configuration: Mapping[str, str], schema: StructType) -> bool:
-    """Whether the table uses a feature; True if its metadata doesn't tell."""
+    """Whether a table uses a feature; True if the metadata can't show it either way."""
     if name in _ACTIVE_WHEN_LISTED:
         return True
     enabled = _is_enabled(name, configuration, schema)
@@ -398,7 +389,6 @@ def _is_active(name: str, configuration: Mapping[str, str], schema: StructType) 
 
 
 def _is_enabled(name: str, configuration: Mapping[str, str], schema: StructType) -> bool | None:
-    """Whether the properties or the schema use a feature; None if they don't tell."""
     if name in _ENABLING_PROPERTIES:
         return _is_true(configuration, _ENABLING_PROPERTIES[name])
     if name in _ENABLING_METADATA:

@@ -4,10 +4,9 @@ PROTOCOL.md, File Types, Checkpoint Naming Scheme, Add File and Remove File. Par
 folder names have Hive's escaping; `add.path` is a percent-encoded URI.
 
 Writers percent-encode different characters: delta-spark keeps non-ASCII letters, `deltalake` and
-Delta's Rust kernel escape them. The same file may therefore have different strings in an add and
-in a remove. Files are compared by their decoded paths (`canonical_path`). `equivalent_paths`
-returns the strings that writers produce, for comparisons of undecoded columns such as those of a
-checkpoint.
+Delta's Rust kernel escape them. The same file may therefore have different strings in an add and in
+a remove. Files are compared by their decoded paths (`canonical_path`). To find a file in a column
+of encoded paths, as in a checkpoint, the column is searched for all `equivalent_paths`.
 """
 
 from __future__ import annotations
@@ -16,43 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
-from urllib.parse import unquote
-
-__all__ = [
-    "CHANGE_DATA_DIRECTORY",
-    "HIVE_DEFAULT_PARTITION",
-    "LAST_CHECKPOINT",
-    "LOG_DIRECTORY",
-    "MAX_FOLDER_NAME_BYTES",
-    "SIDECAR_DIRECTORY",
-    "STAGED_COMMIT_DIRECTORY",
-    "ChecksumFile",
-    "ClassicCheckpoint",
-    "CommitFile",
-    "CompactedCommits",
-    "LastCheckpointFile",
-    "LogFile",
-    "MultiPartCheckpoint",
-    "StagedCommit",
-    "UuidCheckpoint",
-    "absolute_data_file_uri",
-    "canonical_path",
-    "checkpoint_file_name",
-    "checksum_file_name",
-    "commit_file_name",
-    "compacted_file_name",
-    "data_file_path_to_uri",
-    "decode_data_file_uri",
-    "equivalent_paths",
-    "escape_partition_value",
-    "hadoop_encoded_path",
-    "is_absolute_uri",
-    "list_prefix",
-    "multipart_checkpoint_file_name",
-    "parse_log_file",
-    "partition_directory",
-]
-
+from urllib.parse import quote, unquote
 
 LOG_DIRECTORY = "_delta_log"
 SIDECAR_DIRECTORY = "_sidecars"
@@ -147,7 +110,7 @@ _STAGED = re.compile(rf"([0-9]{{20}})\.({_UUID})\.json")
 
 
 def parse_log_file(name: str) -> LogFile | None:
-    """The kind and version of a file in the log folder by its name, None for an unknown kind."""
+    """Parse the name of a file in the log folder; None for an unknown kind of file."""
     if match := _COMMIT.fullmatch(name):
         return CommitFile(version=int(match[1]))
     if match := _CHECKSUM.fullmatch(name):
@@ -176,33 +139,33 @@ def parse_log_file(name: str) -> LogFile | None:
 
 
 def commit_file_name(version: int) -> str:
-    """`00000000000000000012.json`."""
+    """Return a name such as `00000000000000000012.json`."""
     return f"{version:020d}.json"
 
 
 def checksum_file_name(version: int) -> str:
-    """`00000000000000000012.crc`."""
+    """Return a name such as `00000000000000000012.crc`."""
     return f"{version:020d}.crc"
 
 
 def compacted_file_name(version: int, end_version: int) -> str:
-    """`00000000000000000004.00000000000000000006.compacted.json`."""
+    """Return a name such as `00000000000000000004.00000000000000000006.compacted.json`."""
     return f"{version:020d}.{end_version:020d}.compacted.json"
 
 
 def checkpoint_file_name(version: int, unique: str | None = None) -> str:
-    """`00000000000000000010.checkpoint.parquet`, or `...10.checkpoint.<unique>.parquet`."""
+    """Return `<version>.checkpoint.parquet`, or `<version>.checkpoint.<unique>.parquet`."""
     middle = "" if unique is None else f".{unique}"
     return f"{version:020d}.checkpoint{middle}.parquet"
 
 
 def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:
-    """`00000000000000000010.checkpoint.0000000001.0000000003.parquet`; `part` counts from 1."""
+    """Return `<version>.checkpoint.<part>.<parts>.parquet`; `part` counts from 1."""
     return f"{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
 
 
 def list_prefix(version: int) -> str:
-    """First name of a listing that returns the log files of this and later versions."""
+    """Return the zero-padded version; log files of this and later versions sort after it."""
     return f"{version:020d}"
 
 
@@ -217,9 +180,9 @@ _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 def data_file_path_to_uri(path: str) -> str:
     """Percent-encode a decoded path, relative to the table or absolute, for `add.path`.
 
-    Escapes the characters that delta-spark escapes, and non-ASCII letters, as RFC 2396 requires:
-    `deltalake` escapes them in its removes, which would not match an unescaped add. A percent sign
-    is always escaped. `decode_data_file_uri` is the inverse.
+    Escapes the characters that delta-spark escapes, and non-ASCII letters, as RFC 2396 requires.
+    `deltalake` escapes these letters in the `remove` of a file: if the `add` had them unescaped,
+    the two paths would differ.
     """
     prefix = ""
     if match := _SCHEME_AND_AUTHORITY.match(path):
@@ -227,17 +190,17 @@ def data_file_path_to_uri(path: str) -> str:
     if not _URI_SAFE.fullmatch(path):
         path = _URI_ESCAPED.sub(_escape_uri_character, path)
     if not prefix and ":" in path:
-        # A colon in the first segment of a relative path would end a scheme.
+        # With a colon, the first segment of a relative path would be read as a scheme.
         first, slash, rest = path.partition("/")
         path = first.replace(":", "%3A") + slash + rest
     return prefix + path
 
 
 def absolute_data_file_uri(path: str) -> str:
-    """The absolute URI of a decoded, fully qualified path; that of a local file is `file:/...`.
+    """Percent-encode a decoded absolute path. A path without a scheme gets `file:`.
 
-    Non-ASCII letters are not escaped: delta-spark looks up the rows of a file with an absolute
-    path by the URI that delta-spark would write.
+    Non-ASCII letters aren't escaped, because delta-spark looks up a file's rows by the unescaped
+    path.
     """
     prefix = "file:"
     if match := _SCHEME_AND_AUTHORITY.match(path):
@@ -264,12 +227,7 @@ def escape_partition_value(value: str) -> str:
 
 
 def partition_directory(partition_columns: Sequence[str], values: Mapping[str, str | None]) -> str:
-    """Decoded folder of a partition, such as `a=1/b=__HIVE_DEFAULT_PARTITION__`.
-
-    Args:
-        partition_columns: column names in the table's order; "" is returned for none.
-        values: serialized values by column name.
-    """
+    """Return the decoded folder of a partition, such as `a=1/b=__HIVE_DEFAULT_PARTITION__`."""
     return "/".join(
         f"{escape_partition_value(name)}="
         f"{escape_partition_value(values[name] or '') or HIVE_DEFAULT_PARTITION}"
@@ -282,27 +240,41 @@ def _escape_uri_character(match: re.Match[str]) -> str:
 
 
 def canonical_path(uri: str) -> str:
-    """Canonical form of a data file's path, which is equal for all spellings of the path.
+    """Return a form of a data file's path that is equal for all spellings of the path.
 
-    The path is decoded once; `file:///` becomes `file:/`. The scheme and authority are part of an
-    absolute path. A path without a scheme differs from one with a scheme, and an absolute path
-    differs from a relative one, even if both lead to the same file.
+    The path is decoded once; `file:///` becomes `file:/`. Absolute and relative paths of the same
+    file stay different, as do paths with and without a scheme. Use the result only to compare
+    paths.
     """
     if "%" not in uri and ":" not in uri and not uri.startswith("/"):
         return uri
     if is_absolute_uri(uri):
         prefix, path = _split(uri)
-        return prefix + decode_data_file_uri(path)
+        return _as_utf8(prefix + decode_data_file_uri(path))
     path = decode_data_file_uri(uri)
-    return f"./{path}" if is_absolute_uri(path) else path
+    return _as_utf8(f"./{path}" if is_absolute_uri(path) else path)
+
+
+def _as_utf8(path: str) -> str:
+    """Return a decoded path as a string that Arrow can store.
+
+    If the path has bytes that aren't UTF-8, it is percent-encoded again, and begins with two NUL
+    characters.
+    """
+    if path.isascii():
+        return path
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "\0\0" + quote(path, safe="", errors="surrogateescape")
+    return path
 
 
 def equivalent_paths(uri: str) -> tuple[str, ...]:
-    """All strings that writers may produce for the file of a path, this path first.
+    """Return all spellings of a path that writers produce, beginning with `uri` itself.
 
-    The path is percent-encoded as by Hadoop's `Path` (delta-spark, Java Kernel), Bayou, `deltalake`
-    and Delta's Rust kernel, with all characters that RFC 3986 reserves, and not at all; with
-    escapes in upper and lower case; with `file:/` and `file:///`.
+    Writers escape different characters, with hexadecimal digits in upper or lower case. Local URIs
+    begin with `file:/` or `file:///`.
     """
     if _NEVER_ESCAPED.fullmatch(uri):
         return (uri,)
@@ -319,7 +291,7 @@ def equivalent_paths(uri: str) -> tuple[str, ...]:
 
 
 def hadoop_encoded_path(uri: str) -> str:
-    """The canonical path as Hadoop's `Path` encodes it; delta-spark sorts files by it."""
+    """Encode a path as Hadoop's `Path` does; delta-spark sorts files by the result."""
     if _NEVER_ESCAPED.fullmatch(uri):
         return uri
     prefix, path = _split(uri) if is_absolute_uri(uri) else ("", uri)
@@ -337,7 +309,6 @@ _URI_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/]*)?")
 
 
 def _split(uri: str) -> tuple[str, str]:
-    """Scheme and authority of an absolute URI, and its path."""
     if match := _LOCAL_FILE.match(uri):
         return _LOCAL, uri[match.end() :]
     match = _URI_ROOT.match(uri)
@@ -345,7 +316,7 @@ def _split(uri: str) -> tuple[str, str]:
 
 
 def _without_scheme(path: str) -> str:
-    """Escape colons in the first segment, which would otherwise end a scheme."""
+    """Escape colons in the first segment, so that the segment isn't read as a scheme."""
     first, slash, rest = path.partition("/")
     return first.replace(":", "%3A") + slash + rest
 

@@ -1,4 +1,4 @@
-"""Decoding of JSON from other writers: every fault of the input is a `msgspec.DecodeError`.
+"""Decoding of JSON from other writers: any invalid input raises `msgspec.DecodeError`.
 
 msgspec raises other errors for JSON that is nested deeper than the interpreter's stack, for bytes
 that aren't UTF-8, and for numbers that a `float_hook` rejects.
@@ -11,8 +11,6 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-__all__ = ["JsonDecoder", "decode_json", "without_lone_surrogates"]
-
 T = TypeVar("T")
 
 
@@ -23,7 +21,7 @@ class JsonDecoder(Generic[T]):
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(wire_type, **options)
 
     def decode(self, data: bytes | str) -> T:
-        """The decoded value.
+        """Decode one value.
 
         Raises:
             msgspec.DecodeError: not JSON, nested too deeply, or not of the type.
@@ -37,7 +35,7 @@ class JsonDecoder(Generic[T]):
 
 
 def decode_json(data: bytes | str, wire_type: type[T]) -> T:
-    """Decode one value; raises the errors of `JsonDecoder.decode`."""
+    """Decode one value as the type `wire_type`; see `JsonDecoder.decode` for errors."""
     return JsonDecoder(wire_type).decode(data)
 
 
@@ -50,8 +48,8 @@ _ESCAPES = re.compile(
 
 
 def without_lone_surrogates(data: bytes) -> bytes:
-    """JSON with U+FFFD in place of each escape of a lone surrogate, which UTF-8 can't encode.
+    """Replace each escaped lone surrogate in JSON by U+FFFD, because UTF-8 can't encode it.
 
-    Writers that count characters in UTF-16 cut strings between two surrogates.
+    Writers that truncate strings by UTF-16 code units can split a surrogate pair.
     """
     return _ESCAPES.sub(lambda match: rb"\ufffd" if match[1] else match[0], data)

@@ -1,6 +1,6 @@
 """The checkpoint hint `_last_checkpoint` (PROTOCOL.md, Last Checkpoint File Schema).
 
-The file may be missing, stale or corrupt; the log is then listed from its beginning.
+The file may be missing, stale or corrupt; in this case, the log is listed from its beginning.
 """
 
 from __future__ import annotations
@@ -13,19 +13,13 @@ import msgspec
 
 from bayou.protocol.json_decoding import decode_json
 
-__all__ = ["LastCheckpoint", "canonical_json", "checksum", "encode", "parse"]
-
 
 class LastCheckpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The fields of the checkpoint hint; `checkpointSchema` and unknown fields are ignored.
 
     Attributes:
-        version: version of the table in the checkpoint.
         size: number of actions in the checkpoint.
         parts: number of files of a multi-part checkpoint, None for a single file.
-        size_in_bytes: size of all files of the checkpoint.
-        num_of_add_files: number of add actions.
-        tags: additional metadata.
     """
 
     version: int
@@ -49,31 +43,22 @@ def parse(data: bytes) -> LastCheckpoint | None:
 
 
 def encode(hint: LastCheckpoint) -> bytes:
-    """The file's bytes, including the checksum."""
+    """Encode the file, including its checksum."""
     body: dict[str, Any] = msgspec.to_builtins(hint)
     body["checksum"] = checksum(msgspec.json.encode(body))
     return msgspec.json.encode(body)
 
 
 def checksum(data: bytes | str) -> str:
-    """MD5 of the canonical form of a JSON object, in hex (PROTOCOL.md, JSON checksum).
-
-    Raises:
-        msgspec.DecodeError: not JSON.
-        ValueError: not an object.
-    """
+    """Return the MD5 of `canonical_json`, in hex (PROTOCOL.md, JSON checksum)."""
     canonical = canonical_json(data).encode("utf-8")
     return hashlib.md5(canonical, usedforsecurity=False).hexdigest()
 
 
 def canonical_json(data: bytes | str) -> str:
-    """Canonical form of a JSON object, without its top-level `checksum`.
+    """Return the canonical form of a JSON object, without its top-level `checksum`.
 
-    Numbers keep their spelling.
-
-    Raises:
-        msgspec.DecodeError: not JSON.
-        ValueError: not an object.
+    Numbers are written as in `data`.
     """
     members = decode_json(data, dict[str, msgspec.Raw])
     members.pop("checksum", None)

@@ -1,7 +1,7 @@
 """Partition values as strings (PROTOCOL.md, Partition Value Serialization).
 
-The empty string is NULL for every type. After a type change, existing values keep the string of
-the old type, so strings of a narrower type are parsed too.
+The empty string is NULL for every type. After a column is widened, existing files keep the strings
+of the old type, so strings of a narrower type are parsed too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from zoneinfo import ZoneInfo
 
 from bayou.protocol.schema import DataType, DecimalType
 
-__all__ = ["PartitionValue", "lacks_time_zone", "parse", "serialize"]
-
 PartitionValue: TypeAlias = (
     None | bool | int | float | str | bytes | Decimal | dt.date | dt.datetime
 )
@@ -33,11 +31,10 @@ _DECIMAL_CONTEXT = Context(prec=76)
 
 
 def serialize(value: PartitionValue, data_type: DataType) -> str | None:
-    """The string of a value in `add.partitionValues`; None for NULL, "" and b"".
+    """Return the string to write for a value in `add.partitionValues`; None for NULL, "" and b"".
 
-    Timestamps are written in UTC as ISO 8601 with `Z`, as PROTOCOL.md recommends, so that they
-    don't depend on the reader's time zone. A datetime without a time zone is UTC. Numbers are
-    formatted as in delta-spark.
+    Timestamps are written in UTC with `Z`, so that they don't depend on the reader's time zone. A
+    datetime without a time zone is UTC. Numbers are formatted as in delta-spark.
 
     Raises:
         ValueError: the value isn't of the type, or tables can't be partitioned by the type.
@@ -52,13 +49,11 @@ def serialize(value: PartitionValue, data_type: DataType) -> str | None:
 
 
 def parse(string: str | None, data_type: DataType, time_zone: str = "UTC") -> PartitionValue:
-    """The value of a string in `add.partitionValues`; None and "" are NULL.
+    """Parse a string in `add.partitionValues`; None and "" are NULL.
 
-    A timestamp is returned in UTC, a timestamp_ntz without a time zone.
+    A timestamp becomes a datetime in UTC; a timestamp_ntz becomes a datetime without a time zone.
 
     Args:
-        string: the string in the log.
-        data_type: the column's type.
         time_zone: time zone of timestamps that are written without one.
 
     Raises:
@@ -75,8 +70,8 @@ def parse(string: str | None, data_type: DataType, time_zone: str = "UTC") -> Pa
 def lacks_time_zone(string: str | None, data_type: DataType) -> bool:
     """Whether a partition value is a timestamp without a time zone.
 
-    Each reader interprets it in its own time zone. Rewritten files keep the string unchanged,
-    because no other string means the same to all readers.
+    When a file is rewritten, such a string must be kept unchanged. Each reader interprets it in the
+    reader's own time zone, so no other string has the same meaning.
     """
     match = (
         None
@@ -162,7 +157,7 @@ def _format_decimal(value: PartitionValue, data_type: DecimalType) -> str:
 
 
 def _format_float(value: float, *, single: bool) -> str:
-    """A float formatted as in Java: `1.0`, `1.0E10`, `NaN`, `-Infinity`."""
+    """Format a float as Java does: `1.0`, `1.0E10`, `NaN`, `-Infinity`."""
     if math.isnan(value):
         return "NaN"
     if single:

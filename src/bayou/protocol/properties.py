@@ -22,13 +22,6 @@ from bayou.protocol.property_strings import (
     one_of,
 )
 
-__all__ = [
-    "PROPERTIES",
-    "TableProperties",
-    "normalize",
-    "validate",
-]
-
 SYMLINK_MANIFESTS = TableProperty(
     key="delta.compatibility.symlinkFormatManifest.enabled", default=False, parse=boolean
 )
@@ -176,8 +169,8 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         TableProperty(key="delta.sampleRetentionDuration", default=None, parse=interval),
         TableProperty(key="delta.checkpointRetentionDuration", default=None, parse=interval),
         SYMLINK_MANIFESTS,
-        TableProperty(key="delta.autoOptimize", default=None, parse=any_string),
-        TableProperty(key="delta.autoOptimize.autoCompact", default=None, parse=any_string),
+        TableProperty(key="delta.autoOptimize", default=None, parse=boolean),
+        TableProperty(key="delta.autoOptimize.autoCompact", default=None, parse=boolean),
         TableProperty(key="delta.autoOptimize.optimizeWrite", default=None, parse=any_string),
         TableProperty(key="delta.tuneFileSizesForRewrites", default=None, parse=any_string),
         TableProperty(key="delta.enableFullRetentionRollback", default=True, parse=boolean),
@@ -217,7 +210,7 @@ def validate(configuration: Mapping[str, str]) -> None:
 
 
 def normalize(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The properties with their keys spelled as in the log.
+    """Return the properties with their keys spelled as in the log.
 
     Property keys are case-insensitive; Spark passes option keys in lower case.
     """
@@ -242,7 +235,7 @@ def _unknown(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableProperties:
-    """Typed values of a table's properties; each raises `PropertyValueError` if it is invalid."""
+    """Typed values of table properties. Reading an invalid value raises `PropertyValueError`."""
 
     configuration: Mapping[str, str]
 
@@ -268,7 +261,10 @@ class TableProperties:
 
     @property
     def write_stats_as_struct(self) -> bool:
-        """Whether checkpoints contain `add.stats_parsed`: by default if they lack `add.stats`."""
+        """Whether checkpoints contain `add.stats_parsed`.
+
+        Default: True if checkpoints don't contain `add.stats`, otherwise False.
+        """
         if CHECKPOINT_STATS_AS_STRUCT.key in self.configuration:
             return CHECKPOINT_STATS_AS_STRUCT.read(self.configuration)
         return not self.write_stats_as_json
@@ -291,17 +287,17 @@ class TableProperties:
 
     @property
     def log_retention_ms(self) -> int:
-        """Minimum retention of commits, in ms."""
+        """Minimum retention of commit files, in ms."""
         return LOG_RETENTION.read(self.configuration) or 0
 
     @property
     def deleted_file_retention_ms(self) -> int:
-        """Minimum retention of removed files and their tombstones, in ms."""
+        """Minimum retention of removed files and of their `remove` actions, in ms."""
         return DELETED_FILE_RETENTION.read(self.configuration) or 0
 
     @property
     def transaction_retention_ms(self) -> int | None:
-        """Retention of transaction identifiers in ms; None for no expiration."""
+        """Retention of transaction identifiers in ms; None if they don't expire."""
         return TRANSACTION_RETENTION.read(self.configuration)
 
     @property
@@ -320,6 +316,15 @@ class TableProperties:
         """Whether writers group rows by partition before they write files."""
         value = self.configuration.get("delta.autoOptimize.optimizeWrite", "false")
         return value.strip().lower() == "true"
+
+    @property
+    def auto_compact(self) -> bool:
+        """Whether writers compact small files after a commit.
+
+        Only the value `true` enables it. Other writers may set values that delta-spark rejects.
+        """
+        keys = ("delta.autoOptimize", "delta.autoOptimize.autoCompact")
+        return any(self.configuration.get(key, "").strip().lower() == "true" for key in keys)
 
     @property
     def target_file_size(self) -> int | None:
@@ -370,8 +375,3 @@ class TableProperties:
     def row_tracking_suspended(self) -> bool:
         """Whether new files have no row ids because the feature is being dropped."""
         return ROW_TRACKING_SUSPENDED.read(self.configuration)
-
-    @property
-    def type_widening(self) -> bool:
-        """Whether columns may change to wider types."""
-        return TYPE_WIDENING.read(self.configuration)

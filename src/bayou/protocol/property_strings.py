@@ -1,7 +1,4 @@
-"""Parsers for the values of table properties.
-
-Each parser takes the property's string; its ValueError says which values are expected.
-"""
+"""Parsers for the values of table properties."""
 
 from __future__ import annotations
 
@@ -11,20 +8,6 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from bayou.errors import TablePropertyError
-
-__all__ = [
-    "PropertyValueError",
-    "TableProperty",
-    "any_string",
-    "boolean",
-    "byte_size",
-    "column_list",
-    "column_paths",
-    "integer_at_least",
-    "interval",
-    "one_of",
-    "parse_interval",
-]
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -41,10 +24,8 @@ class TableProperty(Generic[T_co]):
     """A table property: key, default value and parser.
 
     Attributes:
-        key: the key, `delta.` included.
-        default: the value if the table doesn't set the property.
         parse: parses the property's string; its ValueError says which values are expected.
-        settable: whether users may set the property; writers set the others.
+        settable: whether users may set the property; if False, only writers set it.
     """
 
     key: str
@@ -53,7 +34,7 @@ class TableProperty(Generic[T_co]):
     settable: bool = True
 
     def read(self, configuration: Mapping[str, str]) -> T_co:
-        """The table's value, or the default.
+        """Return the parsed value of the property, or its default if `configuration` lacks it.
 
         Raises:
             PropertyValueError: the value is invalid.
@@ -109,7 +90,7 @@ _UNIT_MS: Mapping[str, float] = {
 
 
 def boolean(string: str) -> bool:
-    """Parse `true` or `false`, in any case."""
+    """Parse `true` or `false`, ignoring case."""
     match string.strip().lower():
         case "true":
             return True
@@ -120,12 +101,12 @@ def boolean(string: str) -> bool:
 
 
 def any_string(string: str) -> str:
-    """Accept any string."""
+    """Return the string unchanged; every string is valid."""
     return string
 
 
 def integer_at_least(minimum: int) -> Callable[[str], int]:
-    """A parser of integers that are at least a minimum."""
+    """Return a parser that accepts only integers of at least `minimum`."""
 
     def parse(string: str) -> int:
         try:
@@ -140,7 +121,7 @@ def integer_at_least(minimum: int) -> Callable[[str], int]:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """A parser of a choice, in any case; it returns the choice as spelled here."""
+    """Return a parser that accepts `choices` in any case; its results are members of `choices`."""
     by_folded = {choice.lower(): choice for choice in choices}
 
     def parse(string: str) -> str:
@@ -161,14 +142,26 @@ def byte_size(string: str) -> int | None:
 
 
 def interval(string: str) -> int | None:
-    """`parse_interval`, typed for a property whose default is None."""
+    """Parse an interval as `parse_interval` does; the return type allows None as a default."""
     return parse_interval(string)
 
 
 def column_list(string: str) -> str | None:
-    """Validate a list of columns with `column_paths`, and return the string."""
+    """Validate a list of columns with `column_paths`, and return it unchanged."""
     column_paths(string)
     return string
+
+
+def column_path(string: str) -> tuple[str, ...]:
+    """Parse one column such as `s.b` into its path.
+
+    Raises:
+        ValueError: the string isn't exactly one column.
+    """
+    paths = column_paths(string)
+    if len(paths) != 1:
+        raise ValueError("expected one column name")
+    return paths[0]
 
 
 def column_paths(string: str) -> tuple[tuple[str, ...], ...]:

@@ -10,34 +10,6 @@ import msgspec
 
 from bayou.protocol.json_decoding import decode_json
 
-__all__ = [
-    "BINARY",
-    "BOOLEAN",
-    "BYTE",
-    "DATE",
-    "DOUBLE",
-    "FLOAT",
-    "INTEGER",
-    "LONG",
-    "PRIMITIVE_NAMES",
-    "SHORT",
-    "STRING",
-    "TIMESTAMP",
-    "TIMESTAMP_NTZ",
-    "VARIANT",
-    "VOID",
-    "ArrayType",
-    "DataType",
-    "DecimalType",
-    "MapType",
-    "PrimitiveType",
-    "SchemaJsonError",
-    "StructField",
-    "StructType",
-    "data_type_from_json",
-    "data_type_to_json",
-]
-
 
 class SchemaJsonError(ValueError):
     """A schema that PROTOCOL.md doesn't allow; the kernel adds the table to the message."""
@@ -104,13 +76,13 @@ class StructField:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def with_data_type(self, data_type: DataType) -> StructField:
-        """The same field with another type."""
+        """Return a copy of the field with another type."""
         return replace(self, data_type=data_type)
 
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """A table's schema, or a struct column's."""
+    """A struct of fields: a table's schema, or the type of a struct column."""
 
     fields: tuple[StructField, ...] = ()
 
@@ -129,7 +101,7 @@ class StructType:
         return tuple(f.name for f in self.fields)
 
     def get(self, name: str) -> StructField | None:
-        """The field with this name, else with this name in another case, else None."""
+        """Return the field with exactly this name, else the first that differs only in case."""
         folded = None
         for candidate in self.fields:
             if candidate.name == name:
@@ -139,7 +111,7 @@ class StructType:
         return folded
 
     def find(self, path: Sequence[str]) -> tuple[tuple[str, ...], DataType] | None:
-        """The type at a path through structs, and the path as the schema spells it."""
+        """Return (path as the schema spells it, type) of a field; None if it doesn't exist."""
         names: list[str] = []
         level: DataType = self
         for step in path:
@@ -151,12 +123,12 @@ class StructType:
         return tuple(names), level
 
     def select(self, names: tuple[str, ...] | list[str]) -> StructType:
-        """The fields with exactly these names, in this order; KeyError if one is missing."""
+        """Return a struct of the fields with exactly these names; KeyError if one is missing."""
         by_name = {f.name: f for f in self.fields}
         return StructType(tuple(by_name[n] for n in names))
 
     def to_json(self) -> str:
-        """The schema as JSON, for `metaData.schemaString`."""
+        """Encode the schema as JSON, for `metaData.schemaString`."""
         return msgspec.json.encode(data_type_to_json(self)).decode()
 
     @classmethod
@@ -221,12 +193,7 @@ _MAX_EXCERPT = 100
 
 
 def data_type_from_json(value: Any) -> DataType:
-    """A type from its decoded JSON: a name, or an object with `type`.
-
-    Raises:
-        SchemaJsonError: the type is unknown, a part is missing or of a wrong type, or the type
-            is nested more than 100 levels deep.
-    """
+    """Create a type from its JSON as Python objects; SchemaJsonError if the type is unknown."""
     return _type_from_json(value, _MAX_DEPTH)
 
 
@@ -266,7 +233,7 @@ def _type_from_json(value: Any, depth: int) -> DataType:
 
 
 def data_type_to_json(data_type: DataType) -> Any:
-    """The decoded JSON of a type, the inverse of `data_type_from_json`."""
+    """Return the JSON of a type as Python objects, see `data_type_from_json`."""
     match data_type:
         case StructType(fields):
             return {
@@ -318,7 +285,6 @@ def _field_from_json(value: Any, depth: int) -> StructField:
 
 
 def _excerpt(value: Any) -> str:
-    """The beginning of a value that may be long or deeply nested, for an error message."""
     try:
         full = repr(value)
     except RecursionError:

@@ -14,8 +14,6 @@ import msgspec
 from bayou.protocol.json_decoding import JsonDecoder, without_lone_surrogates
 from bayou.protocol.schema import DataType, DecimalType, StructType
 
-__all__ = ["FileStatistics", "from_json", "to_json", "with_wide_bounds"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatistics:
@@ -34,11 +32,11 @@ class FileStatistics:
 
 
 def to_json(stats: FileStatistics) -> str:
-    """Statistics as JSON, for `add.stats`.
+    """Encode statistics as JSON, for `add.stats`.
 
-    Timestamps are truncated to milliseconds, maxima too: readers widen them. A datetime without a
-    time zone is a timestamp_ntz. NaN, infinities, booleans and bytes are left out, because JSON
-    or other readers don't support them as bounds.
+    Timestamps are truncated to milliseconds. This lowers maximums too, so readers add a millisecond
+    to them. A datetime without a time zone is a timestamp_ntz. NaN, infinities, booleans and bytes
+    are left out, because JSON or other readers don't support them as bounds.
     """
     value: dict[str, Any] = {
         "numRecords": stats.num_records,
@@ -55,9 +53,8 @@ def from_json(json: str | bytes, schema: StructType) -> FileStatistics | None:
     """Parse `add.stats`; None if it lacks the number of records.
 
     Args:
-        json: value of `add.stats`.
-        schema: the table's schema with physical names. Other columns and bounds that aren't
-            values of their column's type are left out.
+        schema: the table's schema with physical names. Statistics of columns that it lacks are left
+            out, as are bounds that don't have the column's type.
 
     Raises:
         ValueError: not a JSON object.
@@ -82,19 +79,15 @@ def from_json(json: str | bytes, schema: StructType) -> FileStatistics | None:
 
 
 def with_wide_bounds(json: str | None, num_records: int) -> str:
-    """The statistics of a file after it receives a deletion vector: its bounds are now wide.
+    """Change the statistics of a file that gets a deletion vector to wide bounds.
 
-    Null counts are unchanged. With wide bounds a null count is meaningful only if it is 0 or the
-    number of rows, so a count of nulls in the rows that an earlier vector left loses its meaning.
-    It can't be corrected, because some writers include the nulls of deleted rows and still call
-    their bounds tight.
+    Null counts stay unchanged: with wide bounds, only 0 and the number of rows have a meaning.
+    Other counts can't be corrected, because some writers count the nulls of deleted rows even if
+    they set `tightBounds`.
 
     Args:
-        json: the file's current statistics; None if it has none.
-        num_records: number of rows in the file.
-
-    Raises:
-        ValueError: not a JSON object.
+        json: the file's statistics, None if it has none.
+        num_records: number of rows in the file, including deleted rows.
     """
     try:
         value = {} if json is None else _decode(json)

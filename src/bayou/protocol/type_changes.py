@@ -25,17 +25,6 @@ from bayou.protocol.schema import (
     data_type_from_json,
 )
 
-__all__ = [
-    "TYPE_CHANGES_KEY",
-    "columns_widened_from_float",
-    "is_automatic_widening",
-    "is_readable_change",
-    "is_widened_from_float",
-    "is_widening",
-    "unsupported_type_changes",
-    "with_type_changes",
-]
-
 TYPE_CHANGES_KEY = "delta.typeChanges"
 
 _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
@@ -44,7 +33,7 @@ _MIN_DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}
 
 
 def is_widening(before: DataType, after: DataType) -> bool:
-    """Whether a column's type may change: each value of the old type is one of the new type."""
+    """Whether a column's type may change: the new type has all values of the old type."""
     if before in _INTEGERS and after in _INTEGERS:
         return _INTEGERS.index(before) < _INTEGERS.index(after)
     if after == DOUBLE:
@@ -61,10 +50,10 @@ def is_widening(before: DataType, after: DataType) -> bool:
 
 
 def is_readable_change(before: DataType, after: DataType) -> bool:
-    """Whether files of the old type can be read as the new type.
+    """Whether values of the type `before` in files can be read as the type `after`.
 
-    In addition to `is_widening`, an integer can be read as a decimal with just enough digits:
-    other writers make this change, Bayou doesn't.
+    Allows more changes than `is_widening`: from an integer type to any decimal type that has enough
+    digits for it, because other writers make this change.
     """
     if isinstance(after, DecimalType) and before in _MIN_DIGITS:
         return after.precision - after.scale >= _MIN_DIGITS[before]
@@ -74,8 +63,7 @@ def is_readable_change(before: DataType, after: DataType) -> bool:
 def is_automatic_widening(before: DataType, after: DataType) -> bool:
     """Whether schema evolution may widen a column to the type of incoming rows.
 
-    Schema evolution widens less than ALTER TABLE: it doesn't change an integer to a decimal or a
-    double.
+    Schema evolution doesn't change an integer to a decimal or a double; ALTER TABLE does.
     """
     integer_to_other = before in _INTEGERS and after not in _INTEGERS
     return is_widening(before, after) and not integer_to_other
@@ -84,12 +72,10 @@ def is_automatic_widening(before: DataType, after: DataType) -> bool:
 def with_type_changes(
     before: StructType, after: StructType, table_version: int | None = None
 ) -> StructType:
-    """The new schema with the type changes appended to the metadata of its columns.
+    """Return the schema `after`, with the type changes appended to its columns' metadata.
 
     Args:
-        before: the old schema; columns are matched by name.
-        after: the new schema.
-        table_version: version of the commit; None unless the table has the preview feature.
+        table_version: version of the commit; None unless the table has `typeWidening-preview`.
     """
     fields: list[StructField] = []
     for field in after:
@@ -109,7 +95,10 @@ def with_type_changes(
 def _type_changes(
     before: DataType, after: DataType, path: tuple[str, ...], version: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Metadata entries for the changes outside of structs, whose fields have their own entries."""
+    """Yield the type changes to record in a field's metadata.
+
+    Changes within a struct are left out: the metadata of the struct's fields records them.
+    """
     match before, after:
         case StructType(), StructType():
             return
@@ -147,12 +136,12 @@ def _with_inner_changes(before: DataType, after: DataType, version: int | None) 
 
 
 def unsupported_type_changes(schema: StructType) -> list[str]:
-    """Type changes in a schema's metadata that can't be read, as `column: from -> to`."""
+    """Return the type changes in a schema that can't be read, as `column: from -> to`."""
     return list(_unsupported(schema, ""))
 
 
 def is_widened_from_float(field: StructField) -> bool:
-    """Whether a column, not a type nested in it, was widened from float."""
+    """Whether a column's own type was widened from float, not only a type nested in it."""
     return field.data_type == DOUBLE and any(
         isinstance(change, dict)
         and change.get("fromType") == "float"
@@ -162,7 +151,7 @@ def is_widened_from_float(field: StructField) -> bool:
 
 
 def columns_widened_from_float(schema: StructType) -> frozenset[tuple[str, ...]]:
-    """Paths of the columns and struct fields that were widened from float."""
+    """Return the paths of the columns and struct fields that were widened from float."""
     return frozenset(_changed_from_float(schema, ()))
 
 

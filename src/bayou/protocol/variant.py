@@ -1,32 +1,26 @@
-"""Binary form of variants (PROTOCOL.md, Variant Data Type; Parquet's Variant Binary Encoding).
+"""Variants: binary form and JSON (PROTOCOL.md, Variant Data Type; Parquet's Variant Encoding).
 
-Encodes variants, and decodes the parts that are needed to reassemble shredded variants. Objects
-and arrays are built from encoded values.
+Invalid data is a `VariantError`. Encodes variants, and decodes the parts that are needed to
+reassemble shredded variants. JSON follows Spark's `parse_json` and `to_json`: a number without an
+exponent is an integer or a decimal if it fits, else a double; the keys of an object are distinct
+and sorted.
 """
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
 import itertools
+import json
+import math
+import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Context, Decimal
+from functools import lru_cache
 from itertools import pairwise
-
-__all__ = [
-    "NULL",
-    "VariantError",
-    "array",
-    "binary",
-    "boolean",
-    "decimal",
-    "field_ids",
-    "integer",
-    "metadata",
-    "number",
-    "object_",
-    "object_fields",
-    "string",
-    "uuid",
-]
+from typing import Any, NoReturn
+from uuid import UUID
 
 
 class VariantError(ValueError):
@@ -36,7 +30,7 @@ class VariantError(ValueError):
 NULL = b"\x00"
 """The value null."""
 
-_SHORT_STRING, _OBJECT, _ARRAY = 1, 2, 3
+_PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
 _TRUE, _FALSE = 1, 2
 _BINARY, _STRING, _UUID = 15, 16, 20
 _MAX_SHORT_STRING = 63
@@ -57,9 +51,17 @@ _NUMBERS: Mapping[str, tuple[int, str]] = {
 _DECIMALS = ((9, 8, 4), (18, 9, 8), (38, 10, 16))
 """Maximum digits, type id and width in bytes."""
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MAX_DIGITS = 38
+_CONTEXT = Context(prec=2 * _MAX_DIGITS)
+_PLAIN_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_CONSTANTS = {0: "null", _TRUE: "true", _FALSE: "false"}
+_NUMBER_TYPES = {type_id: (kind, layout) for kind, (type_id, layout) in _NUMBERS.items()}
+_DECIMAL_WIDTHS = {type_id: width for _, type_id, width in _DECIMALS}
+
 
 def metadata(names: Iterable[str]) -> bytes:
-    """A variant's metadata: its field names; the id of a name is its position."""
+    """Encode the metadata of a variant: its field names. The id of a name is its index."""
     encoded = [name.encode() for name in names]
     width = _width(max(len(encoded), sum(map(len, encoded))))
     ends = itertools.accumulate(map(len, encoded), initial=0)
@@ -68,11 +70,7 @@ def metadata(names: Iterable[str]) -> bytes:
 
 
 def field_ids(metadata: bytes) -> dict[str, int]:
-    """The ids of a variant's field names, from its metadata.
-
-    Raises:
-        VariantError: not metadata of version 1, or truncated.
-    """
+    """Decode the ids of a variant's field names from its metadata."""
     if not metadata or metadata[0] & 0x0F != 1:
         raise VariantError("its metadata doesn't have version 1")
     width = (metadata[0] >> 6) + 1
@@ -93,12 +91,12 @@ def field_ids(metadata: bytes) -> dict[str, int]:
 
 
 def boolean(value: bool) -> bytes:
-    """A boolean."""
+    """Encode a boolean."""
     return _header(_TRUE if value else _FALSE)
 
 
 def number(kind: str, value: float) -> bytes:
-    """A number, date, time or timestamp.
+    """Encode a number, date, time or timestamp.
 
     Args:
         kind: `int8` to `int64` (see `integer`), `float`, `double`, `date` (days), `time`,
@@ -110,11 +108,7 @@ def number(kind: str, value: float) -> bytes:
 
 
 def integer(value: int) -> bytes:
-    """An integer, in the smallest type that holds it, as in Spark.
-
-    Raises:
-        VariantError: the integer has more than 64 bits.
-    """
+    """Encode an integer in the smallest type that holds it, as in Spark."""
     bits = value.bit_length() if value >= 0 else (~value).bit_length()
     for kind, max_bits in (("int8", 7), ("int16", 15), ("int32", 31), ("int64", 63)):
         if bits <= max_bits:
@@ -123,11 +117,7 @@ def integer(value: int) -> bytes:
 
 
 def decimal(unscaled: int, scale: int) -> bytes:
-    """A decimal, in the smallest type that holds it.
-
-    Raises:
-        VariantError: the decimal has more than 38 digits.
-    """
+    """Encode a decimal in the smallest type that holds it."""
     digits = max(len(str(abs(unscaled))), scale)
     for max_digits, type_id, width in _DECIMALS:
         if digits <= max_digits:
@@ -138,7 +128,7 @@ def decimal(unscaled: int, scale: int) -> bytes:
 
 
 def string(value: str) -> bytes:
-    """A string."""
+    """Encode a string."""
     data = value.encode()
     if len(data) <= _MAX_SHORT_STRING:
         return bytes([len(data) << 2 | _SHORT_STRING]) + data
@@ -146,17 +136,17 @@ def string(value: str) -> bytes:
 
 
 def binary(value: bytes) -> bytes:
-    """Bytes."""
+    """Encode a binary value."""
     return _header(_BINARY) + struct.pack("<I", len(value)) + value
 
 
 def uuid(value: bytes) -> bytes:
-    """A UUID of 16 bytes, big-endian."""
+    """Encode a UUID of 16 bytes, big-endian."""
     return _header(_UUID) + value
 
 
 def array(elements: Sequence[bytes]) -> bytes:
-    """An array of encoded values."""
+    """Encode an array of encoded values."""
     is_large = len(elements) > 255  # more than a byte can count
     offsets, width = _offsets(elements)
     head = (width - 1) | is_large << 2
@@ -171,11 +161,7 @@ def array(elements: Sequence[bytes]) -> bytes:
 
 
 def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
-    """An object of encoded values.
-
-    Raises:
-        VariantError: the metadata lacks a field name.
-    """
+    """Encode an object from its encoded values; `ids` has the id of each field name."""
     names = sorted(fields, key=str.encode)
     missing = next((name for name in names if name not in ids), None)
     if missing is not None:
@@ -197,11 +183,7 @@ def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
 
 
 def object_fields(value: bytes, ids: Mapping[str, int]) -> dict[str, bytes]:
-    """The encoded values of an object by field name.
-
-    Raises:
-        VariantError: not an object, truncated, or with a field that the metadata lacks.
-    """
+    """Split an encoded object into encoded values by field name; `ids` are its `field_ids`."""
     if not value or value[0] & 3 != _OBJECT:
         raise VariantError("the unshredded part of an object isn't an object")
     head = value[0] >> 2
@@ -225,12 +207,191 @@ def object_fields(value: bytes, ids: Mapping[str, int]) -> dict[str, bytes]:
     return values
 
 
+def from_json(string: str) -> tuple[bytes, bytes]:
+    """Parse JSON into a variant's metadata and value.
+
+    Raises:
+        VariantError: not JSON, or an object with a duplicate key.
+    """
+    try:
+        value = _DECODER.decode(string)
+    except (ValueError, RecursionError) as error:
+        raise VariantError(f"{string[:60]!r} isn't JSON: {error}") from error
+    ids: dict[str, int] = {}
+    return metadata(_assign_ids(value, ids)), _encode(value, ids)
+
+
+def to_json(metadata: bytes, value: bytes) -> str:
+    """Convert a variant to JSON; values of types that JSON lacks become strings.
+
+    Raises:
+        VariantError: the bytes aren't a variant.
+    """
+    try:
+        return _json(memoryview(value), _names(metadata))
+    except (IndexError, KeyError, struct.error, UnicodeDecodeError, OverflowError) as error:
+        raise VariantError(f"a variant is truncated or damaged: {error!r}") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the key {duplicate!r} twice")
+    return members
+
+
+def _number(string: str) -> Decimal | float:
+    """Parse a number: a decimal if variants can hold it, else a double, as in Spark."""
+    if _PLAIN_NUMBER.fullmatch(string):
+        digits = string.lstrip("-").replace(".", "").lstrip("0")
+        scale = len(string.partition(".")[2])
+        if len(digits) <= _MAX_DIGITS and scale <= _MAX_DIGITS:
+            return Decimal(string)
+    return float(string)
+
+
+def _integer(string: str) -> int | Decimal | float:
+    number = int(string) if len(string) < _MAX_DIGITS else 1 << 64
+    return number if -(1 << 63) <= number < 1 << 63 else _number(string)
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} isn't a JSON value")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_float=_number,
+    parse_int=_integer,
+    parse_constant=_reject_constant,
+)
+
+
+def _assign_ids(value: Any, ids: dict[str, int]) -> dict[str, int]:
+    """Add the keys of all JSON objects in `value` to `ids`, numbered by first occurrence."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            ids.setdefault(name, len(ids))
+            _assign_ids(inner, ids)
+    elif isinstance(value, list):
+        for inner in value:
+            _assign_ids(inner, ids)
+    return ids
+
+
+def _encode(value: Any, ids: Mapping[str, int]) -> bytes:
+    match value:
+        case None:
+            return NULL
+        case bool():
+            return boolean(value)
+        case int():
+            return integer(value)
+        case float():
+            return number("double", value)
+        case Decimal():
+            _, _, exponent = value.as_tuple()
+            assert isinstance(exponent, int)  # neither NaN nor an infinity
+            return decimal(int(value.scaleb(-exponent, _CONTEXT)), -exponent)
+        case str():
+            return string(value)
+        case list():
+            return array([_encode(inner, ids) for inner in value])
+        case _:
+            return object_({k: _encode(v, ids) for k, v in value.items()}, ids)
+
+
+@lru_cache(maxsize=256)
+def _names(metadata: bytes) -> Mapping[int, str]:
+    return {number: name for name, number in field_ids(metadata).items()}
+
+
+def _json(data: memoryview, names: Mapping[int, str]) -> str:
+    kind, head = data[0] & 3, data[0] >> 2
+    if kind == _SHORT_STRING:
+        return _quoted(_bytes(data, 1, head).decode())
+    if kind == _PRIMITIVE:
+        return _primitive(head, data)
+    width = (head & 3) + 1
+    id_width = (head >> 2 & 3) + 1 if kind == _OBJECT else 0
+    count_width = 4 if head >> (4 if kind == _OBJECT else 2) & 1 else 1
+    count = _unsigned(data, 1, count_width)
+    first_id = 1 + count_width
+    first_offset = first_id + count * id_width
+    first_value = first_offset + (count + 1) * width
+    values = [
+        _json(data[first_value + _unsigned(data, first_offset + i * width, width) :], names)
+        for i in range(count)
+    ]
+    if kind == _ARRAY:
+        return f"[{','.join(values)}]"
+    keys = [names[_unsigned(data, first_id + i * id_width, id_width)] for i in range(count)]
+    members = [f"{_quoted(key)}:{value}" for key, value in zip(keys, values, strict=True)]
+    return f"{{{','.join(members)}}}"
+
+
+def _primitive(type_id: int, data: memoryview) -> str:
+    if type_id in _CONSTANTS:
+        return _CONSTANTS[type_id]
+    if type_id in _DECIMAL_WIDTHS:
+        unscaled = int.from_bytes(_bytes(data, 2, _DECIMAL_WIDTHS[type_id]), "little", signed=True)
+        return _plain_decimal(unscaled, data[1])
+    if type_id in (_BINARY, _STRING):
+        content = _bytes(data, 5, _unsigned(data, 1, 4))
+        is_string = type_id == _STRING
+        return _quoted(content.decode() if is_string else base64.b64encode(content).decode())
+    if type_id == _UUID:
+        return _quoted(str(UUID(bytes=_bytes(data, 1, 16))))
+    if type_id not in _NUMBER_TYPES:
+        raise VariantError(f"a value has the unknown type {type_id}")
+    kind, layout = _NUMBER_TYPES[type_id]
+    (value,) = struct.unpack(layout, _bytes(data, 1, struct.calcsize(layout)))
+    if isinstance(value, float):
+        # JSON has no numbers for NaN and the infinities.
+        return repr(value) if math.isfinite(value) else _quoted(_not_finite(value))
+    return str(value) if kind.startswith("int") else _quoted(_datetime(kind, value))
+
+
+def _datetime(kind: str, value: int) -> str:
+    """Format a date, time or timestamp; a timestamp with a time zone is in UTC."""
+    if kind == "date":
+        return str(_EPOCH.date() + dt.timedelta(days=value))
+    if kind == "time":
+        return str((_EPOCH + dt.timedelta(microseconds=value)).time())
+    digits = 9 if kind.endswith("_nanos") else 6
+    seconds, fraction = divmod(value, 10**digits)
+    formatted = f"{(_EPOCH + dt.timedelta(seconds=seconds)).replace(tzinfo=None)}"
+    if fraction:
+        formatted += f".{fraction:0{digits}}".rstrip("0")
+    return formatted + ("" if kind.startswith("timestamp_ntz") else "+00:00")
+
+
+def _plain_decimal(unscaled: int, scale: int) -> str:
+    digits = f"{abs(unscaled):0{scale + 1}}"
+    sign = "-" if unscaled < 0 else ""
+    if not scale:
+        return sign + digits
+    return (sign + digits[:-scale] + "." + digits[-scale:]).rstrip("0").rstrip(".")
+
+
+def _not_finite(number: float) -> str:
+    if math.isnan(number):
+        return "NaN"
+    return "Infinity" if number > 0 else "-Infinity"
+
+
+def _quoted(string: str) -> str:
+    return json.dumps(string, ensure_ascii=False)
+
+
 def _header(type_id: int) -> bytes:
     return bytes([type_id << 2])
 
 
 def _offsets(values: Sequence[bytes]) -> tuple[bytes, int]:
-    """Offsets of the values and of the end, encoded; and the width of an offset in bytes."""
+    """Return the encoded start offsets and end offset of `values`, and the bytes per offset."""
     position, positions = 0, [0]
     for value in values:
         position += len(value)
@@ -243,7 +404,11 @@ def _width(max_number: int) -> int:
     return max(1, (max_number.bit_length() + 7) // 8)
 
 
-def _unsigned(data: bytes, start: int, width: int) -> int:
-    if start + width > len(data):
+def _unsigned(data: bytes | memoryview, start: int, width: int) -> int:
+    return int.from_bytes(_bytes(data, start, width), "little")
+
+
+def _bytes(data: bytes | memoryview, start: int, length: int) -> bytes:
+    if start + length > len(data):
         raise VariantError("it is truncated")
-    return int.from_bytes(data[start : start + width], "little")
+    return bytes(data[start : start + length])

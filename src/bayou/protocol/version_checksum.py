@@ -10,14 +10,6 @@ import msgspec
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
 from bayou.protocol.json_decoding import JsonDecoder
 
-__all__ = [
-    "DeletedRecordCountsHistogram",
-    "FileSizeHistogram",
-    "VersionChecksum",
-    "encode",
-    "parse",
-]
-
 _MB = 1 << 20
 _SIZE_BINS: tuple[int, ...] = (
     0,
@@ -46,12 +38,7 @@ _DELETED_BINS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2
 
 
 class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Number and total size of the live files by file size (File Size Histogram Schema).
-
-    Attributes:
-        sorted_bin_boundaries: lower bound of each bin, ascending from 0.
-        file_counts, total_bytes: number and total size of the files of each bin.
-    """
+    """Number and total size of the live files by file size (File Size Histogram Schema)."""
 
     sorted_bin_boundaries: tuple[int, ...]
     file_counts: tuple[int, ...]
@@ -59,16 +46,14 @@ class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
     @classmethod
     def empty(cls) -> FileSizeHistogram:
-        """The histogram of a table without files."""
+        """Create the histogram of a table without files."""
         zeros = (0,) * len(_SIZE_BINS)
         return cls(sorted_bin_boundaries=_SIZE_BINS, file_counts=zeros, total_bytes=zeros)
 
     def updated(self, added: Iterable[int], removed: Iterable[int]) -> FileSizeHistogram | None:
-        """The histogram after files are added and removed; None if a count becomes negative.
+        """Return the histogram after files of these sizes (bytes) are added and removed.
 
-        Args:
-            added: sizes of the added files.
-            removed: sizes of the removed files.
+        None if a count would become negative, or this histogram is malformed.
         """
         counts, totals = list(self.file_counts), list(self.total_bytes)
         if not len(self.sorted_bin_boundaries) == len(counts) == len(totals) > 0:
@@ -88,18 +73,20 @@ class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class DeletedRecordCountsHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Number of live files by deleted rows (Deleted Record Counts Histogram Schema)."""
+    """Number of live files by number of deleted rows (Deleted Record Counts Histogram Schema)."""
 
     deleted_record_counts: tuple[int, ...] = (0,) * len(_DELETED_BINS)
 
     def updated(
         self, added: Iterable[int], removed: Iterable[int]
     ) -> DeletedRecordCountsHistogram | None:
-        """The histogram after files are added and removed; None if a count becomes negative.
+        """Return the histogram after files are added and removed.
+
+        None if a count would become negative, or this histogram is malformed.
 
         Args:
-            added: deleted rows of each added file.
-            removed: deleted rows of each removed file.
+            added: number of deleted rows of each added file.
+            removed: number of deleted rows of each removed file.
         """
         counts = list(self.deleted_record_counts)
         if len(counts) != len(_DELETED_BINS):
@@ -122,15 +109,9 @@ class VersionChecksum(
     A field that the writer left out is None.
 
     Attributes:
-        table_size_bytes: total size of the live files.
-        num_files: number of live files.
         num_metadata, num_protocol: always 1.
-        metadata, protocol: actions of the version; old writers leave them out.
-        set_transactions: transaction identifiers that haven't expired.
-        domain_metadata: domains that aren't removed.
+        metadata, protocol: the version's metadata and protocol; old writers leave them out.
         in_commit_timestamp_opt: ms since the epoch, None without in-commit timestamps.
-        txn_id: id of the transaction that committed the version.
-        file_size_histogram: `histogramOpt` in files of delta-spark before 4.4.
         num_deleted_records_opt, num_deletion_vectors_opt, deleted_record_counts_histogram_opt:
             statistics of the deletion vectors.
     """
@@ -165,7 +146,7 @@ def parse(data: bytes) -> VersionChecksum | None:
 
 
 def encode(checksum: VersionChecksum) -> bytes:
-    """The file's bytes: one line."""
+    """Encode the file as one line of JSON."""
     return _ENCODER.encode(checksum) + b"\n"
 
 

@@ -22,8 +22,6 @@ from bayou.testing.engine_suites.parquet_layouts import ParquetLayoutSuite
 from bayou.testing.engine_suites.parquet_reading import ParquetReadingSuite
 from bayou.testing.engine_suites.parquet_writing import ParquetWritingSuite
 
-__all__ = ["EngineSuite"]
-
 
 class EngineSuite(
     FileSystemClientSuite,

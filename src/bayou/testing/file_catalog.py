@@ -13,18 +13,17 @@ from bayou.kernel.catalog import RatifiedCommit, RatifiedCommits
 from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.committers import stage_commit
 
-__all__ = ["FileCatalog"]
-
 
 class FileCatalog:
-    """A catalog with a file for each ratified version of a table, safe for concurrent processes.
+    """A catalog that stores a file for each ratified version; concurrent processes can use it.
 
-    A file contains the name of the staged commit. Publishing the commit empties the file, which is
-    kept as a record of the version.
+    The file of a version contains the name of the staged commit. When the commit is published, the
+    file is emptied but not deleted.
 
     Args:
-        folder: folder of the catalog.
-        maintenance: whether clients may run VACUUM, OPTIMIZE and log cleanup on its tables.
+        folder: folder in which the catalog stores these files.
+        maintenance: whether clients may run VACUUM, OPTIMIZE and log cleanup on the catalog's
+            tables.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, maintenance: bool = True) -> None:
@@ -55,7 +54,7 @@ class FileCatalog:
         return self.ratify(table, staged)
 
     def ratify(self, table: str, commit: RatifiedCommit) -> bool:
-        """Ratify a staged commit; False if its version is already ratified."""
+        """Ratify a staged commit; False if another commit of this version is already ratified."""
         folder = self._table_folder(table)
         folder.mkdir(parents=True, exist_ok=True)
         proposal = folder / f".{uuid.uuid4()}"

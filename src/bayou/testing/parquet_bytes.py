@@ -1,4 +1,4 @@
-"""A minimal Parquet writer for layouts of other writers that pyarrow reads but never writes.
+"""A minimal Parquet writer for layouts that pyarrow can read but doesn't write.
 
 A file has one row group, and one uncompressed plain page for each leaf column. This is enough to
 test two-level lists, legacy maps and unusual encodings.
@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Column", "Group", "Leaf", "parquet_bytes"]
-
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
 INT32, INT64, INT96, BYTE_ARRAY, FIXED = 1, 2, 3, 6, 7
 UTF8, MAP, MAP_KEY_VALUE, LIST, DECIMAL = 0, 1, 2, 3, 5
@@ -20,7 +18,7 @@ UTF8, MAP, MAP_KEY_VALUE, LIST, DECIMAL = 0, 1, 2, 3, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """A leaf column: its physical type, and its annotation as a converted type."""
+    """The schema of a leaf column; numbers are those of Parquet's Thrift enums."""
 
     name: str
     repetition: int
@@ -34,7 +32,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A group of columns and its annotation."""
+    """The schema of a group of columns. `converted` is the group's converted type, such as LIST."""
 
     name: str
     repetition: int
@@ -45,7 +43,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """The content of a leaf column: levels of each entry, and the encoded non-null values."""
+    """The content of a leaf column: the levels of all values, and the encoded non-null values."""
 
     path: Sequence[str]
     repetition_levels: Sequence[int]
@@ -56,7 +54,7 @@ class Column:
 def parquet_bytes(
     fields: Sequence[Group | Leaf], columns: Sequence[Column], num_rows: int
 ) -> bytes:
-    """A Parquet file with these fields; `columns` has the content of all their leaves, in order."""
+    """Return a Parquet file with the schema `fields`; `columns` are all leaf columns in order."""
     content = bytearray(b"PAR1")
     chunks: list[Any] = []
     leaves = {path: leaf for field in fields for path, leaf in _leaves(field, ())}
@@ -99,7 +97,7 @@ def parquet_bytes(
 
 
 class _Long(int):
-    """A 64-bit integer, which has its own Thrift type."""
+    """An integer that is encoded as Thrift's `i64`; a plain `int` is encoded as `i32`."""
 
 
 def _leaves(field: Group | Leaf, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Leaf]]:
@@ -136,7 +134,7 @@ def _elements(field: Group | Leaf) -> list[dict[int, Any]]:
 
 
 def _encoded_levels(levels: Sequence[int]) -> bytes:
-    """Levels as runs of one value each, preceded by their length."""
+    """Encode levels as the length in bytes, followed by an RLE run for each level."""
     runs = b"".join(bytes([2, level]) for level in levels)
     return struct.pack("<I", len(runs)) + runs
 

@@ -36,7 +36,7 @@ def test_a_newer_format_is_refused_for_that_even_where_its_body_is_another() -> 
 
 def test_another_kind_of_value_is_refused_by_its_name() -> None:
     data = WireFormat("letter", 1, Body).encode(Body(7))
-    with pytest.raises(SerializationError, match="are a letter, not a parcel"):
+    with pytest.raises(SerializationError, match="contain a letter, not a parcel"):
         FORMAT.decode(data, lambda body: body)
 
 

@@ -160,3 +160,24 @@ def test_what_was_committed_meanwhile_stops_it(engine, path, snapshot, written):
     with pytest.raises(CommitConflictError):
         restore(engine, latest, wanted, "test/1")
     assert ids(path) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable", "SnapshotIsolation"])
+@pytest.mark.parametrize("changes_files", [False, True])
+def test_an_append_meanwhile_stops_it_at_every_isolation_level(
+    engine, path, snapshot, written, level, changes_files
+):
+    """Even if the versions have the same files: the append would be in the restored version."""
+    written(rows(1), properties={"delta.isolationLevel": level})
+    if changes_files:
+        written(rows(2))
+    else:
+        bayou.table(path).alter.set_properties({"a.key": "a value"})
+        bayou.table(path).alter.unset_properties("a.key")
+    latest = snapshot()
+    wanted = Table.for_path(engine, path).snapshot_as_of_version(engine, 0)
+    before = ids(path)
+    bayou.write(path, pa.table({"id": [3]}))
+    with pytest.raises(CommitConflictError):
+        restore(engine, latest, wanted, "test/1")
+    assert ids(path) == [*before, 3]

@@ -191,7 +191,7 @@ def test_a_missing_vector_file_is_named(log):
     path = vector_path(log)
     log.engine.files.delete_files([path])
     commit_file(log, vector)
-    with pytest.raises(DataFileError, match="Deletion vector file .* is missing") as caught:
+    with pytest.raises(DataFileError, match="deletion vector file .* is missing") as caught:
         ids(log)
     assert caught.value.file == path
 

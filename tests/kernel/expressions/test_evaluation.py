@@ -9,8 +9,9 @@ import pytest
 
 from bayou.errors import EvaluationError, PredicateError
 from bayou.kernel.arrow.types import from_arrow_schema
-from bayou.kernel.expressions.evaluation import Evaluator, evaluate, resolve
+from bayou.kernel.expressions.evaluation import Evaluator, evaluate
 from bayou.kernel.expressions.model import Literal, col, lit
+from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.expressions.sql.parser import parse_predicate
 
 NAN = math.nan
@@ -271,3 +272,48 @@ def test_a_regular_expression_that_re2_reads_otherwise_is_refused(text, part):
     with pytest.raises(PredicateError) as caught:
         truths(f"s RLIKE r'{text}'", **ZEROS)
     assert caught.value.expression.startswith(part[:3])
+
+
+COMMON = {
+    "d": pa.array([dt.date(2024, 1, 5), dt.date(2024, 1, 6), None]),
+    "ts": pa.array([dt.datetime(2024, 1, 5), dt.datetime(2024, 1, 5), None]),
+    "n": pa.array([Decimal("0.100000000000000001"), Decimal("0.1"), None], pa.decimal128(38, 18)),
+    "s": pa.array(["01", "2", None]),
+    "x": pa.array([0.1, 0.5, None]),
+    "i": pa.array([2**53, 2, None]),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("d IN (ts, '2024-01-05 10:00:00')", [True, False, None]),
+        ("d IN (TIMESTAMP_NTZ'2024-01-07', '2024-01-05 10:00:00')", [False, False, None]),
+        ("d NOT IN (TIMESTAMP_NTZ'2024-01-07', '2024-01-05 10:00:00')", [True, True, None]),
+        ("d IN ('2024-01-05 10:00:00', '2024-01-06')", [True, True, None]),
+        ("n IN (x, 3)", [True, False, None]),
+        ("n IN ('0.1')", [True, True, None]),
+        ("n = '0.1'", [True, True, None]),
+        ("s IN (1, '02')", [True, True, None]),
+        ("s IN ('1', '2')", [False, True, None]),
+        ("i IN (9007199254740993, 1e0)", [True, False, None]),
+        ("i IN (9007199254740993, 1)", [False, False, None]),
+        ("i IN (x, NULL)", [None, None, None]),
+        ("2 IN (s, 3.5D)", [False, True, None]),
+    ],
+)
+def test_in_compares_all_values_in_one_type_as_spark_does(text, expected):
+    assert truths(text, **COMMON) == expected
+
+
+def test_a_string_plus_an_interval_is_left_to_spark():
+    with pytest.raises(PredicateError, match="interval"):
+        truths("'2024-01-05' + INTERVAL 2 HOURS <= d", **COMMON)
+
+
+@pytest.mark.parametrize(
+    "sql", ["left(b, 1)", "substring(b, 1, 1)", "lpad(b, 3)", "rpad(b, 3)", "rpad(b, 3, X'00')"]
+)
+def test_functions_that_cut_or_pad_bytes_in_spark_do_not_take_binaries_as_strings(sql):
+    with pytest.raises(PredicateError, match="it takes a string, not a binary"):
+        truths(f"{sql} = X'ff'", b=pa.array([b"\xff\x00"]))

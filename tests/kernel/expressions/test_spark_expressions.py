@@ -17,6 +17,7 @@ import pytest
 from bayou.errors import PredicateError
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.expressions.evaluation import Evaluator
+from bayou.kernel.expressions.functions import inexact_function
 from bayou.kernel.expressions.resolution import resolve_expression, type_of
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.protocol.schema import (
@@ -194,13 +195,28 @@ def as_recorded(entry):
 BY_SQL = {entry["sql"]: entry for entry in RECORDED["expressions"]}
 
 
+def differs_in_the_last_place_only(found, expected):
+    """Each number differs from Spark's by at most one unit in the last place."""
+    pairs = zip(found["values"], expected["values"], strict=True)
+    return found["type"] == expected["type"] == "double" and all(
+        abs(float(one) - float(other)) <= math.ulp(float(other))
+        for one, other in pairs
+        if one != other
+    )
+
+
 def test_an_expression_is_what_spark_makes_of_it():
     differences = []
     for sql, entry in BY_SQL.items():
         if sql in REFUSED or sql in OTHERWISE:
             continue
         found = ours(sql)
-        same = "error" in found if "error" in entry else found == as_recorded(entry)
+        if "error" in entry:
+            same = "error" in found
+        elif inexact_function(parse_expression(sql)) is None:
+            same = found == as_recorded(entry)
+        else:
+            same = "values" in found and differs_in_the_last_place_only(found, as_recorded(entry))
         if not same:
             differences.append((entry, found))
     assert differences == []

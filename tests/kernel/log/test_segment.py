@@ -7,17 +7,16 @@ import json
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.arrow.files import ArrowFiles
 from bayou.errors import (
     CorruptTableError,
     FileMissingError,
     TableNotFoundError,
     VersionNotFoundError,
 )
-from bayou.kernel import closeable
 from bayou.kernel.log.segment import LogSegment, commit_files, load_log_segment
 from bayou.protocol.last_checkpoint import LastCheckpoint, encode
 from support.log_writer import LogWriter, add, metadata, protocol
+from support.torn_listing import TornListing
 
 HEAD = (protocol(), metadata({"id": "long"}))
 
@@ -376,21 +375,6 @@ def test_a_log_of_which_only_a_checkpoint_is_left_has_its_version(log):
     assert load(log).version == 3
     log.put("_last_checkpoint", json.dumps({"version": 3, "size": 2}).encode())
     assert load(log).version == 3
-
-
-class TornListing(ArrowFiles):
-    """A folder read while others write: the first listing passes a commit over, not the later."""
-
-    def __init__(self) -> None:
-        super().__init__({})
-        self.listings = 0
-
-    @closeable
-    def list_from(self, path):
-        self.listings += 1
-        for file in super().list_from(path):
-            if self.listings > 1 or f"{3:020d}" not in file.path:
-                yield file
 
 
 def test_a_commit_that_one_listing_missed_is_found_by_the_next(tmp_path):

@@ -47,6 +47,10 @@ def live(log: LogWriter, snapshot: Snapshot | None = None) -> list[str]:
     return sorted(f.path for batch in batches for f in batch.rows())
 
 
+def removed(snapshot: Snapshot) -> list[str]:
+    return [r["path"] for part in snapshot.replay_state.removes for r in part.to_pylist()]
+
+
 def test_the_newest_action_of_a_file_counts(long_tails, log):
     log.commit(*HEAD, add("a"), add("b"))
     log.commit(remove("a"), txn("app", 1))
@@ -56,8 +60,7 @@ def test_the_newest_action_of_a_file_counts(long_tails, log):
     found = Snapshot.load(log.engine, log.table)
     assert found.transactions == {"app": 2}
     assert found.replay_state.commit_info.get("operation") == "WRITE"
-    removed = found.replay_state.spilled_removes
-    assert [r["path"] for part in removed for r in part.to_pylist()] == ["b"]
+    assert removed(found) == ["b"]
     assert list(long_tails.iterdir()) == []  # mapped, and gone with the last who looks at it
 
 
@@ -98,9 +101,7 @@ def test_a_snapshot_of_a_long_tail_is_kept_up_to_date_by_short_ones(long_tails, 
     log.commit(remove("f3"), add("f1"), add("g"))
     known = known.refreshed(log.engine)
     assert live(log, known) == live(log)
-    removed = [r["path"] for part in known.replay_state.spilled_removes for r in part.to_pylist()]
-    assert removed == ["f2"]
-    assert [r.path for r in known.replay_state.removes] == ["f3"]
+    assert sorted(removed(known)) == ["f2", "f3"]
 
 
 def test_a_checkpoint_of_a_long_tail_has_its_files_and_tombstones(tmp_path, monkeypatch):
@@ -134,7 +135,7 @@ def test_its_memory_does_not_grow_with_the_actions(log, monkeypatch):
     for start in range(0, len(names), 2_000):
         log.commit(*(add(name) for name in names[start : start + 2_000]))
         log.commit(*(remove(name) for name in names[start : start + 1_000]))
-    monkeypatch.setattr("bayou.kernel.log.spilled_replay._MAX_BUFFERED_ACTIONS", 1_000)
+    monkeypatch.setattr("bayou.kernel.log.action_reconciliation._MAX_BUFFERED_ACTIONS", 1_000)
     peaks = []
     for limit in (1 << 40, 0):
         monkeypatch.setattr(replay, "SPILL_THRESHOLD_BYTES", limit)
@@ -146,7 +147,7 @@ def test_its_memory_does_not_grow_with_the_actions(log, monkeypatch):
         assert sum(len(part) for part in found.replay_state.adds) == 12_000
         del found
     (python, arrow), (long_python, long_arrow) = peaks
-    assert long_python < python / 2
+    assert max(python, long_python) < 20 * 36_000  # the actions as objects are much larger
     assert long_arrow < arrow / 4
 
 

@@ -108,7 +108,7 @@ def test_a_file_without_its_path_or_size_is_damage(field):
     adds = adds_to_array([FULL, BARE])
     columns = [pa.nulls(2, f.type) if f.name == field else adds.field(f.name) for f in adds.type]
     damaged = pa.StructArray.from_arrays(columns, fields=list(adds.type))
-    with pytest.raises(CorruptTableError, match=f"a file in it has no {field}"):
+    with pytest.raises(CorruptTableError, match=f"an add action has no {field}"):
         list(ScanFileBatch(scan_batch("/lake/t", damaged)).rows())
 
 

@@ -58,13 +58,13 @@ def test_columns_may_be_added_and_may_become_nullable(earlier, later):
         ([ID, field("b", STRING)], [ID], "column 'b' was dropped"),
         ([ID], [field("ID", LONG)], "column 'id' was renamed to 'ID'"),
         ([field("id", INTEGER)], [ID], "column 'id' changed its type from integer to long"),
-        ([ID], [field("id", LONG, nullable=False)], "'id' can no longer be null"),
+        ([ID], [field("id", LONG, nullable=False)], "column 'id' can no longer be null"),
         ([field("s", struct(ID))], [field("s", struct())], "column 's.id' was dropped"),
         ([field("s", struct(ID))], [field("s", LONG)], "'s' changed its type from struct"),
         (
             [field("a", ArrayType(element_type=LONG))],
             [field("a", ArrayType(element_type=LONG, contains_null=False))],
-            "'a.element' can no longer be null",
+            "column 'a.element' can no longer be null",
         ),
         (
             [field("m", MapType(key_type=STRING, value_type=INTEGER))],
@@ -79,7 +79,7 @@ def test_columns_may_be_added_and_may_become_nullable(earlier, later):
         (
             [field("m", MapType(key_type=STRING, value_type=LONG))],
             [field("m", MapType(key_type=STRING, value_type=LONG, value_contains_null=False))],
-            "'m.value' can no longer be null",
+            "column 'm.value' can no longer be null",
         ),
     ],
 )

@@ -18,9 +18,10 @@ from bayou.errors import (
 from bayou.kernel import Engine, Operation, Table, Transaction, TransactionState, write_data
 from bayou.kernel.arrow.types import from_arrow_schema, to_arrow_type
 from bayou.kernel.scan.scan_file import data_file_path
-from bayou.protocol.column_rules import identity_column
+from bayou.protocol.column_metadata import identity_column
 from bayou.protocol.schema import (
     DATE,
+    DOUBLE,
     INTEGER,
     LONG,
     STRING,
@@ -105,6 +106,35 @@ def test_a_constraint_that_is_not_understood_is_refused_by_name(engine, table_pa
     table = create(engine, table_path, column("n"), odd="some_udf(n)")
     with pytest.raises(UnsupportedFeatureError, match=r"CHECK constraint odd.*some_udf"):
         append(engine, table, pa.table({"n": [1]}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "by", "constraints", "owner"),
+    [
+        ([marked("g", DOUBLE, {"delta.generationExpression": "exp(n)"})], (), {}, "column g"),
+        (
+            [marked("g", LONG, {"delta.generationExpression": "floor(LOG10(n))"})],
+            ("g",),
+            {},
+            "generated column g",
+        ),
+        ([], (), {"near": "n > 0 AND power(n, 0.5) < 10"}, "CHECK constraint near"),
+        ([marked("m", DOUBLE, invariant("cbrt(m) < 2"))], (), {}, "invariant of column m"),
+    ],
+)
+def test_an_inexact_function_in_the_table_s_metadata_is_refused_by_name(
+    engine, table_path, fields, by, constraints, owner
+):
+    table = create(engine, table_path, column("n"), *fields, by=by, **constraints)
+    match = rf"{owner} isn't supported: The results of (exp|log10|pow|cbrt) may differ"
+    with pytest.raises(UnsupportedFeatureError, match=match):
+        append(engine, table, pa.table({"n": [1]}))
+
+
+def test_an_inexact_function_may_compute_a_default(engine, table_path):
+    default = marked("d", DOUBLE, {"CURRENT_DEFAULT": "exp(0)"})
+    table = create(engine, table_path, column("n"), default)
+    assert append(engine, table, pa.table({"n": [1]})) == [{"n": 1, "d": 1.0}]
 
 
 def test_invariants_hold_at_every_depth_of_structs(engine, table_path):

@@ -86,7 +86,7 @@ def test_a_property_that_another_writer_set_to_nonsense_is_said_before_anything_
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({}, "without a column"),
+        ({}, "without columns"),
         ({"a": LONG, "A": LONG}, "is defined twice"),
         ({"a b": LONG}, "column mapping"),
         ({"a": StructType((StructField(name="x;y", data_type=LONG),))}, "a.x;y"),
@@ -103,7 +103,7 @@ def test_a_schema_that_cannot_be_a_tables_is_refused(engine, builder, columns, m
     [
         (["nope"], "doesn't exist; the columns are id, s"),
         (["s"], "can't be a partition column"),
-        (["id", "id"], "named twice"),
+        (["id", "id"], "listed twice"),
     ],
 )
 def test_a_partitioning_that_cannot_be_is_refused(engine, builder, columns, message):

@@ -67,7 +67,7 @@ def test_a_writer_whose_place_in_the_log_was_cleaned_up_is_told(engine, table, m
     in_days = time.time_ns() // 1_000_000 + 3 * 24 * 3_600_000
     assert clean_up_log(engine, table.path, retention_ms=0, now=in_days).deleted
     monkeypatch.setattr(commit, "_GAP_CHECK_SECONDS", 0.0)
-    with pytest.raises(CommitConflictError, match="cleaned up to version 2"):
+    with pytest.raises(CommitConflictError, match="deleted the commits up to version 2"):
         append(engine, late)
     assert table.latest_snapshot(engine).version == 3
     assert append(engine, begin(engine, table)) == 4
@@ -117,9 +117,29 @@ def test_a_creator_whose_version_0_was_cleaned_up_does_not_create_the_table_agai
     clean_up_all_but_the_latest(engine, table)
     in_an_hour = time.monotonic() + 3600
     monkeypatch.setattr("bayou.kernel.elapsed_time.time.monotonic", lambda: in_an_hour)
-    with pytest.raises(CommitConflictError, match="cleaned up to version 2"):
+    with pytest.raises(CommitConflictError, match="deleted the commits up to version 2"):
         append(engine, late)
     assert table.latest_snapshot(engine).version == 3
+
+
+@pytest.mark.parametrize("later", [0, 2, 4], ids=["shorter", "as long", "longer"])
+def test_a_writer_does_not_commit_to_a_log_that_was_replaced_meanwhile(
+    engine, table, monkeypatch, later
+):
+    """Its commit would leave a gap, or add files to another table."""
+    append(engine, begin(engine, table))
+    append(engine, begin(engine, table))
+    late = begin(engine, table)
+    with engine.files.list_from(f"{table.path}/_delta_log/") as files:
+        engine.files.delete_files([file.path for file in files if "0000.json" not in file.path])
+    for _ in range(later):
+        append(engine, begin(engine, table))
+    before = live(engine, table)
+    monkeypatch.setattr(commit, "_GAP_CHECK_SECONDS", 0.0)
+    with pytest.raises(CommitConflictError, match="no longer has the commit of version 2"):
+        append(engine, late)
+    assert table.latest_snapshot(engine).version == later
+    assert live(engine, table) == before
 
 
 def test_a_writer_that_took_long_still_goes_behind_others(engine, table, monkeypatch):
@@ -152,7 +172,7 @@ def test_an_outcome_that_cannot_be_learned_is_said_to_be_unknown(engine, table):
         Fault(operation=PUT, after=True),
         Fault(operation="read_files", path=f"{1:020d}.json", times=100),
     )
-    with pytest.raises(CommitFailedError, match="may or may not be there"):
+    with pytest.raises(CommitFailedError, match="unknown whether the commit was written"):
         append(faulty, transaction)
     assert table.latest_snapshot(engine).version == 1
 

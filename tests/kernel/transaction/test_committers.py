@@ -209,7 +209,7 @@ def test_a_log_with_another_commit_of_a_version_does_not_take_the_ratified_ones_
     assert append(engine, begin(engine, table)) == 2
     assert rows(engine, table) == 9
     assert [c.version for c in catalog.ratified_commits(table.path).commits] == [2]
-    with pytest.raises(CorruptTableError, match="isn't the commit that the catalog has ratified"):
+    with pytest.raises(CorruptTableError, match="isn't the commit that the catalog ratified"):
         table.publish_commits(engine)
     (log / f"{2:020}.json").unlink()
     assert table.publish_commits(engine) == 2

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from bayou.errors import (
+    CommitConflictError,
     ConcurrentAppendError,
     ConcurrentDeleteDeleteError,
     ConcurrentDeleteReadError,
@@ -106,6 +107,13 @@ def test_one_application_has_one_writer():
     check(ours, BLIND, Transaction(app_id="c", version=1))
     with pytest.raises(ConcurrentTransactionError, match="'b'"):
         check(ours, BLIND, Transaction(app_id="b", version=1))
+
+
+def test_offsets_are_not_committed_behind_a_restore_that_may_remove_their_rows():
+    restore = CommitInfo({"operation": "RESTORE", "isBlindAppend": False})
+    check(APPEND, restore, REMOVE)
+    with pytest.raises(CommitConflictError, match=r"7 \(RESTORE\), which restored the table"):
+        check((ReadSet(app_ids=frozenset({"a"})), WriteSet()), restore, REMOVE)
 
 
 def test_one_domain_has_one_writer():
@@ -227,7 +235,7 @@ def test_an_overwrite_has_read_what_the_winner_removed():
 def test_a_file_is_removed_once():
     ours = (ReadSet(), WriteSet(removed_paths=frozenset({"old"})))
     check(ours, SEEING, RemoveFile(path="other"))
-    with pytest.raises(ConcurrentDeleteDeleteError, match="removed old too"):
+    with pytest.raises(ConcurrentDeleteDeleteError, match="also removed old"):
         check(ours, SEEING, REMOVE)
 
 

@@ -176,7 +176,7 @@ CASES: dict[str, BOTH] = {
         "set a property": None,  # its files fit the table all the same: committed anew
         "add a feature": None,
     },
-    "restore": {"append to 0": (None, APPEND), "delete 1": DELETED, "delete a row": APPEND},
+    "restore": {"append to 0": APPEND, "delete 1": DELETED, "delete a row": APPEND},
     "set a property": {
         "append to 0": None,
         "delete a row": None,

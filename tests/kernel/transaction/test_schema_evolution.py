@@ -87,7 +87,7 @@ def test_another_type_is_never_cast(current, incoming, column):
 
 def test_a_missing_column_that_may_not_be_null_is_named():
     current = StructType((StructField(name="id", data_type=LONG, nullable=False),))
-    with pytest.raises(SchemaError, match="may not be null") as caught:
+    with pytest.raises(SchemaError, match="is NOT NULL") as caught:
         check_fits("t", current, schema(other=LONG))
     assert caught.value.column == "id"
 

@@ -14,30 +14,20 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import FIELD_ID_KEY, VARIANT_KEY
 from bayou.protocol.variant import VariantError
 
-__all__ = [
-    "Conversion",
-    "FieldFinder",
-    "children",
-    "converter",
-    "count_leaves",
-    "is_list",
-    "is_variant",
-    "without_columns",
-]
-
 Conversion: TypeAlias = "Callable[[pa.Array[Any]], pa.Array[Any]]"
 
 _NestedType: TypeAlias = Any
-"""A `pa.DataType`; `pa.types.is_struct` and similar functions don't narrow its type."""
+"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_struct` don't narrow types."""
 
 _NestedArray: TypeAlias = Any
 """A `pa.Array` of a nested type."""
 
 
 class FieldFinder:
-    """Finds the file's field for a requested field: by field id if it has one, else by name.
+    """Finds a requested field among the fields of a file.
 
-    Without an exact match, names are compared without case, because some writers change it.
+    A requested field with a field id is found by this id, any other field by its name. Without an
+    exact match, names are compared without case, because some writers change the case.
     """
 
     def __init__(self, fields: list[pa.Field[Any]]) -> None:
@@ -52,7 +42,7 @@ class FieldFinder:
                 self._by_id.setdefault(field_id, position)
 
     def position(self, requested: pa.Field[Any]) -> int | None:
-        """Position of the file's field, None if the file lacks it."""
+        """Return the index of the requested field in the file; None if the file lacks the field."""
         field_id = (requested.metadata or {}).get(FIELD_ID_KEY)
         if field_id is not None:
             return self._by_id.get(field_id)
@@ -61,7 +51,7 @@ class FieldFinder:
 
 
 def children(data_type: _NestedType) -> list[pa.Field[Any]]:
-    """Fields of a struct, element of a list, or key and value of a map; empty for other types."""
+    """Return a struct's fields, a list's element or a map's key and value; [] for other types."""
     if pa.types.is_map(data_type):
         return [data_type.key_field, data_type.item_field]
     if pa.types.is_nested(data_type):
@@ -70,7 +60,7 @@ def children(data_type: _NestedType) -> list[pa.Field[Any]]:
 
 
 def count_leaves(data_type: pa.DataType) -> int:
-    """Number of Parquet leaf columns of a type."""
+    """Return the number of Parquet leaf columns of a type."""
     fields = children(data_type)
     return sum(count_leaves(f.type) for f in fields) if fields else 1
 
@@ -83,19 +73,10 @@ def is_list(data_type: pa.DataType) -> bool:
 def converter(
     actual: pa.Field[Any], requested: pa.Field[Any], name: str, path: str
 ) -> Conversion | None:
-    """The conversion from one field to another; None if the values need no conversion.
+    """Return the conversion from one field to another; None if the values need no conversion.
 
     The conversion raises `pa.ArrowInvalid` if a value doesn't fit the requested type, and
     `VariantError` if a shredded variant violates the specification.
-
-    Args:
-        actual: the field of the data.
-        requested: the requested field. Fields of structs are matched like columns.
-        name: dotted name of the column, for error messages.
-        path: path of the file, for error messages.
-
-    Raises:
-        SchemaError: the type can't be converted to the requested type.
     """
     source: _NestedType = actual.type
     target = requested.type
@@ -157,7 +138,10 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether fields of equal types correspond: field ids or legacy dates may prevent it."""
+    """Whether values of two equal types need no conversion.
+
+    Nested fields may need one: a field may be at another position, or dates may need rebasing.
+    """
     actual, requested = children(source), children(target)
     if any(legacy_time_zone(child) is not None for child in actual):
         return False
@@ -227,7 +211,7 @@ def _map_converter(source: _NestedType, target: _NestedType, name: str, path: st
 
 
 def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any]) -> pa.Array[Any]:
-    """The same lists or maps with other child values, without a copy."""
+    """Return an array of lists or maps with the offsets of `array` and the values of `child`."""
     return pa.Array.from_buffers(
         target,
         len(array),
@@ -239,7 +223,7 @@ def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any])
 
 
 def _validity(array: pa.Array[Any]) -> pa.Buffer | None:
-    """The validity bitmap, without an offset."""
+    """Return a validity bitmap that starts at the first value; None if no value is null."""
     if not array.null_count:
         return None
     valid: pa.BooleanArray = pc.is_valid(array)
@@ -247,7 +231,6 @@ def _validity(array: pa.Array[Any]) -> pa.Buffer | None:
 
 
 def _castable(source: pa.DataType, target: _NestedType) -> bool:
-    """Whether a cast between the types may be lossless; pyarrow checks the values."""
     types = pa.types
     if types.is_null(source):
         return True
@@ -265,7 +248,7 @@ def _castable(source: pa.DataType, target: _NestedType) -> bool:
 
 
 def _is_string_or_binary(data_type: pa.DataType) -> bool:
-    """Strings and binary: old writers leave out the annotation that distinguishes them."""
+    """Whether a type is string or binary. Files of old writers have binary columns for strings."""
     types = pa.types
     return (
         types.is_string(data_type)
@@ -279,6 +262,6 @@ def _is_string_or_binary(data_type: pa.DataType) -> bool:
 
 
 def without_columns(schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
-    """A batch without columns that has a number of rows."""
+    """Return a batch that has a number of rows and no columns."""
     one = pa.RecordBatch.from_arrays([pa.nulls(num_rows)], names=["x"])
     return one.select(cast("list[str]", [])).replace_schema_metadata(schema.metadata)

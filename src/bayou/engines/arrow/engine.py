@@ -18,14 +18,12 @@ from bayou.kernel.engine.engine import EngineDescription, EngineFactory
 from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
 from bayou.kernel.metrics import MetricsReporter
 
-__all__ = ["ArrowEngine"]
-
 
 class ArrowEngine:
-    """An engine for local disks and object stores (`s3://`, `s3a://`, `gs://`, `abfss://`, `az://`).
+    """An engine for local disks, object stores (`s3://`, `gs://`, `abfss://`, `az://`) and HDFS.
 
-    Each handler can be replaced by a custom one. The default JSON and Parquet handlers read and
-    write all bytes through `files`.
+    Each handler can be replaced. The default JSON and Parquet handlers read and write all bytes
+    through `files`.
 
     Args:
         storage_options: credentials and settings of object stores, named as in `deltalake`, such
@@ -35,8 +33,8 @@ class ArrowEngine:
         json: custom JSON handler.
         parquet: custom Parquet handler.
         expressions: custom expression handler.
-        factory: a top-level function or class of a module that creates this engine from
-            `storage_options`. Workers create an engine with custom handlers through it.
+        factory: function or class at the top level of a module. Workers call the factory with
+            `storage_options` to create an engine with the same custom handlers.
         metrics_reporter: receives metrics; isn't available in workers.
     """
 
@@ -89,7 +87,7 @@ class ArrowEngine:
         return self._metrics_reporter
 
     def description(self) -> EngineDescription:
-        """Description from which a worker creates an equivalent engine.
+        """Return the description from which a worker creates an equivalent engine.
 
         Raises:
             ArgumentError: the engine has custom handlers and no factory.

@@ -1,4 +1,4 @@
-"""The file system client of `ArrowEngine`: local files, or obstore for other schemes."""
+"""The file system client of `ArrowEngine`: local files, HDFS, or obstore for other schemes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import IO
 
+from bayou.engines.arrow.storage.hdfs_files import HdfsFiles
 from bayou.engines.arrow.storage.local_files import LocalFiles
 from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
-from bayou.engines.arrow.storage.object_uris import is_local_path
+from bayou.engines.arrow.storage.object_uris import is_hdfs, is_local_path
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 
-__all__ = ["ArrowFiles"]
-
 
 class ArrowFiles:
-    """A `FileSystemClient` for local files and object stores."""
+    """A `FileSystemClient` for local files, object stores and HDFS."""
 
     def __init__(self, storage_options: Mapping[str, str] | None = None) -> None:
         self._local = LocalFiles()
         self._object_stores = ObjectStoreFiles(storage_options or {})
+        self._hdfs = HdfsFiles()
 
     def resolve_path(self, path: str) -> str:
         return self._client(path).resolve_path(path)
@@ -74,4 +74,6 @@ class ArrowFiles:
             files.delete_empty_folders(group)
 
     def _client(self, path: str) -> FileSystemClient:
-        return self._local if is_local_path(path) else self._object_stores
+        if is_local_path(path):
+            return self._local
+        return self._hdfs if is_hdfs(path) else self._object_stores

@@ -1,8 +1,8 @@
 """The JSON handler of `ArrowEngine`, and a reader of JSON lines files.
 
-Strings are parsed together by pyarrow's reader with an explicit schema. pyarrow rejects all of its
-input if one value doesn't fit the schema: rejected input is split into smaller pieces, and pieces
-that pyarrow rejects are decoded one by one. Files are read in blocks.
+pyarrow's reader parses all strings together, and rejects all of them if one value doesn't fit the
+schema. Rejected strings are split into pieces; the strings of a rejected piece are decoded one by
+one.
 """
 
 from __future__ import annotations
@@ -23,33 +23,20 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 from bayou.kernel.expressions.model import Predicate
 
-__all__ = ["ArrowJsonHandler", "Lines", "read_lines"]
-
-
 _LINES_BLOCK = 8 << 20
 _NO_COLUMNS = pa.schema([])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """Some lines of a file, without blank lines.
-
-    Attributes:
-        path: path of the file.
-        strings: the lines.
-        numbers: line numbers in the file, counted from 1.
-    """
+    """Some lines of a file, without blank lines; `numbers` counts lines from 1."""
 
     path: str
     strings: pa.Array[Any]
     numbers: list[int]
 
     def raise_for_invalid_lines(self) -> None:
-        """Check that every line is a JSON object.
-
-        Raises:
-            SerializationError: a line isn't a JSON object; the message names the file and line.
-        """
+        """Raise a `SerializationError` that names file and line if a line isn't a JSON object."""
         for i, number in enumerate(self.numbers):
             try:
                 parse_strings(self.strings.slice(i, 1), _NO_COLUMNS)
@@ -61,7 +48,7 @@ class Lines:
 def read_lines(
     files: FileSystemClient, statuses: Iterable[FileStatus], batch_size: int
 ) -> Iterator[Lines]:
-    """Lines of files in order, in batches of at most `batch_size` lines of one file.
+    """Yield the lines of files in order, in batches of at most `batch_size` lines of one file.
 
     Raises:
         SerializationError: a line isn't UTF-8; the message names the file and line.
@@ -106,7 +93,6 @@ def _numbered(path: str, lines: list[bytes], first: int, batch_size: int) -> Ite
 
 
 def _invalid_line(lines: list[tuple[int, bytes]]) -> int:
-    """Number of the first line that isn't UTF-8."""
     for number, line in lines:
         try:
             line.decode()
@@ -116,10 +102,10 @@ def _invalid_line(lines: list[tuple[int, bytes]]) -> int:
 
 
 _AnyType: TypeAlias = Any
-"""A `pa.DataType`; `pa.types.is_struct` and similar functions don't narrow its type."""
+"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_struct` don't narrow types."""
 
 _PIECE = 1024
-"""Rows that are decoded one by one if pyarrow rejects one of them."""
+"""Number of strings in a piece. If pyarrow rejects a piece, its strings are decoded one by one."""
 
 _NON_FINITE = r':"(NaN|-?Infinity)"'
 """Floats that are written as strings: the most frequent reason why pyarrow rejects statistics."""
@@ -177,7 +163,6 @@ class ArrowJsonHandler:
 
 
 def _parse_mixed(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Parse strings some of which pyarrow rejects."""
     if len(strings) <= _PIECE:
         return parse_strings(strings, schema)
     matches: Any = pc.match_substring_regex(strings, _NON_FINITE)
@@ -203,7 +188,7 @@ def _one_batch(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
 
 
 def _is_plain(schema: pa.Schema) -> bool:
-    """Whether pyarrow's reader supports all types with the same semantics."""
+    """Whether pyarrow's reader parses every column as `JsonHandler.parse_json` requires."""
     return bool(schema) and all(_is_plain_type(field.type) for field in schema)
 
 
@@ -223,7 +208,6 @@ def _is_plain_type(kind: _AnyType) -> bool:
 
 
 def _parse_fast(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | None:
-    """Parse all strings in one pass; None if pyarrow rejects one."""
     lines = _joined(strings.cast(pa.string()))
     if lines is None:
         return None
@@ -247,7 +231,10 @@ def _parse_fast(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | N
 
 
 def _read_as(kind: _AnyType) -> pa.DataType:
-    """The type to read with pyarrow: wide decimals, because pyarrow doesn't check precision."""
+    """Return the type to parse with: decimals get 38 digits, and the conversion checks the digits.
+
+    pyarrow's reader doesn't check the precision of decimals.
+    """
     if pa.types.is_struct(kind):
         fields = (kind.field(i) for i in range(kind.num_fields))
         return pa.struct([(f.name, _read_as(f.type)) for f in fields])
@@ -257,10 +244,11 @@ def _read_as(kind: _AnyType) -> pa.DataType:
 
 
 def _joined(strings: pa.Array[Any]) -> pa.Buffer | None:
-    """The strings as JSON lines, null as an empty object; None if a string isn't an object.
+    """Return the strings as JSON lines; null becomes an empty object.
 
-    Each line begins and ends with a brace, so that no valid object spans two lines: if the number
-    of parsed rows equals the number of strings, each row comes from its string.
+    The result is None if there are no strings, or if one of them isn't enclosed in braces. With
+    braces around each line, no valid object spans two lines. Therefore, if the reader returns as
+    many rows as there are strings, each row comes from the string at the same index.
     """
     if len(strings) == 0:
         return None

@@ -1,4 +1,4 @@
-"""JSON decoding one string at a time: slower than pyarrow's reader, and exact for every value."""
+"""Decodes JSON one string at a time: slower than pyarrow's reader, but exact for every value."""
 
 from __future__ import annotations
 
@@ -15,33 +15,27 @@ from bayou.engines.arrow.conversion import without_columns
 from bayou.errors import SerializationError
 from bayou.protocol.json_decoding import JsonDecoder, without_lone_surrogates
 
-__all__ = ["parse_strings"]
-
 _Reader: TypeAlias = Callable[[Any], Any]
-"""Converts a decoded JSON value to a Python value of a type; None if it isn't of the type."""
+"""Converts a decoded JSON value to a Python value for a type; None if the value doesn't fit."""
 
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Spark's strings for the floats that JSON lacks."""
 
 _AnyType: TypeAlias = Any
-"""A `pa.DataType`; `pa.types.is_map` and similar functions don't narrow its type."""
+"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_map` don't narrow types."""
 
 _EXACT = Context(prec=100)
-"""The default context has 28 digits, and Delta's decimals have up to 38."""
+"""A decimal context that is exact for Delta's 38 digits; the default context has 28 digits."""
 
 _DECODER: JsonDecoder[Any] = JsonDecoder(object)
 _EXACT_DECODER: JsonDecoder[Any] = JsonDecoder(object, float_hook=Decimal)
-"""Keeps every digit of decimals."""
+"""A JSON decoder that keeps every digit of decimals."""
 
 
-def parse_strings(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Parse strings into one row each, with the semantics of `JsonHandler.parse_json`.
-
-    Raises:
-        SerializationError: a string isn't a JSON object.
-    """
+def parse_strings(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Parse each string into one row, as `JsonHandler.parse_json` requires."""
     decoder = _EXACT_DECODER if any(map(_holds_decimal, schema.types)) else _DECODER
-    objects = [_decode(text, decoder) for text in texts.cast(pa.binary()).to_pylist()]
+    objects = [_decode(string, decoder) for string in strings.cast(pa.binary()).to_pylist()]
     if not schema:
         return without_columns(schema, len(objects))
     columns = [_column([o.get(f.name) for o in objects], f.type) for f in schema]
@@ -49,7 +43,7 @@ def parse_strings(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _column(values: list[Any], kind: _AnyType) -> pa.Array[Any]:
-    """Decoded JSON values as an array; structs are converted field by field, not row by row."""
+    """Convert decoded JSON values to an array. Structs are converted one field at a time."""
     if not pa.types.is_struct(kind) or kind.num_fields == 0:
         read = _reader(kind)
         return pa.array([None if v is None else read(v) for v in values], type=kind)
@@ -137,7 +131,10 @@ def _struct_reader(kind: pa.DataType) -> _Reader:
 
 
 def _map_reader(kind: _AnyType) -> _Reader:
-    """A reader of JSON objects, whose keys are strings."""
+    """Return a function that reads a map from a JSON object.
+
+    If the type of the map's keys isn't string, the function returns None for every value.
+    """
     item = _reader(kind.item_type)
     if not pa.types.is_string(kind.key_type):
         return lambda _: None

@@ -23,8 +23,6 @@ from bayou.kernel.engine import (
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.metrics import MetricsReporter
 
-__all__ = ["ArrowParquetHandler"]
-
 
 class ArrowParquetHandler:
     """Reads and writes Parquet with pyarrow, through the file system client."""

@@ -6,7 +6,6 @@ import io
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import IO, NamedTuple
 
 from bayou.engines.listing_folders import SkippedPrefixes, is_in_range
@@ -18,8 +17,6 @@ from bayou.kernel.engine import ByteRange, ExpressionHandler, FileStatus
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
 from bayou.kernel.metrics import MetricsReporter
-
-__all__ = ["MemoryEngine", "MemoryFiles"]
 
 
 class _Content(NamedTuple):
@@ -113,17 +110,13 @@ class MemoryFiles:
         pass  # there are no folders
 
     def set_modification_time(self, path: str, milliseconds: int) -> None:
-        """Set a file's modification time, for tests.
-
-        Raises:
-            FileMissingError: the file doesn't exist.
-        """
+        """Set a file's modification time, for tests."""
         with _LOCK:
             _SHARED[path] = _Content(_content(path).data, milliseconds)
 
 
 class _Output(io.BytesIO):
-    """Publishes its content when it is closed, unless a `with` block raised an exception."""
+    """An output file, published when it is closed unless its `with` block raised an exception."""
 
     def __init__(self, publish: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -135,12 +128,7 @@ class _Output(io.BytesIO):
             super().close()
             self._publish(data)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.close()
         else:
@@ -164,10 +152,10 @@ def _status(path: str, content: _Content) -> FileStatus:
 
 
 class MemoryEngine:
-    """An engine for tables under `memory://name/...`, shared by all engines of the process.
+    """An engine for tables under `memory://name/...`; all engines of the process share the tables.
 
-    Its handlers process values one by one for clarity, and share no code with those of
-    `ArrowEngine`, so that tests can compare the two engines.
+    Its handlers and the handlers of `ArrowEngine` share no code, so that tests can compare the two
+    engines.
     """
 
     KIND = "memory"
@@ -206,7 +194,7 @@ class MemoryEngine:
         return self._metrics_reporter
 
     def description(self) -> EngineDescription:
-        """Description for an equivalent engine in this process; files aren't shared with others."""
+        """Return the description of this engine; other processes can't read the engine's files."""
         return EngineDescription(kind=self.KIND)
 
     def __repr__(self) -> str:

@@ -17,8 +17,6 @@ from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 from bayou.kernel.expressions.model import Predicate
 from bayou.protocol.json_decoding import without_lone_surrogates
 
-__all__ = ["MemoryJsonHandler"]
-
 
 class MemoryJsonHandler:
     """Parses each string with `json`, and writes through the file system client."""
@@ -103,7 +101,6 @@ def _reject_constant(name: str) -> None:
 
 
 def _fit(value: Any, kind: pa.DataType) -> Any:
-    """The value converted to the type; None if it isn't of the type."""
     types = pa.types
     match value:
         case bool():
@@ -136,7 +133,7 @@ def _fit_number(value: int | Decimal, kind: pa.DataType) -> Any:
 
 
 def _fits_float(value: int | Decimal, code: str) -> bool:
-    """Whether a float with this `struct` code can hold the value, rounded but finite."""
+    """Whether a value, rounded to the float of a `struct` format code, is finite."""
     try:
         number = float(value)
         struct.pack(code, number)
@@ -166,7 +163,6 @@ def _fit_string(value: str, kind: pa.DataType) -> Any:
 
 
 def _or_none(value: Any, kind: pa.DataType) -> Any:
-    """The value if Arrow converts it to the type without loss, else None."""
     try:
         return value if pa.scalar(value, kind).as_py() == value else None
     except (pa.ArrowException, OverflowError):

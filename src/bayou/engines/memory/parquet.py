@@ -44,14 +44,12 @@ from bayou.kernel.expressions.model import Predicate
 from bayou.protocol.stats import FileStatistics
 from bayou.protocol.variant import VariantError
 
-__all__ = ["MemoryParquetHandler"]
-
 _AnyArray: TypeAlias = Any
 """A `pa.Array` of a type that is known at run time."""
 
 
 class MemoryParquetHandler:
-    """Reads whole files, and converts their columns as Python values."""
+    """Reads whole files, and converts columns value by value in Python."""
 
     def __init__(self, files: FileSystemClient) -> None:
         self._files = files
@@ -223,7 +221,6 @@ def _find(
 
 
 def _rebased(value: Any, field: pa.Field[Any]) -> Any:
-    """A Python value with its dates and timestamps rebased from the legacy calendar."""
     kind: Any = field.type
     time_zone = legacy_time_zone(field)
     if value is None:
@@ -242,7 +239,6 @@ def _rebased(value: Any, field: pa.Field[Any]) -> Any:
 
 
 def _fit(value: Any, source_type: pa.DataType, field: pa.Field[Any], path: str) -> Any:
-    """A Python value of type `source_type` converted to the type of a requested field."""
     types = pa.types
     requested: Any = field.type
     if VARIANT_KEY in (field.metadata or {}) and is_shredded(source_type):
@@ -282,9 +278,6 @@ def _fit(value: Any, source_type: pa.DataType, field: pa.Field[Any], path: str) 
     if types.is_timestamp(source_type) and types.is_timestamp(requested):
         return value.replace(tzinfo=None)
     return value
-
-
-# -------------------------------------------------------------------------------- statistics
 
 
 def _is_float(schema: pa.Schema, name: str) -> bool:
@@ -362,7 +355,6 @@ def _now() -> int:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `rows` rows, without empty ones."""
     for batch in batches:
         step = rows or max(1, batch.num_rows)
         for start in range(0, batch.num_rows, step):

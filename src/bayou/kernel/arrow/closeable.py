@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
-
-__all__ = ["CloseableIterator", "closeable"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 _T = TypeVar("_T")
@@ -27,9 +24,9 @@ class CloseableIterator(Iterator[_T_co]):
     Not thread-safe.
 
     Args:
-        items: the iterable. It is closed with the iterator if it has a method `close`.
-        sources: iterators that `items` reads from, closed after it in this order. They are needed
-            because a generator that hasn't started doesn't close its sources.
+        items: the iterable. If its iterator has a method `close`, closing this object calls it.
+        sources: iterators that `items` reads from, closed after `items` in this order. They are
+            needed because a generator that hasn't started doesn't close its sources.
     """
 
     __slots__ = ("_iterator", "_sources")
@@ -55,12 +52,7 @@ class CloseableIterator(Iterator[_T_co]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def map(self, function: Callable[[_T_co], _U]) -> CloseableIterator[_U]:
@@ -96,7 +88,7 @@ def _flattened(items: Iterable[_T], function: Callable[[_T], Iterable[_U]]) -> I
 
 
 def _close_all(resources: list[object]) -> None:
-    """Close each object that has a method `close`, even if an earlier one fails."""
+    """Close each object that has a method `close`, even if closing an earlier object fails."""
     if not resources:
         return
     try:

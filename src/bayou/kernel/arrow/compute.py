@@ -1,11 +1,9 @@
-"""`pyarrow.compute` without its type stubs, which lose the type of an array and lack functions."""
+"""`pyarrow.compute` as `Any`: its type stubs lack functions, and lose the type of an array."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pyarrow.compute
-
-__all__ = ["pc"]
 
 pc: Any = pyarrow.compute

@@ -12,8 +12,6 @@ from bayou.errors import ArgumentError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.serialization import WireFormat, batch_from_bytes, batch_to_bytes
 
-__all__ = ["FilteredColumnarBatch", "Row"]
-
 _AnyArray: TypeAlias = Any
 """A `pa.Array` of a type known at run time."""
 
@@ -73,7 +71,7 @@ class Row:
         return {name: _plain(self[name]) for name in self.schema.names}
 
     def to_batch(self) -> pa.RecordBatch:
-        """The row as a batch, which also holds values that have no Python equivalent."""
+        """Return the row as a batch. Use it for values that have no Python equivalent."""
         return self._batch
 
     def to_bytes(self) -> bytes:
@@ -85,7 +83,7 @@ class Row:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
+            SerializationError: the bytes are malformed, or a newer version of Bayou wrote them.
         """
         return _WIRE.decode(data, lambda body: Row(batch_from_bytes(body)))
 
@@ -135,7 +133,7 @@ _WIRE = WireFormat("row", 1, bytes)
 
 
 def _value(array: _AnyArray, index: int) -> Any:
-    """A value of an array as a Python value."""
+    """Return the value at an index of an array as a Python value."""
     data_type = array.type
     if isinstance(array, pa.ExtensionArray):
         return _value(array.storage, index)

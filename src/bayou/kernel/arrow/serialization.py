@@ -1,7 +1,8 @@
-"""Serialization of kernel values for other processes: name, format number, CRC-32, body.
+"""Serialization of kernel values for other processes.
 
-The format number is checked before the body, so that values of a newer package version raise an
-error that says so. Record batches are serialized in Arrow's IPC stream format.
+The bytes contain the kind of value, the number of its format, and the value with its CRC-32. The
+format number is checked first, so that bytes from a newer version of Bayou raise an error that
+names both numbers. Record batches are serialized in Arrow's IPC stream format.
 """
 
 from __future__ import annotations
@@ -15,16 +16,6 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import SchemaError, SerializationError
-
-__all__ = [
-    "PickledTask",
-    "WireFormat",
-    "array_from_bytes",
-    "array_to_bytes",
-    "batch_from_bytes",
-    "batch_to_bytes",
-]
-
 
 _BodyT = TypeVar("_BodyT")
 _T = TypeVar("_T")
@@ -42,7 +33,7 @@ class WireFormat(Generic[_BodyT]):
 
     Args:
         name: name of the kind of value, which identifies it in the bytes and in messages.
-        number: format number that is written. Formats up to this number can be read.
+        number: number of the format. Bytes with this number or a lower one can be read.
         body: msgspec type of the body. A new field with a default at the end of an `array_like`
             struct needs no new number.
     """
@@ -56,7 +47,6 @@ class WireFormat(Generic[_BodyT]):
         self._envelope = msgspec.msgpack.Decoder(_Envelope)
 
     def encode(self, body: _BodyT) -> bytes:
-        """Serialize the body of a value."""
         data = msgspec.msgpack.encode(body)
         return msgspec.msgpack.encode((self._name, self._number, zlib.crc32(data), data))
 
@@ -64,16 +54,17 @@ class WireFormat(Generic[_BodyT]):
         """Deserialize a value.
 
         Args:
-            build: creates the value from the body. It raises ValueError if the body is invalid.
+            build: function that creates the value from the body. It raises ValueError if the body
+                is invalid.
 
         Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
+            SerializationError: the bytes are malformed, or a newer version of Bayou wrote them.
         """
         try:
             envelope = self._envelope.decode(data)
             if envelope.name != self._name:
                 raise SerializationError(
-                    f"These bytes are a {envelope.name[:40]}, not a {self._name}."
+                    f"These bytes contain a {envelope.name[:40]}, not a {self._name}."
                 )
             if envelope.number > self._number:
                 raise SerializationError(
@@ -107,7 +98,7 @@ class PickledTask:
         """Return the object from its bytes, which must come from a trusted process.
 
         Raises:
-            SerializationError: the bytes are those of another object.
+            SerializationError: the bytes are malformed, or hold an object of another class.
         """
         try:
             value = pickle.loads(data)  # noqa: S301  # written by the driver or a task of its job
@@ -144,11 +135,7 @@ def batch_to_bytes(batch: pa.RecordBatch) -> bytes:
 
 
 def batch_from_bytes(data: bytes) -> pa.RecordBatch:
-    """The inverse of `batch_to_bytes`.
-
-    Raises:
-        pyarrow.ArrowInvalid: the bytes are malformed.
-    """
+    """The inverse of `batch_to_bytes`."""
     with pa.ipc.open_stream(data) as reader:
         batch = reader.read_next_batch()
     batch.validate(full=True)  # reading values with invalid offsets is unsafe
@@ -161,9 +148,5 @@ def array_to_bytes(array: pa.Array[Any]) -> bytes:
 
 
 def array_from_bytes(data: bytes) -> Any:
-    """The inverse of `array_to_bytes`.
-
-    Raises:
-        pyarrow.ArrowInvalid: the bytes are malformed.
-    """
+    """The inverse of `array_to_bytes`."""
     return batch_from_bytes(data).column(0)

@@ -34,19 +34,10 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = [
-    "VARIANT_EXTENSION",
-    "from_arrow_schema",
-    "from_arrow_type",
-    "to_arrow_schema",
-    "to_arrow_type",
-    "with_schema",
-]
-
 VARIANT_EXTENSION = "arrow.parquet.variant"
 """Name of Arrow's extension type for variants, whose storage is a struct `metadata`, `value`."""
 
-_VARIANT_NAMES = frozenset({VARIANT_EXTENSION, "parquet.variant"})  # the latter is older
+_VARIANT_NAMES = frozenset({VARIANT_EXTENSION, "parquet.variant"})  # the second name is older
 _EXTENSION_NAME_KEY = b"ARROW:extension:name"
 
 _TO_ARROW: dict[DataType, pa.DataType] = {
@@ -114,7 +105,7 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
 
 
 def with_schema(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") -> pa.RecordBatch:
-    """The same columns with another schema, without a copy.
+    """Replace the schema of a batch without copying its columns.
 
     Names, nullability and metadata may differ from the batch's schema at every level.
 
@@ -137,8 +128,9 @@ def from_arrow_schema(schema: pa.Schema, *, table: str = "", void: bool = False)
     """The Delta schema for data of an Arrow schema.
 
     Unsigned integers become the next wider signed type (uint64: decimal(20,0)), and timestamps of
-    any unit become microseconds. Dictionaries become their value type, and extension types their
-    storage type, except for Arrow's variant type, which field metadata can also specify.
+    any unit become microseconds. Dictionaries become their value type. Extension types become their
+    storage type, but Arrow's variant type becomes variant. A field is also a variant if pyarrow
+    doesn't know the extension type, and only the field's metadata names it.
 
     Args:
         table: the table's path for error messages.
@@ -153,7 +145,7 @@ def from_arrow_schema(schema: pa.Schema, *, table: str = "", void: bool = False)
 def from_arrow_type(
     arrow_type: pa.DataType, *, table: str = "", column: str = "", void: bool = False
 ) -> DataType:
-    """The Delta type for values of an Arrow type; the errors are those of `from_arrow_schema`."""
+    """The Delta type of an Arrow type. Raises the errors of `from_arrow_schema`."""
     delta_type = _FROM_ARROW.get(arrow_type)
     if delta_type is not None:
         return delta_type
@@ -221,7 +213,7 @@ def _same_layout(one: Any, other: Any) -> bool:
 
 
 class _Relabelled:
-    """Exports a batch with another schema through the Arrow PyCapsule interface."""
+    """Exports the columns of `batch` with `schema`, through the Arrow PyCapsule interface."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch: Any = batch
@@ -246,7 +238,7 @@ def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str, void: bool)
 
 
 def _from_inner_field(field: pa.Field[Any], table: str, column: str, void: bool) -> DataType:
-    """The type of a field's values. Unregistered extension types are named in its metadata."""
+    """Return the Delta type of a field: variant if its metadata names Arrow's variant type."""
     extension = (field.metadata or {}).get(_EXTENSION_NAME_KEY, b"").decode()
     if extension in _VARIANT_NAMES:
         return VARIANT

@@ -1,8 +1,8 @@
 """Reads the `add` actions in a checkpoint's Parquet files as columns.
 
 A checkpoint has statistics as JSON (`stats`), as columns (`stats_parsed`), as both, or none
-(PROTOCOL.md, Checkpoints). The current table properties don't determine the form, because the
-checkpoint may be older than they are.
+(PROTOCOL.md, Checkpoints). The current table properties don't determine the form, because they may
+have changed since the checkpoint was written.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ import pyarrow as pa
 
 from bayou.errors import SchemaError, StorageError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
-from bayou.kernel.checkpoint.contents import unreadable_checkpoint
+from bayou.kernel.checkpoint.contents import check_paths, unreadable_checkpoint
 from bayou.kernel.checkpoint.parsed_stats import stats_to_json
 from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.scan.scan_file import ADD_TYPE
-
-__all__ = ["CheckpointAdds", "StatsForm", "read_checkpoint_adds", "stats_forms"]
 
 StatsForm: TypeAlias = Literal["json", "struct"]
 
@@ -34,7 +32,8 @@ class CheckpointAdds:
 
     Attributes:
         adds: `ADD_TYPE`, with nulls for fields that weren't read.
-        parsed: statistics as columns, by physical names; None if they are JSON.
+        parsed: statistics as columns, by physical names; None if the statistics were read as JSON
+            (in `adds`) or weren't read.
         statistics: the statistics that a filter needs (`Pruning.statistics`); None if they aren't
             computed yet.
     """
@@ -44,7 +43,6 @@ class CheckpointAdds:
     statistics: pa.RecordBatch | None = None
 
     def filter(self, selection: pa.BooleanArray) -> CheckpointAdds:
-        """The selected rows."""
         return CheckpointAdds(
             self.adds.filter(selection),
             None if self.parsed is None else self.parsed.filter(selection),
@@ -53,9 +51,10 @@ class CheckpointAdds:
 
 
 def stats_forms(*, as_json: bool, as_struct: bool) -> tuple[StatsForm, ...]:
-    """Forms of statistics to look for, ordered by preference according to the table properties.
+    """Return the forms of statistics to look for in a checkpoint, preferred form first.
 
-    Columns are preferred to JSON if a checkpoint has both: only the needed columns are read.
+    `as_json` and `as_struct` are the forms that the table properties enable. If both are enabled,
+    columns are preferred, because a read can be limited to the columns that it needs.
     """
     if as_struct:
         return ("struct", "json")
@@ -76,15 +75,12 @@ def read_checkpoint_adds(
     """Read the adds of a slice of a checkpoint.
 
     Args:
-        columns: fields of `ADD_TYPE` to read. If they contain `stats`, the first form of statistics
-            is read that the first batch has.
+        columns: fields of `ADD_TYPE` to read. If they contain `stats`, the statistics are read in
+            the first form of `forms` that has values in the first batch.
         parsed: struct type of the statistics to read as columns, by physical names; None to read
             only JSON.
         forms: forms of statistics in order of preference, see `stats_forms`.
         as_json: whether to convert statistics that are columns to JSON.
-
-    Raises:
-        CorruptTableError: the file is missing or isn't a checkpoint.
     """
     fields = [f for f in ADD_TYPE if f.name in columns and f.name != "stats"]
     if "stats" not in columns:
@@ -147,13 +143,14 @@ def _batches(
                 adds: Any = batch.column("add")
                 if adds.null_count == len(adds):
                     continue
-                yield _to_add_type(adds.drop_null() if adds.null_count else adds)
+                adds = adds.drop_null() if adds.null_count else adds
+                check_paths(table, split.path, adds)
+                yield _to_add_type(adds)
     except StorageError as error:
         raise unreadable_checkpoint(table, split.path, error) from error
 
 
 def _to_add_type(adds: pa.StructArray) -> CheckpointAdds:
-    """Add the missing fields of `ADD_TYPE` as nulls."""
     indexes = {f.name: i for i, f in enumerate(adds.type)}
     columns = [
         adds.field(indexes[f.name]) if f.name in indexes else pa.nulls(len(adds), f.type)

@@ -1,8 +1,8 @@
 """Contents of a checkpoint: its non-file actions, and the Parquet files that hold its file actions.
 
 A V1 checkpoint consists of Parquet files that contain all actions. The top-level file of a V2
-checkpoint is a Parquet or JSON file that may reference sidecars (PROTOCOL.md, V2 Spec). A classic
-file name may be of either spec.
+checkpoint is a Parquet or JSON file that may reference sidecars (PROTOCOL.md, V2 Spec). A
+checkpoint with a classic file name may follow either spec.
 """
 
 from __future__ import annotations
@@ -34,24 +34,16 @@ from bayou.protocol.actions import (
 )
 from bayou.protocol.file_names import SIDECAR_DIRECTORY, decode_data_file_uri
 
-__all__ = [
-    "CheckpointContents",
-    "locate_checkpoint_files",
-    "read_checkpoint",
-    "unreadable_checkpoint",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointContents:
-    """Contents of a checkpoint's top level.
+    """The non-file actions of a checkpoint, and where its file actions are.
 
     Attributes:
-        checkpoint: version and files of the checkpoint.
         actions: protocol, metadata, transactions and domains; empty if only files were located.
         files: Parquet files with the adds and removes: the checkpoint's own files or its sidecars.
         adds, removes: file actions of a JSON checkpoint without sidecars.
-        file_contents: contents of small `files` by path, which were read already.
+        file_contents: bytes of small Parquet files, by path. These files needn't be read again.
     """
 
     checkpoint: Checkpoint
@@ -63,23 +55,23 @@ class CheckpointContents:
 
     @property
     def size(self) -> int:
-        """Total size of `files`."""
         return sum(file.size for file in self.files)
 
     @property
     def splits(self) -> tuple[FileSplit, ...]:
-        """One split per file, with the contents of small files."""
+        """One split for each of `files`; the split of a small file contains the file's bytes."""
         return tuple(_split(file, self.file_contents) for file in self.files)
 
 
 def read_checkpoint(engine: Engine, table: str, checkpoint: Checkpoint) -> CheckpointContents:
     """Read a checkpoint's non-file actions, and locate its file actions.
 
-    Only a few rows of a large checkpoint are non-file actions. One required field of each kind is
-    read first to find these rows; the other fields are read only up to the last such row.
+    Only a few rows of a large checkpoint are non-file actions. One required field of each kind
+    of action is read first to find these rows; the other fields are read only up to the last of
+    these rows.
 
     Raises:
-        CorruptTableError: the checkpoint can't be read, or sidecars are missing in it.
+        CorruptTableError: the checkpoint can't be read, or it doesn't list all of its sidecars.
     """
     top = checkpoint.files[0]
     if _is_json(top):
@@ -126,6 +118,18 @@ def unreadable_checkpoint(table: str, path: str, error: StorageError) -> Corrupt
     )
 
 
+def check_paths(table: str, checkpoint: str, actions: pa.StructArray) -> None:
+    """Check that each add or remove of a checkpoint file has a path."""
+    if "path" in {field.name for field in actions.type} and actions.field("path").null_count:
+        raise CorruptTableError(
+            f"{table}: checkpoint file {checkpoint} is damaged: an add or remove "
+            "action has no path. Restore "
+            "it, or delete the checkpoint if the log still has all commits from version 0 on.",
+            table=table,
+            file=checkpoint,
+        )
+
+
 _KEY_FIELDS = pa.schema(
     [
         pa.field("protocol", pa.struct([pa.field("minReaderVersion", pa.int32())])),
@@ -152,7 +156,7 @@ _WIRE_TYPES: dict[str, type[Any]] = {
 
 
 _SMALL_FILE_BYTES = 1 << 20
-"""A file up to this size is fetched in one request and kept for later reads."""
+"""Maximum size of a file that is fetched in one request and kept in memory for later reads."""
 
 
 def _read_small_files(engine: Engine, files: Sequence[FileStatus]) -> dict[str, bytes]:
@@ -221,7 +225,11 @@ def _check_sidecars(
     metadata: CheckpointMetadata | None,
     sidecars: list[SidecarFile],
 ) -> None:
-    """Check the tag `sidecarSizeInBytes`, to detect a JSON file that is truncated after a line."""
+    """Check that the sidecars have the total size that the tag `sidecarSizeInBytes` states.
+
+    If a JSON checkpoint was truncated at the end of a line, some sidecars aren't listed, and the
+    total is smaller.
+    """
     tags = (metadata and metadata.tags) or {}
     expected = tags.get("sidecarSizeInBytes")
     actual = sum(s.size_in_bytes for s in sidecars)
@@ -270,7 +278,10 @@ def _read_actions(engine: Engine, table: str, file: FileSplit) -> Iterator[Actio
 
 
 def _locate(engine: Engine, file: FileSplit) -> tuple[list[str], int]:
-    """Kinds of non-file actions in a checkpoint file, and the number of rows to read for them."""
+    """Find the non-file actions in a checkpoint file.
+
+    Returns the kinds of non-file actions in the file, and the number of rows up to the last one.
+    """
     present: dict[str, None] = {}
     rows = seen = 0
     for batch in engine.parquet.read_parquet_files([file], _KEY_FIELDS):

@@ -1,4 +1,4 @@
-"""Fallback for a checkpoint that can't be read: live files from older log files."""
+"""Fallback for a checkpoint that can't be read: live files from older checkpoints and commits."""
 
 from __future__ import annotations
 
@@ -12,24 +12,18 @@ from bayou.kernel.checkpoint.parsed_stats import full_stats_type
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.slices import replay_checkpoint_adds
 from bayou.kernel.log.table_state import load_table_state
+from bayou.kernel.scan.scan_definition import ScanSource
 from bayou.kernel.scan.scan_file import ADD_TYPE
-from bayou.kernel.scan.source import ScanSource
 from bayou.kernel.table_features.column_mapping import to_physical_schema
-
-__all__ = ["live_files_without_checkpoint"]
 
 
 def live_files_without_checkpoint(
     engine: Engine, source: ScanSource, error: CorruptTableError
 ) -> pa.StructArray:
-    """Load the live files of a version into memory without using its checkpoint, `ADD_TYPE`.
-
-    Args:
-        source: source of a scan of a version that has a checkpoint.
-        error: why the checkpoint can't be read.
+    """Load the live files of a version as `ADD_TYPE`, without using its checkpoint.
 
     Raises:
-        CorruptTableError: `error`, if the older log files aren't sufficient.
+        CorruptTableError: the argument `error`, if older log files are missing or unreadable.
     """
     assert source.checkpoint is not None
     try:

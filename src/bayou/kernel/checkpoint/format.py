@@ -27,8 +27,6 @@ from bayou.kernel.table_features.column_mapping import (
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import DataType, StructType
 
-__all__ = ["CheckpointFormat"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFormat:
@@ -40,7 +38,8 @@ class CheckpointFormat:
             None to omit the column.
         partitions: types in `add.partitionValues_parsed` by physical name; empty to omit the
             column.
-        source_type: type of `stats_parsed` to read from checkpoints without JSON statistics.
+        source_type: type in which `stats_parsed` is read from a previous checkpoint that has no
+            JSON statistics.
     """
 
     as_json: bool
@@ -55,11 +54,6 @@ class CheckpointFormat:
         partition_columns: tuple[str, ...],
         configuration: Mapping[str, str],
     ) -> CheckpointFormat:
-        """The format that a table's properties require.
-
-        Raises:
-            PropertyValueError: a property has an invalid value.
-        """
         properties = TableProperties(configuration)
         mode = column_mapping_mode(configuration)
         stats_type: Any = None
@@ -79,7 +73,6 @@ class CheckpointFormat:
 
     @property
     def add_type(self) -> Any:
-        """Type of the column `add`."""
         fields: list[pa.Field[Any]] = [f for f in ADD_TYPE if self.as_json or f.name != "stats"]
         if self.partitions:
             partitions = parsed_partition_values(_NO_VALUES, self.partitions).type
@@ -100,7 +93,7 @@ class CheckpointFormat:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Fields of `ADD_TYPE` to read."""
+        """Fields of `ADD_TYPE` to read from the previous checkpoint."""
         has_stats = self.as_json or self.stats_type is not None
         return tuple(f.name for f in ADD_TYPE if has_stats or f.name != "stats")
 
@@ -125,10 +118,10 @@ class CheckpointFormat:
         return pa.StructArray.from_arrays([columns[f.name] for f in fields], fields=fields)
 
     def batch(self, name: str, values: pa.StructArray) -> pa.RecordBatch:
-        """Rows of a V1 checkpoint with actions of one kind."""
+        """Return rows of a V1 checkpoint with `values` in the column `name`; the rest is null."""
         schema = self.schema
         columns = [values if f.name == name else pa.nulls(len(values), f.type) for f in schema]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-_NO_VALUES: Any = pa.nulls(0, pa.map_(pa.string(), pa.string()))  # pa.array imports pandas
+_NO_VALUES: Any = pa.nulls(0, pa.map_(pa.string(), pa.string()))  # pa.array would import pandas

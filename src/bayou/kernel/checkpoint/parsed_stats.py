@@ -25,8 +25,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["full_stats_type", "parsed_stats_schema", "stats_to_json"]
-
 _WITH_BOUNDS = (
     BYTE,
     SHORT,
@@ -43,11 +41,12 @@ _BOUNDS = ("minValues", "maxValues")
 
 
 def parsed_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
-    """Convert the statistics schema of a data skipping plan from JSON types to column types.
+    """Return the schema that the statistics of a data skipping plan have in `stats_parsed`.
 
     Args:
-        stats_schema: schema of the JSON by logical names, with dates and timestamps as strings.
-        schema: the table's schema.
+        stats_schema: schema of the same statistics in JSON, where dates and timestamps are strings.
+            Columns have logical names.
+        schema: the table's columns.
     """
     fields: list[pa.Field[Any]] = [
         f.with_type(_bounds(f.type, schema)) if f.name in _BOUNDS else f for f in stats_schema
@@ -71,11 +70,7 @@ def _bounds(kind: Any, schema: StructType) -> pa.DataType:
 
 
 def full_stats_type(schema: StructType) -> pa.DataType:
-    """Type of all statistics that a table's columns may have, by physical names.
-
-    Args:
-        schema: the table's schema with physical names.
-    """
+    """Type of `stats_parsed` with all possible statistics; `schema` has physical names."""
     fields: list[pa.Field[Any]] = [pa.field("numRecords", pa.int64())]
     bounds = _leaves(schema, bounds=True)
     if bounds.num_fields:
@@ -110,7 +105,7 @@ def _leaves(schema: StructType, *, bounds: bool) -> pa.StructType:
 
 
 def _json_objects(struct: Any) -> Any:
-    """One JSON object per row, without null members."""
+    """Return one JSON object for each row; null fields are omitted."""
     members = []
     for field, values in zip(struct.type, struct.flatten(), strict=True):
         name = json.dumps(field.name, ensure_ascii=False)

@@ -9,9 +9,6 @@ files of a multi-part checkpoint, whose names are the same for every writer. Two
 version must not mix their parts, because files would be missing or duplicate. The first writer
 therefore claims the version. Another writer that finds the claim, or a checkpoint file of the
 version, writes a checkpoint of a single file.
-
-An engine that implements `CheckpointWorkers` chooses the number of parts and writes them on its
-workers. With another engine this process writes the checkpoint.
 """
 
 from __future__ import annotations
@@ -42,25 +39,12 @@ from bayou.protocol.file_names import multipart_checkpoint_file_name
 from bayou.protocol.last_checkpoint import LastCheckpoint
 from bayou.protocol.schema import StructType
 
-__all__ = [
-    "CheckpointPart",
-    "CheckpointPlan",
-    "CheckpointWorkers",
-    "WrittenPart",
-    "plan_checkpoint",
-    "plan_parts",
-    "write_checkpoint_part",
-    "write_checkpoint_with_workers",
-]
-
 
 class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part that was written. msgspec can serialize it.
+    """The file of a written part, and counts of its contents.
 
-    Attributes:
-        path, size, modification_time: status of the file.
-        actions, adds: number of rows, and number of live files.
-        added_bytes: total size of the live files.
+    `actions` is the number of rows, `adds` the number of live files, and `added_bytes` their total
+    size.
     """
 
     path: str
@@ -76,11 +60,8 @@ class CheckpointPart(PickledTask):
     """A task: one file of a checkpoint to write.
 
     Attributes:
-        table: path of the table.
-        path: path of the file to write.
         split: row groups of the previous checkpoint to read.
-        touched: keys of the files that later commits touched.
-        schema, partition_columns, configuration: schema and properties of the table.
+        touched: keys of the files that commits after the previous checkpoint added or removed.
         tombstones_expired_at: tombstones up to this time in ms are omitted.
         sidecar: whether the file is a sidecar.
     """
@@ -104,9 +85,8 @@ class CheckpointPlan:
         parts: the tasks, to run with `write_checkpoint_part` in any order. Empty if the table has
             no previous checkpoint, or if another process writes the parts of this version; then
             `finish` writes the whole checkpoint.
-        state: the version of the table.
         expired: tombstones up to this time in ms are omitted.
-        sidecars: whether the parts are sidecars.
+        sidecars: whether the parts are sidecars of a V2 checkpoint.
         claim: path of the file that prevents other processes from writing these parts; None for
             sidecars, or without parts.
     """
@@ -118,17 +98,9 @@ class CheckpointPlan:
     claim: str | None = None
 
     def finish(self, engine: Engine, written: Iterable[WrittenPart]) -> int:
-        """Write the rest of the checkpoint and the checkpoint hint.
+        """Write the remaining files of the checkpoint, and the checkpoint hint; return the version.
 
-        Args:
-            written: results of all parts.
-
-        Returns:
-            The version of the checkpoint.
-
-        Raises:
-            ArgumentError: a part is missing.
-            StorageError: the storage failed; readers ignore the incomplete checkpoint.
+        If this fails, readers ignore the incomplete checkpoint.
         """
         if not self.parts and not self.sidecars:
             return write_checkpoint(engine, self.state)
@@ -158,12 +130,9 @@ class CheckpointPlan:
         return self.state.version
 
     def release(self, engine: Engine) -> None:
-        """Release the claim after the parts are complete, or if none will be written.
+        """Delete the claim after the parts are complete, or if no part will be written.
 
         Log cleanup deletes the claim of a planner that failed.
-
-        Raises:
-            StorageError: the storage failed.
         """
         if self.claim is not None:
             engine.files.delete_files([self.claim])
@@ -177,21 +146,17 @@ def plan_checkpoint(
     max_parts: int,
     catalog: Catalog | None = None,
 ) -> CheckpointPlan:
-    """Split the checkpoint of a version into parts, the latest version if `version` is None.
+    """Plan a checkpoint in parts, of the latest version if `version` is None.
 
     Args:
         max_parts: approximate number of parts, limited by the row groups of the previous
             checkpoint.
-        catalog: the catalog that manages the table, None for none.
-
-    Raises:
-        BayouError: see `checkpoint`.
     """
     return plan_parts(engine, load_for_checkpoint(engine, table, version, catalog), max_parts)
 
 
 def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointPlan:
-    """`plan_checkpoint` for a state that `load_for_checkpoint` returned."""
+    """Plan a checkpoint like `plan_checkpoint`, of a state that `load_for_checkpoint` returned."""
     now = time.time_ns() // 1_000_000
     expired = now - state.table_properties.deleted_file_retention_ms
     sidecars = features.V2_CHECKPOINT in features.all_features(state.protocol)
@@ -221,10 +186,11 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
 
 
 def _claim(engine: Engine, state: TableState) -> str | None:
-    """Claim the parts of a multi-part checkpoint; None if another writer has them.
+    """Claim the parts of a multi-part checkpoint and return the path of the claim file.
 
-    The claim is written before the listing, so that a later claim sees the files of an earlier
-    writer that has released its claim.
+    None if another writer has claimed the parts, or has already written files of a checkpoint of
+    this version. To find the files of a writer that has released its claim, the log is listed after
+    this process has written its own claim.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):
@@ -239,12 +205,7 @@ def _claim(engine: Engine, state: TableState) -> str | None:
 
 
 def write_checkpoint_part(engine: Engine, part: CheckpointPart) -> WrittenPart:
-    """Write one part. Idempotent.
-
-    Raises:
-        CorruptTableError: a file of the previous checkpoint is missing or isn't a checkpoint.
-        StorageError: the storage failed.
-    """
+    """Write one part. Idempotent."""
     layout = CheckpointFormat.of(part.schema, part.partition_columns, part.configuration)
     schema = layout.file_schema if part.sidecar else layout.schema
     counts = RowCounts()
@@ -276,7 +237,10 @@ def _part_path(state: TableState, number: int, parts: int) -> str:
 def _finish_multi_part(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """Write the first part: the non-file actions and the files of the commits."""
+    """Write the first part: non-file actions, and file actions after the previous checkpoint.
+
+    Returns the total size of all parts in bytes.
+    """
     state = plan.state
     layout = _layout(state)
     rows = counts.count(
@@ -293,7 +257,10 @@ def _finish_multi_part(
 def _finish_sidecars(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """Write a sidecar with the files of the commits, and the top-level file."""
+    """Write a sidecar with the file actions after the previous checkpoint, and the top-level file.
+
+    Returns the total size of all files in bytes.
+    """
     state = plan.state
     layout = _layout(state)
     sidecars = [
@@ -311,7 +278,7 @@ def _finish_sidecars(
 
 
 def _plan_time(plan: CheckpointPlan) -> int:
-    """When the plan was created, ms since the epoch."""
+    """Creation time of the plan, ms since the epoch."""
     return plan.expired + plan.state.table_properties.deleted_file_retention_ms
 
 
@@ -324,28 +291,21 @@ class CheckpointWorkers(Protocol):
     """Methods of an engine that writes checkpoints on workers."""
 
     def checkpoint_parts(self, log_bytes: int) -> int:
-        """Number of parts of a checkpoint; up to 1 means that this process writes it.
+        """Return the number of parts in which workers should write a checkpoint.
+
+        If it is 1 or less, this process writes the checkpoint without workers.
 
         Args:
-            log_bytes: size of the previous checkpoint.
+            log_bytes: size of the previous checkpoint's Parquet files.
         """
         ...
 
     def write_checkpoint_parts(
         self, table: str, parts: Sequence[CheckpointPart]
     ) -> Sequence[WrittenPart] | None:
-        """Run `write_checkpoint_part` for each part on any worker.
+        """Run `write_checkpoint_part` for each part, on any worker, and return the results.
 
-        Args:
-            table: path of the table.
-            parts: the tasks.
-
-        Returns:
-            The results; None if no workers are available, so that this process writes the
-            checkpoint.
-
-        Raises:
-            BayouError: a part can't be written.
+        None if no workers are available; then this process writes the checkpoint.
         """
         ...
 
@@ -353,13 +313,10 @@ class CheckpointWorkers(Protocol):
 def write_checkpoint_with_workers(
     engine: Engine, table: str, version: int | None = None, catalog: Catalog | None = None
 ) -> int:
-    """`checkpoint` on the engine's workers, if it has workers and the checkpoint is large.
+    """Write a checkpoint and return its version; workers write the parts of a large checkpoint.
 
-    Writes a single file if the log already contains parts of a multi-part checkpoint of this
-    version.
-
-    Raises:
-        BayouError: see `checkpoint`.
+    This process writes the checkpoint without workers if the engine has no workers, if the
+    checkpoint is small, or if another writer has started a multi-part checkpoint of this version.
     """
     state = load_for_checkpoint(engine, table, version, catalog)
     if isinstance(engine, CheckpointWorkers):
@@ -373,7 +330,7 @@ def write_checkpoint_with_workers(
 
 
 def _plan(engine: Engine, workers: CheckpointWorkers, state: TableState) -> CheckpointPlan | None:
-    """A plan with several parts, or None to write a single file."""
+    """Return a plan with several parts; None if this process writes the checkpoint alone."""
     previous = base_checkpoint(engine, state)
     count = 0 if previous is None else workers.checkpoint_parts(previous.size)
     if count <= 1:

@@ -22,11 +22,9 @@ from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.log.table_state import TableState
 from bayou.protocol.actions import Action
 
-__all__ = ["RowCounts", "metadata_rows", "part_rows", "tail_rows"]
-
 
 class RowCounts:
-    """Counts actions, adds and the size of the added files."""
+    """Number of actions, number of `add` actions, and total size of the added files in bytes."""
 
     def __init__(self) -> None:
         self.actions = 0
@@ -34,7 +32,7 @@ class RowCounts:
         self.bytes = 0
 
     def count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Count the batches while they are iterated."""
+        """Yield the batches unchanged, and add their actions to the counts."""
         for batch in batches:
             self.actions += batch.num_rows
             adds: Any = batch.column("add")
@@ -75,7 +73,6 @@ def tail_rows(
     """The file actions that aren't in the Parquet files of the previous checkpoint.
 
     Args:
-        base_checkpoint: the previous checkpoint, None for none.
         expired: tombstones up to this time in ms are omitted.
     """
     for adds in state.tail:
@@ -94,10 +91,10 @@ def part_rows(
     touched: FileActionKeys,
     expired: int,
 ) -> Iterator[pa.RecordBatch]:
-    """The file actions in a part of the previous checkpoint that are still valid.
+    """The file actions of one part of the previous checkpoint.
 
     Args:
-        touched: keys of the files that later commits touched.
+        touched: keys of the files that later commits added or removed; they are omitted.
         expired: tombstones up to this time in ms are omitted.
     """
     for files in checkpoint_adds(

@@ -8,18 +8,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from bayou.kernel.scan.scan_file import ADD_TYPE, DELETION_VECTOR_TYPE
+from bayou.kernel.scan.scan_file import ADD_TYPE, DELETION_VECTOR_TYPE, file_actions_to_array
 from bayou.protocol.actions import Action, RemoveFile
-
-__all__ = [
-    "CHECKPOINT_SCHEMA",
-    "METADATA_SCHEMA",
-    "REMOVE_TYPE",
-    "SIDECAR_SCHEMA",
-    "actions_to_array",
-    "checkpoint_batch",
-    "removes_to_array",
-]
 
 _STRING_MAP = pa.map_(pa.string(), pa.string())
 _STRINGS = pa.list_(pa.field("element", pa.string()))
@@ -120,29 +110,18 @@ CHECKPOINT_SCHEMA = pa.schema(
 )
 
 
-def checkpoint_batch(name: str, values: pa.StructArray) -> pa.RecordBatch:
-    """A batch with `CHECKPOINT_SCHEMA` whose rows are actions of one kind."""
-    columns = [
-        values if f.name == name else pa.nulls(len(values), f.type) for f in CHECKPOINT_SCHEMA
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=CHECKPOINT_SCHEMA)
-
-
 def actions_to_array(name: str, actions: Sequence[Action]) -> pa.StructArray:
     """Non-file actions as a column of a checkpoint. Not vectorized."""
-    return _struct_array(actions, METADATA_SCHEMA.field(name).type)
-
-
-def removes_to_array(removes: Sequence[RemoveFile]) -> pa.StructArray:
-    """Tombstones as a struct array of `REMOVE_TYPE`."""
-    return _struct_array(removes, REMOVE_TYPE)
-
-
-def _struct_array(actions: Sequence[Action], kind: Any) -> pa.StructArray:
+    kind: Any = METADATA_SCHEMA.field(name).type
     values = [_maps_as_pairs(msgspec.to_builtins(a), kind) for a in actions]
     array: Any = pa.array(values, kind)
     assert isinstance(array, pa.StructArray)
     return array
+
+
+def removes_to_array(removes: Sequence[RemoveFile]) -> pa.StructArray:
+    """Tombstones as a struct array of `REMOVE_TYPE`."""
+    return file_actions_to_array(removes, REMOVE_TYPE)
 
 
 def _maps_as_pairs(value: Any, kind: pa.DataType) -> Any:

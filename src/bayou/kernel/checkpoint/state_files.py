@@ -11,6 +11,7 @@ from bayou.errors import StorageError
 from bayou.kernel.checkpoint.add_files import CheckpointAdds, StatsForm, read_checkpoint_adds
 from bayou.kernel.checkpoint.contents import (
     CheckpointContents,
+    check_paths,
     locate_checkpoint_files,
     unreadable_checkpoint,
 )
@@ -20,18 +21,12 @@ from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan_file import ADD_TYPE
 
-__all__ = ["base_checkpoint", "checkpoint_adds", "checkpoint_tombstones", "tail_tombstones"]
-
 _ALL_COLUMNS = tuple(f.name for f in ADD_TYPE)
 _FORMS: tuple[StatsForm, ...] = ("json", "struct")
 
 
 def base_checkpoint(engine: Engine, state: TableState) -> CheckpointContents | None:
-    """Contents of the checkpoint that a version is built on, None for none.
-
-    Raises:
-        CorruptTableError: the checkpoint can't be read.
-    """
+    """Contents of the checkpoint in a version's log segment; None if there is no checkpoint."""
     checkpoint = state.log_segment.checkpoint
     if checkpoint is None:
         return None
@@ -48,16 +43,11 @@ def checkpoint_adds(
     parsed: pa.DataType | None = None,
     forms: Sequence[StatsForm] = _FORMS,
 ) -> Iterator[CheckpointAdds]:
-    """The adds in a part of a checkpoint that later commits didn't touch.
+    """The adds in one part of a checkpoint, except for files whose keys are in `touched`.
 
     Args:
-        touched: keys of the files that later commits touched.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
-        parsed: struct type of the statistics to read as columns, see `read_checkpoint_adds`.
-        forms: forms of statistics in order of preference.
-
-    Raises:
-        CorruptTableError: the file is missing or isn't a checkpoint.
+        parsed, forms: see `read_checkpoint_adds`.
     """
     with read_checkpoint_adds(engine, table, split, columns, parsed=parsed, forms=forms) as batches:
         for batch in batches:
@@ -75,11 +65,7 @@ def checkpoint_adds(
 def checkpoint_tombstones(
     engine: Engine, table: str, split: FileSplit, touched: FileActionKeys
 ) -> Iterator[pa.StructArray]:
-    """The tombstones in a part of a checkpoint that later commits didn't touch, `REMOVE_TYPE`.
-
-    Raises:
-        CorruptTableError: the file is missing or isn't a checkpoint.
-    """
+    """The tombstones in one part of a checkpoint (`REMOVE_TYPE`), except for files in `touched`."""
     schema = pa.schema([pa.field("remove", REMOVE_TYPE)])
     try:
         for batch in engine.parquet.read_parquet_files([split], schema):
@@ -87,6 +73,7 @@ def checkpoint_tombstones(
             if removes.null_count == len(removes):
                 continue
             removes = removes.drop_null()
+            check_paths(table, split.path, removes)
             untouched = touched.untouched_mask(removes)
             yield removes if untouched is None else removes.filter(untouched)
     except StorageError as error:
@@ -96,11 +83,12 @@ def checkpoint_tombstones(
 def tail_tombstones(
     state: TableState, base_checkpoint: CheckpointContents | None
 ) -> Iterator[pa.StructArray]:
-    """Tombstones that aren't in the checkpoint's Parquet files: of commits or a JSON checkpoint."""
+    """The tombstones that aren't in the checkpoint's Parquet files, as arrays of `REMOVE_TYPE`.
+
+    These are the tombstones of a JSON checkpoint, then those of the commits after the checkpoint.
+    """
     if base_checkpoint is not None and base_checkpoint.removes:
         removes = removes_to_array(base_checkpoint.removes)
         untouched = state.replay_state.touched.untouched_mask(removes)
         yield removes if untouched is None else removes.filter(untouched)
-    if state.replay_state.removes:
-        yield removes_to_array(state.replay_state.removes)
-    yield from state.replay_state.spilled_removes
+    yield from state.replay_state.removes

@@ -1,10 +1,8 @@
 """Parsed statistics and partition values of checkpoints, and a cache of parsed statistics.
 
-`stats_parsed` and `partitionValues_parsed` are columns of a checkpoint (PROTOCOL.md, Checkpoints).
-
 Most checkpoints have statistics as JSON, and parsing it takes most of the time for planning a
 filtered read of a large table. A scan that parses all statistics of a checkpoint slice stores them
-in the cache of its snapshot (`Snapshot.keeping_statistics`).
+in the cache of its snapshot (`Snapshot.with_statistics_cache`).
 """
 
 from __future__ import annotations
@@ -29,24 +27,13 @@ from bayou.protocol import partition_values
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import DataType, StructField, StructType
 
-__all__ = [
-    "CheckpointStatisticsCache",
-    "StatisticsCache",
-    "cache_statistics",
-    "indexed_schema",
-    "parse_stats",
-    "parsed_partition_values",
-    "project_struct",
-    "with_cached_statistics",
-]
-
 
 def indexed_schema(
     schema: StructType, partition_columns: tuple[str, ...], properties: TableProperties
 ) -> StructType:
     """The columns with statistics, by logical names.
 
-    The columns in `delta.dataSkippingStatsColumns`, else the first
+    These are the columns in `delta.dataSkippingStatsColumns` if it is set, else the first
     `delta.dataSkippingNumIndexedCols` leaf columns. Partition columns have no statistics.
     """
     data = [f for f in schema if f.name not in partition_columns]
@@ -60,11 +47,7 @@ def indexed_schema(
 def parse_stats(
     engine: Engine, strings: pa.Array[Any], stats_type: pa.StructType
 ) -> pa.StructArray:
-    """Parse the JSON of statistics; null for a string that is null or isn't JSON.
-
-    Args:
-        stats_type: type of `stats_parsed`.
-    """
+    """Parse the JSON of statistics; null for a string that is null or isn't JSON."""
     schema = pa.schema(list(stats_type))
     try:
         batch = engine.json.parse_json(strings, pa.schema([_json_field(f) for f in schema]))
@@ -105,7 +88,10 @@ def project_struct(values: Any, kind: Any) -> Any:
 
 
 def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructType:
-    """The fields on the given paths of lowercase names, and all fields below these paths."""
+    """Return the fields at `paths`, with their parents and all of their nested fields.
+
+    A path contains lowercase names, logical or physical.
+    """
     selected: list[StructField] = []
     for field in fields:
         suffixes = [
@@ -122,7 +108,7 @@ def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructTy
 
 
 def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, int]:
-    """The fields with the first `count` leaves, and the number of leaves that remain."""
+    """Return the fields reduced to the first `count` leaves, and `count` minus their number."""
     selected: list[StructField] = []
     for field in fields:
         if count <= 0:
@@ -137,7 +123,7 @@ def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, in
 
 
 def _json_field(field: Any) -> Any:
-    """The field with its type in JSON, which is faster to parse."""
+    """Return the field with a type that parses faster: string for times, double for float."""
     kind = field.type
     if pa.types.is_struct(kind):
         return field.with_type(pa.struct([_json_field(f) for f in kind]))
@@ -158,7 +144,7 @@ def _cast(values: Any, kind: Any) -> Any:
 def _parse_one_by_one(
     engine: Engine, strings: pa.Array[Any], stats_type: pa.StructType
 ) -> pa.StructArray:
-    """Parse row by row because a string isn't JSON. Slow, but rarely needed."""
+    """Parse each string separately; a string that isn't JSON becomes null. Slow, rarely needed."""
     schema = pa.schema(list(stats_type))
     rows: list[Any] = []
     for i in range(len(strings)):
@@ -189,11 +175,7 @@ def _parse_value(value: str | None, kind: DataType) -> Any:
 
 
 class StatisticsCache:
-    """A thread-safe LRU cache of the statistics of many tables.
-
-    Args:
-        max_bytes: maximum total size.
-    """
+    """A thread-safe LRU cache of the statistics of many tables."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -203,11 +185,9 @@ class StatisticsCache:
 
     @property
     def memory_bytes(self) -> int:
-        """Total size of the cached statistics."""
         return self._bytes
 
     def get(self, key: _Key) -> pa.RecordBatch | None:
-        """The cached statistics of a key, None for none."""
         with self._lock:
             statistics = self._cache.get(key)
             if statistics is not None:
@@ -215,7 +195,10 @@ class StatisticsCache:
             return statistics
 
     def put(self, key: _Key, statistics: pa.RecordBatch) -> None:
-        """Cache statistics unless they exceed the maximum size."""
+        """Cache statistics, and remove the least recently used entries if the cache is too large.
+
+        Statistics that are larger than the whole cache aren't cached.
+        """
         size = statistics.nbytes
         with self._lock:
             self._drop(key)
@@ -226,19 +209,17 @@ class StatisticsCache:
             self._shrink()
 
     def set_max_bytes(self, max_bytes: int) -> None:
-        """Change the maximum size."""
         with self._lock:
             self._max_bytes = max_bytes
             self._shrink()
 
     def remove(self, owner: CheckpointStatisticsCache) -> None:
-        """Drop the statistics of one table."""
+        """Drop the statistics of one checkpoint."""
         with self._lock:
             for key in [key for key in self._cache if key[0] == owner]:
                 self._drop(key)
 
     def clear(self) -> None:
-        """Drop all statistics."""
         with self._lock:
             self._cache.clear()
             self._bytes = 0
@@ -255,11 +236,7 @@ class StatisticsCache:
 
 
 class CheckpointStatisticsCache:
-    """The part of a `StatisticsCache` that the scans of one checkpoint use.
-
-    Args:
-        store: cache shared with other tables.
-    """
+    """The part of a `StatisticsCache` that the scans of one checkpoint use."""
 
     __slots__ = ("_store",)
 
@@ -267,17 +244,18 @@ class CheckpointStatisticsCache:
         self._store = store
 
     def clear(self) -> None:
-        """Drop the statistics of this checkpoint."""
         self._store.remove(self)
 
     def get(self, split: FileSplit, schema: pa.Schema) -> pa.RecordBatch | None:
-        """Statistics with one row per add of a checkpoint slice, in its order; None if missing."""
+        """Return the statistics of a checkpoint slice, one row for each add; None if not cached.
+
+        The rows have the order of the adds in the slice.
+        """
         return self._store.get(self._key(split, schema))
 
     def put(
         self, split: FileSplit, schema: pa.Schema, statistics: Sequence[pa.RecordBatch]
     ) -> None:
-        """Cache the statistics of a checkpoint slice."""
         if statistics:
             combined = pa.Table.from_batches(statistics).combine_chunks().to_batches()
             if len(combined) == 1:
@@ -297,14 +275,15 @@ def cache_statistics(
     statistics: Callable[[CheckpointAdds], pa.RecordBatch],
     keep: Callable[[Sequence[pa.RecordBatch]], None],
 ) -> Iterator[CheckpointAdds]:
-    """Add statistics to adds, and pass the statistics to `keep` after the last batch.
+    """Set `CheckpointAdds.statistics` in each batch; after the last batch, cache the statistics.
 
-    Statistics that the checkpoint has as columns aren't cached, because they are cheap to read.
+    If the checkpoint has statistics as columns, they are cheap to read; then the batches are
+    yielded unchanged and nothing is cached. Closing the result closes `batches`.
 
     Args:
-        batches: all adds of a slice; closed with the result.
-        statistics: computes the statistics of a batch.
-        keep: called with the statistics of all batches in order.
+        batches: all adds of a checkpoint slice.
+        statistics: function that computes the statistics of a batch, one row for each add.
+        keep: function that stores the statistics of all batches in the cache.
     """
     computed = []
     with batches:
@@ -322,11 +301,13 @@ def cache_statistics(
 def with_cached_statistics(
     batches: CloseableIterator[CheckpointAdds], statistics: pa.RecordBatch
 ) -> Iterator[CheckpointAdds]:
-    """Add cached statistics to adds that were read without statistics.
+    """Set `CheckpointAdds.statistics` in each batch from cached statistics.
+
+    Closing the result closes `batches`.
 
     Args:
-        batches: all adds of a slice; closed with the result.
-        statistics: one row per add.
+        batches: all adds of a checkpoint slice, read without statistics.
+        statistics: the cached statistics of the slice, one row for each add.
     """
     start = 0
     with batches:

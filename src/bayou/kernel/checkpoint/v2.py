@@ -14,8 +14,6 @@ from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log.segment import log_path
 from bayou.protocol.file_names import SIDECAR_DIRECTORY, checkpoint_file_name
 
-__all__ = ["sidecar_path", "write_top_file", "write_v2_checkpoint"]
-
 _FILES = ("add", "remove")
 # Includes the always-null columns of file actions, which delta-spark requires.
 _TOP = pa.schema([*CHECKPOINT_SCHEMA, *SIDECAR_SCHEMA])
@@ -32,13 +30,11 @@ def write_v2_checkpoint(
     """Write sidecars of about a million rows each, then the top-level file.
 
     Names are unique, so that concurrent writers of a version don't conflict. A writer that fails
-    leaves unreferenced sidecars.
+    leaves unreferenced sidecars. Returns the status of the top-level file; its `size` is the
+    total size of this file and the sidecars.
 
     Args:
         batches: the checkpoint's actions with `layout.schema`, one kind of action per batch.
-
-    Returns:
-        Status of the top-level file, with the size of all files.
     """
     rest: list[pa.RecordBatch] = []
     sidecars: list[FileStatus] = []
@@ -69,13 +65,12 @@ def write_top_file(
 ) -> FileStatus:
     """Write the top-level file, which references the sidecars and completes the checkpoint.
 
+    Returns the status of the top-level file; its `size` is the total size of this file and the
+    sidecars.
+
     Args:
         rest: the non-file actions with the columns of `METADATA_SCHEMA`.
-        sidecars: the sidecars to reference.
         path: path of the file, None for a unique name.
-
-    Returns:
-        Status of the top-level file, with the size of all files.
     """
     top = path or f"{log_path(table)}/{checkpoint_file_name(version, str(uuid.uuid4()))}"
     status = engine.parquet.write_parquet_file_atomically(
@@ -89,7 +84,10 @@ def write_top_file(
 
 
 class _SidecarBatches:
-    """The batches of one sidecar. Then `following` is the first batch of the next sidecar."""
+    """Iterates the batches of one sidecar.
+
+    After the iteration, `following` is the first batch of the next sidecar, None at the end.
+    """
 
     def __init__(self, first: pa.RecordBatch, files: Iterator[pa.RecordBatch]) -> None:
         self.following: pa.RecordBatch | None = first

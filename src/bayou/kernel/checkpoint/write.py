@@ -37,21 +37,14 @@ from bayou.protocol.file_names import (
 from bayou.protocol.last_checkpoint import LastCheckpoint
 from bayou.protocol.property_strings import PropertyValueError
 
-__all__ = [
-    "checkpoint",
-    "checkpoint_rows",
-    "finish_checkpoint",
-    "load_for_checkpoint",
-    "write_checkpoint",
-]
-
 
 def finish_checkpoint(
     engine: Engine, state: TableState, hint: LastCheckpoint, counted: FileTotals
 ) -> None:
-    """Write the hint of a complete checkpoint, and compare its totals with the version checksum.
+    """Write the checkpoint hint, after all files of the checkpoint are written.
 
-    If the version has no checksum, one is written.
+    `counted` is the number and total size of the live files in the checkpoint. If the version
+    checksum differs from it, a warning is logged. A missing version checksum is written.
     """
     _write_hint(engine, state.path, hint)
     segment = state.log_segment
@@ -93,22 +86,9 @@ def checkpoint(
     """Write the checkpoint and the hint of a version, the latest if `version` is None.
 
     Idempotent and safe with concurrent writers: files are written atomically, and every writer
-    writes the same contents. Memory is limited to a row group of the checkpoint. A version checksum
-    with other file totals is logged as a warning. A missing version checksum is written.
-
-    Args:
-        catalog: the catalog that manages the table, None for none.
-
-    Returns:
-        The version of the checkpoint.
-
-    Raises:
-        VersionNotFoundError, TableNotFoundError, CorruptTableError: the version can't be rebuilt.
-        UnsupportedFeatureError: the table has an unknown feature, so the checkpoint might be
-            incomplete.
-        TablePropertyError: a table property for checkpoints is invalid.
-        ArgumentError: the version of a catalog-managed table isn't published (PROTOCOL.md,
-            Maintenance Operations on Catalog-managed Tables).
+    writes the same contents. Memory is limited to a row group of the checkpoint. If the number
+    or the total size of the live files differs from the version checksum, a warning is logged. A
+    missing version checksum is written. Returns the version of the checkpoint.
     """
     return write_checkpoint(engine, load_for_checkpoint(engine, table, version, catalog))
 
@@ -138,8 +118,9 @@ def load_for_checkpoint(
 ) -> TableState:
     """Load a version, and check that its checkpoint can be written.
 
-    Raises:
-        BayouError: see `checkpoint`.
+    An unpublished version of a catalog-managed table is an error (PROTOCOL.md, Maintenance
+    Operations on Catalog-managed Tables), as is a table with an unknown feature, because the
+    checkpoint might be incomplete.
     """
     state = load_table_state(engine, table, version, catalog=catalog)
     unpublished = _first_unpublished(engine, state)
@@ -194,7 +175,10 @@ def checkpoint_rows(
 
 
 def _first_unpublished(engine: Engine, state: TableState) -> int | None:
-    """The first commit that isn't published; the catalog may also list published commits."""
+    """The first commit after the checkpoint that isn't published; None if all are published.
+
+    The catalog may still list published commits, so the commit files in `_delta_log` are checked.
+    """
     first = state.version - len(state.log_segment.commits) + 1
     for version, commit in enumerate(state.log_segment.commits, first):
         if isinstance(commit, InlineCommit) or f"/{STAGED_COMMIT_DIRECTORY}/" in commit.path:

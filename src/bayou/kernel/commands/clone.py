@@ -26,27 +26,22 @@ from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit_rebase import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
 from bayou.protocol import features
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, Protocol
-from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
-from bayou.protocol.column_rules import IdentityColumn, identity_column, with_high_water_mark
+from bayou.protocol.column_metadata import (
+    CLUSTERING_DOMAIN,
+    IdentityColumn,
+    identity_column,
+    with_high_water_mark,
+)
 from bayou.protocol.deletion_vectors import stored_vector
 from bayou.protocol.file_names import absolute_data_file_uri
 from bayou.protocol.properties import IN_COMMIT_TIMESTAMPS, TableProperties, normalize
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = [
-    "CloneMetrics",
-    "clone",
-    "clustering_domain",
-    "with_enablement_of",
-    "with_high_water_marks",
-]
-
-
 _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 
 
 def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
-    """Raise the schema's identity high water marks to those of another schema."""
+    """Advance the schema's identity high water marks to those of another schema."""
     marks = {
         physical_name(f): identity.high_water_mark
         for f in other
@@ -58,11 +53,9 @@ def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
 
 
 def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with the in-commit timestamp enablement version of `others`.
+    """Copy the in-commit timestamp enablement version and time from `others` to `properties`.
 
-    The enablement version belongs to the log: commits between two versions may lack the timestamps
-    that the older version's properties imply. If only one side has in-commit timestamps, the commit
-    enables or disables them, and the properties stay.
+    If in-commit timestamps aren't enabled in both, `properties` is returned unchanged.
     """
     if not all(IN_COMMIT_TIMESTAMPS.read(p) for p in (properties, others)):
         return dict(properties)
@@ -73,7 +66,10 @@ def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str])
 
 
 def clustering_domain(configuration: str | None) -> str:
-    """Return the configuration of domain `delta.clustering`, without columns if it is None."""
+    """Return the configuration to commit for the domain `delta.clustering`.
+
+    `configuration` is None if there are no clustering columns; then an empty list is returned.
+    """
     if configuration is not None:
         return configuration
     empty = {"clusteringColumns": [], "domainName": "delta.clustering"}
@@ -117,7 +113,7 @@ _UNCLONED_FEATURES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneMetrics:
-    """Metrics of a clone, under delta-spark's names; sizes in bytes.
+    """Metrics of a clone, with the names of delta-spark's metrics. Sizes are in bytes.
 
     Attributes:
         version: the clone's version.
@@ -144,24 +140,17 @@ def clone(
     replace: bool = False,
     transaction_identifiers: bool = True,
 ) -> CloneMetrics:
-    """Create a table at `target` that references a version's files by absolute paths.
+    """Create a table at `target` that references the source's data files by absolute paths.
 
     Later changes to one table don't affect the other. Vacuuming the clone never deletes files of
     the source. Vacuuming the source may delete files that the clone needs.
 
     Args:
-        target: path of the clone, in the engine's store.
         properties: table properties in addition to the source's.
-        replace: allow an existing table at `target` if it has no files.
-        transaction_identifiers: copy the version's transaction identifiers (PROTOCOL.md,
-            Transaction Identifiers), so that an application (a pipeline or streaming query)
-            continues on the clone at its progress in that version. False: copy none.
-
-    Raises:
-        TableAlreadyExistsError: a table exists at `target`, and it has files or `replace` is False.
-        SchemaError: the column mapping modes of source and target differ.
-        TablePropertyError: an unknown property, or an invalid value.
-        UnsupportedFeatureError: this version of the package can't write the table.
+        replace: whether to replace an existing table at `target`, which must have no data files.
+        transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
+            Transaction Identifiers). A pipeline or streaming query that wrote to the source can
+            then continue in the clone, after the last batch that the clone contains.
     """
     path = engine.files.resolve_path(target)
     existing = _existing(engine, path, replace=replace)
@@ -187,7 +176,7 @@ def clone(
         builder = builder.with_delta_domain(CLUSTERING_DOMAIN, clustering)
     transaction = builder.build(engine)
     if existing is None and transaction.read_version >= 0:
-        raise _exists(path)  # another writer created the table meanwhile
+        raise _exists(path)  # another writer has created the table concurrently
     _check_mapping(path, source, transaction.transaction_state(engine).configuration)
     transaction.record_read()
     counts = _count(engine, source)
@@ -275,7 +264,10 @@ def _protocol(source: TableState, existing: TableState | None) -> Protocol:
 
 
 def _row_tracking_columns(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Generate new names of materialized columns, which no file of the source has."""
+    """Return table properties with new names for the materialized row tracking columns.
+
+    No file of the source has columns with these names. Empty if row tracking is disabled.
+    """
     if not TableProperties(normalize(configuration)).row_tracking:
         return {}
     return {
@@ -298,7 +290,7 @@ def _check_mapping(path: str, source: TableState, configuration: Mapping[str, st
 
 
 def _count(engine: Engine, state: TableState) -> tuple[int, int]:
-    """Return a version's number of files and their total size in bytes."""
+    """Return the number of live files of a version, and their total size in bytes."""
     files = size = 0
     with ScanBuilder(state).build().scan_files(engine) as batches:
         for batch in batches:

@@ -33,17 +33,6 @@ from bayou.protocol.schema import (
 )
 from bayou.protocol.stats import FileStatistics
 
-__all__ = [
-    "ConvertMetrics",
-    "ParquetFile",
-    "convert",
-    "indexed_statistics",
-    "merged_schema",
-    "parquet_files",
-    "read_footers",
-]
-
-
 _REQUESTS = 16
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 
@@ -53,7 +42,6 @@ class ParquetFile:
     """A Parquet file to be converted.
 
     Attributes:
-        status: the file's path, size and modification time.
         path: decoded path relative to the folder.
         partition_values: serialized values by partition column.
     """
@@ -70,10 +58,6 @@ def parquet_files(engine: Engine, folder: str, partitions: StructType) -> list[P
 
     Args:
         partitions: partition columns in the order in which the folders are nested.
-
-    Raises:
-        SchemaError: a file's folders don't match the partition columns or their types.
-        CorruptTableError: the sink log can't be read.
     """
     root = f"{folder}/"
     files: list[ParquetFile] = []
@@ -86,11 +70,7 @@ def parquet_files(engine: Engine, folder: str, partitions: StructType) -> list[P
 
 
 def read_footers(engine: Engine, files: Iterable[ParquetFile]) -> Iterator[ParquetFooter]:
-    """Read the footers in parallel and yield them in the order of the files.
-
-    Raises:
-        StorageError: a file isn't Parquet; the message names it.
-    """
+    """Read the footers in parallel and yield them in the order of the files."""
 
     def read(file: ParquetFile) -> ParquetFooter:
         return engine.parquet.read_footer(file.status, None)
@@ -107,11 +87,9 @@ def merged_schema(
 ) -> StructType:
     """Merge the files' schemas: all columns of all files, nullable, partition columns last.
 
-    File columns named like a partition column are ignored. Files written by Spark contain a Spark
-    schema, which takes precedence. Of byte, short and int, the widest type is used.
-
-    Raises:
-        SchemaError: the files' columns have different types; the message names the file.
+    A file's column with the name of a partition column is ignored. If a file contains Spark's
+    schema, that is used instead of the Parquet schema. A column that is byte, short or int in
+    different files gets the widest of these types.
     """
     merged = StructType(())
     partition_names = {f.name.lower() for f in partitions}
@@ -136,10 +114,9 @@ def merged_schema(
 
 
 def indexed_statistics(statistics: FileStatistics, columns: Iterable[str]) -> FileStatistics:
-    """Return the statistics of only some columns.
+    """Return a file's statistics, with the bounds and null counts of `columns` only.
 
-    Args:
-        columns: dotted paths.
+    `columns` are dotted paths such as `a.b`.
     """
     indexed = frozenset(columns)
     return replace(
@@ -254,12 +231,7 @@ def _nullable_type(data_type: DataType) -> DataType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertMetrics:
-    """Metrics of a conversion.
-
-    Attributes:
-        version: the table's version.
-        num_converted_files: 0 if the folder was a table already.
-    """
+    """Metrics of a conversion; `num_converted_files` is 0 if the folder was a table already."""
 
     version: int
     num_converted_files: int
@@ -274,22 +246,15 @@ def convert(
     properties: Mapping[str, str] | None = None,
     collect_statistics: bool = True,
 ) -> ConvertMetrics:
-    """Write the first commit of a table over a folder's Parquet files; a table isn't changed.
+    """Write the first commit of a table over a folder's Parquet files.
 
-    Schema and statistics come from the files' footers. Hidden files and folders (`_SUCCESS`,
+    If the folder is already a table, nothing is changed. Hidden files and folders (`_SUCCESS`,
     `_metadata`, `.tmp`) are ignored.
 
     Args:
         folder: decoded, fully qualified path.
         partition_schema: partition columns in the order of the folders (`day=2024-01-05`).
-        properties: properties of the new table, without column mapping.
-        collect_statistics: whether the commit has file statistics for data skipping.
-
-    Raises:
-        ArgumentError: the folder has no Parquet file, or the properties enable column mapping.
-        SchemaError: the files' types differ, or their folders don't match the partition columns.
-        StorageError: a file isn't Parquet.
-        TablePropertyError, UnsupportedFeatureError: the properties are invalid or unsupported.
+        properties: properties of the new table; column mapping can't be enabled.
     """
     existing = _version(engine, folder)
     if existing is not None:
@@ -327,7 +292,7 @@ def convert(
         )
         .build(engine)
     )
-    if transaction.read_version >= 0:  # another writer created the table meanwhile
+    if transaction.read_version >= 0:  # another writer has created the table
         return ConvertMetrics(version=transaction.read_version, num_converted_files=0)
     state = transaction.transaction_state(engine)
     adds = _adds(state, files, footers, collect_statistics=collect_statistics)

@@ -15,8 +15,6 @@ from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.protocol.file_names import decode_data_file_uri
 from bayou.protocol.json_decoding import JsonDecoder
 
-__all__ = ["sink_files"]
-
 _FOLDER = "_spark_metadata"
 _VERSION = b"v1"
 _BATCH = re.compile(r"(?P<number>[0-9]+)(?P<compact>\.compact)?")
@@ -30,12 +28,7 @@ class _SinkFile(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def sink_files(engine: Engine, folder: str) -> list[FileStatus] | None:
-    """Return the files that a streaming query committed to a folder; None if it has no sink log.
-
-    Raises:
-        CorruptTableError: the log can't be read, or a batch is missing.
-        SchemaError: the log names a file outside the folder.
-    """
+    """Return the files that a streaming query committed to a folder; None if it has no sink log."""
     live: dict[str, _SinkFile] = {}
     batches = _batches(engine, folder)
     if not batches:
@@ -51,7 +44,7 @@ def sink_files(engine: Engine, folder: str) -> list[FileStatus] | None:
 
 
 def _batches(engine: Engine, folder: str) -> list[str]:
-    """Return the log's files, oldest first, starting at the newest compact batch."""
+    """Return the log files to read, oldest first: the newest compact file and all later batches."""
     plain: dict[int, str] = {}
     compact: dict[int, str] = {}
     try:

@@ -31,8 +31,6 @@ from bayou.protocol.actions import Action
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
 from bayou.protocol.file_names import canonical_path
 
-__all__ = ["RestoreMetrics", "restore"]
-
 _REQUESTS = 16
 _MAX_LISTED = 10
 """Maximum number of missing files in an error message."""
@@ -40,11 +38,7 @@ _MAX_LISTED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreMetrics:
-    """Metrics of a restore, under delta-spark's names; sizes in bytes.
-
-    Attributes:
-        version: the committed version.
-    """
+    """Metrics of a restore, under delta-spark's names; sizes in bytes."""
 
     version: int
     table_size_after_restore: int
@@ -71,15 +65,8 @@ def restore(
 
     Args:
         latest: the version that the commit is based on.
-        target: the version to restore.
         timestamp: the requested timestamp, for the history; None if a version was requested.
-        ignore_missing_files: don't check that the version's files still exist.
-
-    Raises:
-        ArgumentError: the version isn't an earlier one.
-        DataFileError: files of the version are missing; the message lists them.
-        CommitConflictError: another writer committed meanwhile.
-        UnsupportedFeatureError: this version of the package can't write the table.
+        ignore_missing_files: whether to skip the check that the version's files still exist.
     """
     if target.version >= latest.version:
         raise ArgumentError(
@@ -161,7 +148,7 @@ class _Counts:
 def _difference(
     engine: Engine, target: TableState, latest: TableState
 ) -> tuple[list[ScanFile], list[ScanFile], _Counts]:
-    """Return the files to restore, the files to remove, and the counts of the target version."""
+    """Return the files to restore, the files to remove, and the totals of the target version."""
     counts = _Counts()
     restored = list(_missing_from(engine, target, _file_keys(engine, latest), counts))
     removed = list(_missing_from(engine, latest, _file_keys(engine, target)))
@@ -175,10 +162,11 @@ def _difference(
 
 
 def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[ScanFile]:
-    """Return the target version's files that the latest version has with other row ids.
+    """Return the files that are live in both versions, but have different row ids in them.
 
-    Dropping row tracking between the versions removed the ids, and enabling it again assigned new
-    ones. Without this, row ids would be missing or duplicate those of restored files.
+    Dropping row tracking removes the row ids of files; enabling row tracking again assigns new ids.
+    If this happened after the target version, the files must be added again. Otherwise the restored
+    table would have missing or duplicate row ids.
     """
     if not target.table_properties.row_tracking:
         return []
@@ -203,7 +191,6 @@ def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[
 
 
 def _keys_with_ids(adds: pa.StructArray) -> pa.Array[Any]:
-    """Return the keys of files with their row ids and commit versions."""
     ids = [pc.struct_field(adds, name) for name in ("baseRowId", "defaultRowCommitVersion")]
     strings = [pc.fill_null(pc.cast(values, pa.string()), "") for values in ids]
     keys: pa.Array[Any] = pc.binary_join_element_wise(key_strings(adds), *strings, KEY_SEPARATOR)
@@ -216,7 +203,6 @@ def _key(file: ScanFile) -> tuple[str, str | None]:
 
 
 def _file_keys(engine: Engine, state: TableState) -> pa.Array[Any]:
-    """Return the keys of all live files of a version."""
     keys: list[pa.Array[Any]] = [pa.array([], pa.string())]
     with ScanBuilder(state).build().scan_files(engine) as batches:
         keys += [key_strings(_adds(batch)) for batch in batches]
@@ -226,7 +212,7 @@ def _file_keys(engine: Engine, state: TableState) -> pa.Array[Any]:
 def _missing_from(
     engine: Engine, state: TableState, keys: pa.Array[Any], counts: _Counts | None = None
 ) -> Iterator[ScanFile]:
-    """Yield the live files of a version whose keys aren't in `keys`."""
+    """Yield the live files whose keys aren't in `keys`; add all live files to `counts`."""
     with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:
             adds = _adds(batch)

@@ -8,24 +8,11 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.operation import Operation
 from bayou.kernel.snapshot import Snapshot
 
-__all__ = ["truncate"]
-
 
 def truncate(
     engine: Engine, snapshot: Snapshot, *, engine_info: str, user_metadata: str | None = None
 ) -> int:
-    """Remove all rows in one commit; older versions stay readable.
-
-    Args:
-        snapshot: the version that the commit is based on.
-
-    Returns:
-        The committed version.
-
-    Raises:
-        ConstraintViolationError: the table is append-only.
-        CommitConflictError, CommitFailedError: see `Transaction.commit`.
-    """
+    """Remove all rows and return the new version; older versions stay readable."""
     started = time.perf_counter()
     transaction = (
         snapshot.build_update_table_transaction(engine_info, Operation.TRUNCATE)

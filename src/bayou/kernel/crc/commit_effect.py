@@ -1,4 +1,4 @@
-"""The effect of a commit on the state that a version checksum describes."""
+"""How a commit changes the values in a version checksum."""
 
 from __future__ import annotations
 
@@ -24,18 +24,14 @@ from bayou.protocol.version_checksum import (
     VersionChecksum,
 )
 
-__all__ = ["CommitEffect", "FileChanges", "apply_effect", "first_checksum"]
-
 
 @dataclass(slots=True, kw_only=True)
 class FileChanges:
-    """The sizes of a commit's added and removed files.
+    """The sizes in bytes of a commit's added and removed files.
 
     Attributes:
-        added: sizes of added files in bytes.
-        removed: sizes of removed files in bytes.
-        added_deleted: deleted rows of each added file that has a deletion vector.
-        removed_deleted: deleted rows of each removed file that has a deletion vector.
+        added_deleted, removed_deleted: number of deleted rows of each added or removed file that
+            has a deletion vector.
         is_complete: whether every `remove` action has a size.
     """
 
@@ -46,13 +42,11 @@ class FileChanges:
     is_complete: bool = True
 
     def add(self, action: AddFile) -> None:
-        """Count an added file."""
         self.added.append(action.size)
         if action.deletion_vector is not None:
             self.added_deleted.append(action.deletion_vector.cardinality)
 
     def remove(self, action: RemoveFile) -> None:
-        """Count a removed file."""
         if action.size is None:
             self.is_complete = False
             return
@@ -74,22 +68,19 @@ _UNRELIABLE = frozenset({"Manual Update"})
 
 _MAX_TRANSACTIONS = 100
 _MAX_DOMAINS = 10
-"""Limits of delta-spark: a checksum with more of them doesn't list any."""
+"""Limits of delta-spark: a checksum of a table with more transactions or domains lists none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitEffect:
-    """The contents of a commit without its files' names.
+    """The contents of a commit, with the sizes of its files instead of their names.
 
     Attributes:
-        protocol: the new protocol; None if unchanged.
-        metadata: the new metadata; None if unchanged.
-        metadata_before: metadata of the previous version; None if unknown. A previous checksum
-            with other metadata is wrong.
+        protocol, metadata: None if unchanged.
+        metadata_before: metadata of the previous version; None if unknown. If the previous checksum
+            has different metadata, it isn't used.
         info_before: commitInfo of the previous version; None if unknown.
-        transactions: transaction identifiers that the commit sets.
         domains: domain metadata that the commit sets, including removed domains.
-        files: sizes of added and removed files.
     """
 
     version: int
@@ -114,10 +105,11 @@ class CommitEffect:
         metadata_before: Metadata | None = None,
         info_before: CommitInfo | None = None,
     ) -> CommitEffect:
-        """The effect of a commit's actions.
+        """Return the effect of a commit's actions.
 
         Args:
-            files: a tally of files that aren't in `actions`; the files in `actions` are added.
+            files: file changes that aren't in `actions`. This object is modified: the file changes
+                in `actions` are added to it.
         """
         info = CommitInfo({})
         protocol: Protocol | None = None
@@ -160,7 +152,7 @@ class CommitEffect:
 
 
 def first_checksum(effect: CommitEffect) -> VersionChecksum | None:
-    """The checksum of version 0 from its commit; None if the commit has too little information."""
+    """Return the checksum of version 0, from its commit; None if information is missing."""
     if effect.protocol is None or effect.metadata is None:
         return None
     vectors = _writes_vectors(effect.protocol, effect.metadata)
@@ -182,7 +174,7 @@ def first_checksum(effect: CommitEffect) -> VersionChecksum | None:
 
 
 def apply_effect(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum | None:
-    """The checksum after a commit, from the previous checksum; None if it can't be derived."""
+    """Derive the checksum after a commit from the checksum before it; None if impossible."""
     metadata = effect.metadata or base.metadata
     protocol = effect.protocol or base.protocol
     files = _changed_files(effect)
@@ -210,7 +202,11 @@ def apply_effect(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum
 
 
 def _changed_files(effect: CommitEffect) -> FileChanges | None:
-    """The files that the commit adds or removes; None if the commit has too little information."""
+    """Return the live files that a commit adds and removes; None if this is unknown.
+
+    Some operations add files that are already live, or remove files that aren't live. Such files
+    are left out.
+    """
     if effect.operation in _UNRELIABLE or effect.operation is None:
         return None
     files = effect.files
@@ -244,7 +240,7 @@ def _with_vectors(base: VersionChecksum, files: FileChanges) -> VersionChecksum:
 
 
 def _deleted_rows(files: list[int], deleted: list[int]) -> list[int]:
-    """Deleted rows of each file, 0 for files without a deletion vector."""
+    """Append to `deleted` a 0 for each of the files that has no deletion vector."""
     return [*deleted, *([0] * (len(files) - len(deleted)))]
 
 

@@ -7,11 +7,9 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan import ScanBuilder
 
-__all__ = ["checksum_file_totals", "count_files"]
-
 
 def checksum_file_totals(engine: Engine, state: TableState) -> FileTotals | None:
-    """The totals in the version's checksum; None without one. Reads at most one small file."""
+    """Return the file totals in the version's checksum; None if there is no valid checksum."""
     segment = state.log_segment
     if state.stated_totals is not None:
         return state.stated_totals
@@ -21,7 +19,7 @@ def checksum_file_totals(engine: Engine, state: TableState) -> FileTotals | None
 
 
 def count_files(engine: Engine, state: TableState) -> int:
-    """The number of live files, from the checksum or else from a scan of the log."""
+    """Return the number of live files, from the checksum if it is valid, else from the log."""
     stated = checksum_file_totals(engine, state)
     if stated is not None:
         return stated.files

@@ -1,6 +1,6 @@
 """Reading version checksums: a version's protocol, metadata, transactions and domains in one file.
 
-A checksum replaces a read of the checkpoint, and reveals changes to the log by other tools
+Reading a checksum replaces reading the checkpoint, and reveals changes to the log by other tools
 (PROTOCOL.md, Version Checksum File).
 """
 
@@ -18,15 +18,6 @@ from bayou.protocol.actions import CommitInfo, Protocol
 from bayou.protocol.file_names import checksum_file_name
 from bayou.protocol.version_checksum import VersionChecksum
 
-__all__ = [
-    "FileTotals",
-    "checksum_totals",
-    "compare_totals",
-    "describes_commit",
-    "read_checksum",
-    "usable_checksum",
-]
-
 _LOG = logging.getLogger(__name__)
 
 _MAX_CHECKSUM_BYTES = 16 * 1024 * 1024
@@ -42,7 +33,7 @@ class FileTotals:
 
 
 def checksum_totals(segment: LogSegment, checksum: VersionChecksum | None) -> FileTotals | None:
-    """The totals in a segment's checksum; None if it is missing or of an older version."""
+    """Return the totals in a checksum; None if the segment's version has no valid checksum."""
     if checksum is None or segment.checksum is None or segment.checksum.version != segment.version:
         return None
     return FileTotals(checksum.num_files, checksum.table_size_bytes)
@@ -51,18 +42,18 @@ def checksum_totals(segment: LogSegment, checksum: VersionChecksum | None) -> Fi
 def compare_totals(
     table: str, version: int, checksum_totals: FileTotals | None, counted: FileTotals
 ) -> None:
-    """Log a warning if a version's checksum has other file totals than the log.
+    """Warn if the number or size of files in a version's checksum differs from the log.
 
     This isn't an error, because the checksum may be wrong.
     """
     if checksum_totals is None or checksum_totals == counted:
         return
     _LOG.warning(
-        "Checksum %s of %s: it has %d files of %d bytes, but the log has %d files of %d bytes. "
-        "Delete the checksum if a tool changed the log without updating it. Otherwise compare the "
-        "log with a backup.",
-        f"{log_path(table)}/{checksum_file_name(version)}",
+        "%s: the version checksum %s has %d files of %d bytes, but the log has %d files of %d "
+        "bytes. Delete the checksum if a tool changed the log without updating it. Otherwise "
+        "compare the log with a backup.",
         table,
+        f"{log_path(table)}/{checksum_file_name(version)}",
         checksum_totals.files,
         checksum_totals.size,
         counted.files,
@@ -71,10 +62,13 @@ def compare_totals(
 
 
 def describes_commit(checksum_totals: VersionChecksum, commit: CommitInfo | None) -> bool:
-    """Whether a checksum belongs to this commit, and not to a lost commit of the same version.
+    """Whether a checksum belongs to this commit, and not to a failed commit of the same version.
+
+    True if the checksum or the commit has no transaction id.
 
     Args:
-        commit: the commit's commitInfo; None if it has none or log cleanup deleted the commit.
+        commit: the commit's commitInfo; None if the commit has no commitInfo, or if log cleanup
+            deleted the commit.
     """
     txn_id = None if commit is None else commit.string("txnId")
     return txn_id is None or checksum_totals.txn_id is None or checksum_totals.txn_id == txn_id
@@ -83,7 +77,7 @@ def describes_commit(checksum_totals: VersionChecksum, commit: CommitInfo | None
 def read_checksum(
     engine: Engine, segment: LogSegment, latest: CommitInfo | None = None
 ) -> VersionChecksum | None:
-    """The segment's newest checksum; None if it is missing, unreadable or of another commit.
+    """Return a log segment's checksum; None if missing, unreadable or of a failed commit.
 
     Args:
         latest: commitInfo of the segment's version; None if unknown.
@@ -107,9 +101,10 @@ def read_checksum(
 def usable_checksum(
     engine: Engine, segment: LogSegment, replay: ReplayState
 ) -> VersionChecksum | None:
-    """A complete checksum that replaces the checkpoint, of the checkpoint's version or a later one.
+    """Return a checksum that replaces reading the checkpoint; None if there is none.
 
-    A checksum that contradicts the commits isn't used: some tools change a log without updating it.
+    The checksum is complete, and its version is at least the checkpoint's. A checksum that
+    contradicts the commits isn't used: some tools change a log without updating the checksum.
     """
     if segment.checkpoint is None:
         return None

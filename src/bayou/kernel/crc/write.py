@@ -2,7 +2,7 @@
 
 A checksum is derived from the previous checksum and the commit. If there is no previous checksum,
 an older one is used, provided that all later commits are by writers that write checksums. Otherwise
-the files are counted if this doesn't need a checkpoint. If no checksum can be derived, the next
+the files are counted if this requires no checkpoint. If no checksum can be derived, the next
 checkpoint writes one, because it counts the files anyway.
 """
 
@@ -33,8 +33,6 @@ from bayou.protocol.file_names import (
 )
 from bayou.protocol.version_checksum import FileSizeHistogram, VersionChecksum
 
-__all__ = ["checksum_from_state", "put_checksum", "write_checksum"]
-
 _MAX_COMMITS_BACK = 10
 _MAX_COMMITS_TO_COUNT = 200
 _KNOWN_WRITERS = ("bayou", "Delta-Lake/", "Kernel")
@@ -47,19 +45,14 @@ def write_checksum(
     effect: CommitEffect | None = None,
     catalog: Catalog | None = None,
 ) -> bool:
-    """Write a version's checksum unless it exists.
+    """Write a version's checksum unless it exists; return whether it exists now.
+
+    If the checksum can't be derived without reading a checkpoint, it isn't written.
 
     Args:
         effect: the effect of the version's commit; None to read the commit.
         catalog: the catalog that manages the table, if any. Commits that aren't published yet
             aren't read, and no checksum is derived from them.
-
-    Returns:
-        Whether the checksum exists now. False if it can't be derived without a checkpoint.
-
-    Raises:
-        StorageError: the checksum can't be written, or the log can't be read.
-        CorruptTableError: a commit is missing or can't be read.
     """
     if effect is None:
         effect = CommitEffect.of(version, _read(engine, table, [version])[0].actions)
@@ -89,7 +82,7 @@ def checksum_from_state(
     histogram: FileSizeHistogram | None = None,
     txn_id: str | None = None,
 ) -> VersionChecksum:
-    """The checksum of a version, from its state and its file totals."""
+    """Return the checksum of a version, from its state and its file totals."""
     transactions = list(state.transaction_actions.values())
     domains = [d for d in state.domain_actions.values() if not d.removed]
     has_retention = state.table_properties.transaction_retention_ms is not None
@@ -124,7 +117,10 @@ def _derived(
 def _derived_from_older(
     engine: Engine, table: str, version: int, effect: CommitEffect
 ) -> VersionChecksum | None:
-    """Derive a checksum from an older one: another writer may still be writing the previous one."""
+    """Derive a checksum from an older checksum and the commits after it; None if impossible.
+
+    This is needed if the checksum of the previous version isn't written yet.
+    """
     first = max(0, version - _MAX_COMMITS_BACK)
     newest: int | None = None
     for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(first)}"):
@@ -151,7 +147,7 @@ def _derived_from_older(
 def _counted(
     engine: Engine, table: str, version: int, effect: CommitEffect, catalog: Catalog | None
 ) -> VersionChecksum | None:
-    """The checksum from a count of all files; None if that needs a checkpoint."""
+    """Build a checksum by counting the files of a short log; None if it has a checkpoint."""
     if version > _MAX_COMMITS_TO_COUNT:
         return None
     state = load_table_state(engine, table, version, catalog=catalog)
@@ -166,11 +162,7 @@ def _counted(
 def _usable(
     engine: Engine, table: str, version: int, commit: CommitInfo | None = None
 ) -> VersionChecksum | None:
-    """A version's checksum; None if there is none from which others can be derived.
-
-    Args:
-        commit: commitInfo of the version; None to read it.
-    """
+    """Return a version's checksum; None if no other checksum can be derived from it."""
     try:
         data = next(iter(engine.files.read_files([ByteRange(path=_path(table, version))])))
     except FileMissingError:

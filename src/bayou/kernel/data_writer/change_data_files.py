@@ -14,8 +14,6 @@ from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import CHANGE_TYPE, AddCDCFile, ChangeType
 from bayou.protocol.file_names import CHANGE_DATA_DIRECTORY, data_file_path_to_uri
 
-__all__ = ["ChangeDataFiles"]
-
 _BUFFERED_BYTES = 64 * 1024 * 1024
 _CARRIED = {CHANGE_TYPE: CHANGE_TYPE}
 
@@ -23,10 +21,7 @@ _CARRIED = {CHANGE_TYPE: CHANGE_TYPE}
 class ChangeDataFiles:
     """Writes changed rows to `_change_data/`, partitioned. Not thread-safe.
 
-    Up to 64 MB of rows are buffered in memory by partition; more rows are buffered on disk.
-
-    Attributes:
-        actions: the `cdc` actions of the files written so far.
+    Rows are buffered by partition: up to 64 MB of all partitions in memory, more on disk.
     """
 
     def __init__(self, engine: Engine, state: TransactionState) -> None:
@@ -50,7 +45,6 @@ class ChangeDataFiles:
             self._write(key, waiting)
 
     def finish(self) -> None:
-        """Write the buffered rows."""
         for key, waiting in self._buffers.pop_all():
             self._write(key, waiting)
 

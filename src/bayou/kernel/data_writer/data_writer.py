@@ -1,8 +1,8 @@
 """Writing data files of a transaction: from logical batches to `add` actions.
 
-`write_data` writes rows of any partitions. A connector can also run its steps itself:
-`transform_logical_data`, `get_write_context` and `generate_append_actions`. `write_rows` writes
-rows that already satisfy the table's constraints.
+`write_data` splits rows by partition and writes them. A connector can also write the files of each
+partition itself, with `transform_logical_data`, `get_write_context` and `generate_append_actions`.
+`write_rows` writes rows that already satisfy the table's constraints.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from bayou.kernel.data_writer.partition_files import (
 from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSplitter, split_batch
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.expressions.model import LiteralValue
+from bayou.kernel.scan.scan_definition import map_ahead
 from bayou.kernel.scan.scan_file import data_file_path
-from bayou.kernel.scan.source import map_ahead
 from bayou.kernel.table_features.column_mapping import column_mapping_mode
 from bayou.kernel.table_features.constraints import RowConstraints
 from bayou.kernel.table_features.variant import fill_null_variants
@@ -38,18 +38,6 @@ from bayou.protocol.file_names import (
 )
 from bayou.protocol.partition_values import serialize
 from bayou.protocol.properties import TableProperties
-
-__all__ = [
-    "delete_data_files",
-    "generate_append_actions",
-    "get_write_context",
-    "to_physical_batch",
-    "transform_logical_data",
-    "uses_partition_folders",
-    "write_context",
-    "write_data",
-    "write_rows",
-]
 
 _LOG = logging.getLogger(__name__)
 _BUFFERED_BYTES = 256 << 20
@@ -66,7 +54,7 @@ def transform_logical_data(
     Missing columns are generated or get their defaults, and constraints are checked.
 
     Raises:
-        SchemaError: the table doesn't have a column, or a column has another type.
+        SchemaError: the rows have a column that the table lacks, or of another type.
         ConstraintViolationError: a row violates a constraint.
     """
     rules = RowConstraints(engine, state)
@@ -86,7 +74,7 @@ def to_physical_batch(
     """Convert a batch with the table's columns to the physical schema of data files.
 
     Args:
-        additional_columns: columns for the files: from names in the batch to names in the files.
+        additional_columns: further columns to include: name in the files by name in the batch.
     """
     additional_columns = additional_columns or {}
     names = [f.name for f in state.data_schema]
@@ -100,7 +88,7 @@ def to_physical_batch(
 def get_write_context(
     state: TransactionState, partition_values: Mapping[str, LiteralValue]
 ) -> WriteContext:
-    """The directory, statistics columns and options for files of a partition.
+    """Return the directory, statistics columns and options for files of a partition.
 
     Args:
         partition_values: a value for each partition column of the table; empty if there are none.
@@ -127,7 +115,7 @@ def get_write_context(
             serialized[state.physical_name(name)] = value
         except ValueError as error:
             raise SchemaError(
-                f"Partition column {name!r} of {state.table}: {error}.",
+                f"{state.table}: partition column {name!r}: {error}.",
                 table=state.table,
                 column=name,
             ) from error
@@ -137,7 +125,7 @@ def get_write_context(
 def generate_append_actions(
     state: TransactionState, statuses: Iterable[DataFileStatus], context: WriteContext
 ) -> CloseableIterator[AddFile]:
-    """The `add` actions of written files; closing the result closes `statuses`."""
+    """Return the `add` actions of written files; closing the result closes `statuses`."""
     return CloseableIterator(_append_actions(state, statuses, context), statuses)
 
 
@@ -168,7 +156,7 @@ def write_data(
     aren't part of the table until the actions are committed. On an error they are deleted.
 
     Raises:
-        SchemaError: the table doesn't have a column, or a column has another type.
+        SchemaError: the rows have a column that the table lacks, or of another type.
         ConstraintViolationError: a row violates a constraint.
         StorageError: a file can't be written.
     """
@@ -184,9 +172,7 @@ def write_rows(
     *,
     additional_columns: Mapping[str, str] | None = None,
 ) -> list[AddFile]:
-    """Write rows that already satisfy the constraints, such as those from `RowConstraints.apply`.
-
-    Like `write_data`, but without checks, generated values and casts.
+    """Write rows like `write_data`, but without checks, generated values and casts.
 
     Args:
         additional_columns: see `to_physical_batch`.
@@ -263,11 +249,7 @@ def _write_files(
 
 
 def _check_folder(state: TransactionState, folder: str) -> None:
-    """Check the length of folder names before rows are written.
-
-    Raises:
-        SchemaError: a name is longer than file systems support.
-    """
+    """Check that a partition's folder names aren't too long for file systems."""
     for name, segment in zip(state.partition_columns, folder.split("/"), strict=False):
         size = len(segment.encode())
         if size > MAX_FOLDER_NAME_BYTES:
@@ -291,7 +273,7 @@ def uses_partition_folders(
 
 
 def write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
-    """`get_write_context` for serialized values by physical name."""
+    """Return `get_write_context` for serialized partition values by physical name."""
     names = [state.physical_name(name) for name in state.partition_columns]
     if not uses_partition_folders(state.configuration, names):
         length = TableProperties(state.configuration).random_prefix_length

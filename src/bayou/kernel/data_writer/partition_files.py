@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
@@ -18,9 +17,6 @@ import pyarrow as pa
 from bayou.errors import StorageError
 from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSlice
 from bayou.protocol.actions import AddFile
-
-__all__ = ["BufferedRows", "PartitionBuffers", "PartitionWriterPool"]
-
 
 _concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
@@ -45,12 +41,10 @@ class _SpilledRows:
 
 @dataclass(slots=True)
 class BufferedRows:
-    """The buffered rows of a partition, in the order in which they were added.
+    """The buffered rows of a partition; the rows on disk precede the rows in memory.
 
     Attributes:
-        batches: rows in memory.
         nbytes: approximate size of all rows, in memory and on disk.
-        spilled: rows on disk, which precede the rows in memory.
     """
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
@@ -58,7 +52,7 @@ class BufferedRows:
     spilled: list[_SpilledRows] = field(default_factory=list)
 
     def combined_batches(self) -> Iterator[pa.RecordBatch]:
-        """The batches, with small adjacent batches combined to reduce the writer's overhead."""
+        """Yield the batches; small adjacent batches are combined to reduce overhead."""
         pending: list[pa.RecordBatch] = []
         rows = 0
         for batch in self._all():
@@ -79,17 +73,15 @@ class BufferedRows:
 class PartitionBuffers:
     """Rows buffered by partition.
 
-    Each partition is written to one file, in whatever order its rows arrive, unless the rows reach
-    the size of a file earlier. Rows beyond the memory limit are buffered in unlinked temporary
-    files (in `tempfile`'s folder), which the operating system deletes with the process.
+    A partition's rows are buffered until all rows are added, so that they are in one file even if
+    they aren't adjacent in the input. Only a partition that fills a file is written earlier. Rows
+    beyond the memory limit are buffered in unlinked temporary files (in `tempfile`'s folder), which
+    the operating system deletes when the process ends.
 
     Args:
-        memory_bytes: limit of rows in memory. Parts are slices that keep the complete batch in
-            memory until all of its parts are popped or spilled to disk.
-        file_bytes: size of a partition's rows that are written as soon as memory is full.
-
-    Attributes:
-        nbytes: size of the rows in memory.
+        memory_bytes: maximum size of the rows in memory. Added rows are slices of a batch, which
+            stays in memory until all of its slices are popped or spilled to disk.
+        file_bytes: when memory is full, partitions of at least this size are written.
     """
 
     def __init__(self, memory_bytes: int, file_bytes: int) -> None:
@@ -99,7 +91,6 @@ class PartitionBuffers:
         self.nbytes = 0
 
     def add(self, parts: Iterable[PartitionSlice]) -> None:
-        """Add rows to the buffers of their partitions."""
         for part in parts:
             size = max(1, part.nbytes)
             waiting = self._waiting.get(part.key)
@@ -110,11 +101,7 @@ class PartitionBuffers:
             self.nbytes += size
 
     def pop_full(self) -> Iterator[tuple[PartitionKey, BufferedRows]]:
-        """If memory is full, pop partitions that reach the size of a file, and spill the others.
-
-        Raises:
-            StorageError: temporary files can't be written.
-        """
+        """If memory is full, pop and yield partitions of at least `file_bytes`; spill the rest."""
         if self.nbytes <= self._memory_bytes:
             return
         for key, waiting in list(self._waiting.items()):
@@ -124,7 +111,6 @@ class PartitionBuffers:
         self.nbytes = 0
 
     def pop_all(self) -> Iterator[tuple[PartitionKey, BufferedRows]]:
-        """Pop all partitions."""
         for key in list(reversed(self._waiting)):
             yield key, self._waiting.pop(key)
         self.nbytes = 0
@@ -155,7 +141,7 @@ class PartitionBuffers:
 
 
 def _write_batches(path: str, all_waiting: Iterable[BufferedRows]) -> list[tuple[int, int]]:
-    """Write the rows in memory to a file; return the offset and size of each element's rows."""
+    """Write the rows in memory to a file; return the offset and size of each partition's rows."""
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     ranges: list[tuple[int, int]] = []
     with pa.OSFile(path, "wb") as sink:
@@ -174,12 +160,13 @@ _MAX_BYTES_IN_PROGRESS = 64 << 20
 
 
 class PartitionWriterPool:
-    """A pool of threads that write partitions. The end of the `with` block waits for them.
+    """Threads that write partitions. When the `with` block ends, it waits for the threads.
 
     Args:
-        write: writes rows of one partition and appends the actions of completed files to the list,
-            even if it fails later.
-        adds: the list to which all actions are appended at the end, in the order of `submit` calls.
+        write: function that writes the rows of one partition. It appends an action for each
+            completed file to its last argument, even if a later file fails.
+        adds: when the `with` block ends, the actions of all partitions are appended to this list
+            in the order of the `submit` calls.
     """
 
     def __init__(
@@ -194,10 +181,9 @@ class PartitionWriterPool:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="bayou-write")
 
     def submit(self, key: PartitionKey, rows: BufferedRows) -> None:
-        """Start writing a partition's rows; blocks while too many rows are in progress.
+        """Start writing a partition's rows, or raise the error of an earlier partition.
 
-        Raises:
-            Exception: the error of an earlier partition.
+        Blocks while too many rows are in progress.
         """
         size = rows.nbytes
         while self._in_progress and sum(self._in_progress.values()) + size > _MAX_BYTES_IN_PROGRESS:
@@ -209,12 +195,7 @@ class PartitionWriterPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         try:
             if error is None:
                 for future in self._in_progress:

@@ -15,15 +15,6 @@ from bayou.protocol import partition_values
 from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.schema import DataType
 
-__all__ = [
-    "PartitionKey",
-    "PartitionSlice",
-    "PartitionSplitter",
-    "split_batch",
-    "with_original_values",
-    "zoneless_values",
-]
-
 PartitionKey: TypeAlias = tuple[str | None, ...]
 """Serialized values of the partition columns, in their order."""
 
@@ -33,10 +24,9 @@ _ZONELESS_KEY = b"bayou.partition_texts"
 
 
 def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -> dict[str, str]:
-    """A file's serialized partition values that are timestamps without a time zone.
+    """Return those `timestamp` partition values of a file that have no time zone in the log.
 
-    Args:
-        values: the file's partition values by physical name.
+    The argument and the result map physical names to serialized values.
     """
     zoneless: dict[str, str] = {}
     for name in state.partition_columns:
@@ -51,10 +41,13 @@ def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -
 def with_original_values(
     state: TransactionState, batch: pa.RecordBatch, values: Mapping[str, str | None]
 ) -> pa.RecordBatch:
-    """Mark rows of a file so that `PartitionSplitter` retains timestamps without a time zone.
+    """Record in a batch's metadata how a file serializes its timestamp partition values.
+
+    `PartitionSplitter` then serializes these values in the same way. Only values that are
+    serialized without a time zone are recorded.
 
     Args:
-        values: the file's partition values by physical name.
+        values: the file's serialized partition values by physical name.
     """
     zoneless = zoneless_values(state, values)
     if not zoneless:
@@ -73,10 +66,10 @@ class PartitionSlice(NamedTuple):
 
 
 class PartitionSplitter:
-    """Splits rows by partition. The results have the data columns and the carried columns.
+    """Splits rows by partition. Returned rows have the data columns, then the `carried` columns.
 
     Args:
-        carried: names of additional columns, which follow the table's data columns.
+        carried: names of columns of the rows that aren't columns of the table.
     """
 
     def __init__(self, state: TransactionState, carried: Sequence[str] = ()) -> None:
@@ -88,7 +81,7 @@ class PartitionSplitter:
         self._data_names = [*(f.name for f in state.data_schema), *carried]
 
     def split(self, batch: pa.RecordBatch) -> list[PartitionSlice]:
-        """Split a batch into parts that are slices of one batch. Thread-safe."""
+        """Sort a batch by partition and return one slice for each partition. Thread-safe."""
         if batch.num_rows == 0:
             return []
         data = batch.select(self._data_names)
@@ -115,7 +108,10 @@ class PartitionSplitter:
         return parts
 
     def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """For each partition column, the original value by the value that would be serialized."""
+        """Return for each partition column a map from new strings of timestamps to original ones.
+
+        The original strings have no time zone, and replace the new ones.
+        """
         originals: list[dict[str | None, str | None]] = []
         for name, data_type in self._columns:
             original = zoneless.get(name)
@@ -127,7 +123,7 @@ class PartitionSplitter:
 
 
 def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split a large batch into slices that are sorted within the processor's cache."""
+    """Split a large batch into slices that can be sorted within the processor's cache."""
     if batch.num_rows <= _PIECE_ROWS:
         yield batch
         return
@@ -138,7 +134,7 @@ def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _partition_codes(
     table: str, batch: pa.RecordBatch, columns: list[tuple[str, DataType]]
 ) -> tuple[pa.Array[Any], list[PartitionKey]]:
-    """A partition number for each row, and the partition keys by number."""
+    """Number the partitions; return each row's partition number, and the keys by number."""
     codes: pa.Array[Any] | None = None
     keys: list[PartitionKey] = [()]
     for name, data_type in columns:
@@ -162,11 +158,6 @@ def _partition_codes(
 def _serialize(
     table: str, column: str, data_type: DataType, values: pa.Array[Any]
 ) -> list[str | None]:
-    """Serialize values of a partition column for the log.
-
-    Raises:
-        SchemaError: a value can't be serialized, such as bytes that aren't UTF-8.
-    """
     try:
         return [partition_values.serialize(v, data_type) for v in values.to_pylist()]
     except (ValueError, OverflowError) as error:

@@ -14,17 +14,13 @@ from bayou.kernel.table_features.constraints import RowConstraints
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import AddCDCFile, AddFile
 
-__all__ = ["write_task_data"]
-
 
 def write_task_data(
     engine: Engine, state: TransactionState, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile | AddCDCFile]:
     """Write a task's rows like `write_data`, and change data files if the commit needs them.
 
-    Raises:
-        SchemaError, ConstraintViolationError, StorageError: see `write_data`. The written files
-            are deleted.
+    On an error, the written files are deleted.
     """
     if not state.records_inserts:
         return list(write_data(engine, state, batches))

@@ -20,17 +20,6 @@ from bayou.kernel.scan.scan_file import DELETION_VECTOR_TYPE, ScanFile
 from bayou.kernel.scan.transform import data_file_errors
 from bayou.protocol.actions import DeletionVectorDescriptor
 
-__all__ = [
-    "DELETED_ROW_SCHEMA",
-    "VECTOR_SCHEMA",
-    "deleted_rows",
-    "num_rows",
-    "row_group_ranges",
-    "to_bitmap",
-    "vector_batch",
-]
-
-
 VECTOR_SCHEMA = pa.schema([pa.field("file", pa.int32()), *DELETION_VECTOR_TYPE])
 """The caller's number of a file, and the file's deletion vector as in an `add` action."""
 
@@ -39,7 +28,7 @@ DELETED_ROW_SCHEMA = pa.schema([("file", pa.int32()), ("position", pa.int32())])
 
 
 def vector_batch(numbers: pa.Array[Any], vectors: Any) -> pa.RecordBatch:
-    """A batch in `VECTOR_SCHEMA`.
+    """Combine file numbers and deletion vectors to a batch in `VECTOR_SCHEMA`.
 
     Args:
         numbers: file numbers, int32.
@@ -51,17 +40,9 @@ def vector_batch(numbers: pa.Array[Any], vectors: Any) -> pa.RecordBatch:
 def deleted_rows(
     engine: Engine, table: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read deletion vectors as deleted rows.
+    """Read deletion vectors, and list the deleted rows by file number and position.
 
-    Args:
-        table: path of the table.
-        batches: vectors in `VECTOR_SCHEMA`.
-
-    Returns:
-        Batches in `DELETED_ROW_SCHEMA`, one for each vector.
-
-    Raises:
-        DataFileError, CorruptTableError: a vector is missing or damaged.
+    Takes batches of `VECTOR_SCHEMA`; yields a batch of `DELETED_ROW_SCHEMA` for each vector.
     """
     descriptors = (row for batch in batches for row in _rows(batch))
     with prefetch_vectors(engine, table, descriptors, lambda row: [row[1]]) as loaded:
@@ -93,7 +74,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, DeletionVectorDescriptor
 
 
 def to_bitmap(positions: pa.Array[Any]) -> BitMap64:
-    """The set of some positions, which are integers without nulls."""
+    """Convert unique row positions without nulls to a bitmap."""
     if len(positions) == 0:
         return BitMap64()
     first, last = pc.min_max(positions).values()
@@ -107,11 +88,7 @@ def to_bitmap(positions: pa.Array[Any]) -> BitMap64:
 
 
 def num_rows(engine: Engine, file: ScanFile) -> int:
-    """The number of rows in a file, including deleted rows, from its statistics or its footer.
-
-    Raises:
-        DataFileError: the file is missing or can't be read.
-    """
+    """Count a file's rows, including deleted rows, from its statistics or else its footer."""
     if file.num_records is not None:
         return file.num_records
     with data_file_errors(file.table_root, file.status.path):
@@ -125,12 +102,11 @@ def row_group_ranges(
     first: int = 0,
     end: int | None = None,
 ) -> Iterator[tuple[int, int | None]]:
-    """Ranges (first, end) of consecutive row groups that contain rows in `only`.
+    """Yield (first, exclusive end) of each run of row groups that contain rows in `only`.
 
     Args:
         only: row positions in the file; None selects all row groups.
-        first: the first row group to consider.
-        end: the row group after the last one to consider; None for the end of the file.
+        first, end: the row groups to consider; `end` is exclusive, None for the end of the file.
     """
     if only is None:
         yield first, end

@@ -13,15 +13,13 @@ from bayou.kernel.deletion_vectors.read import VectorLocation
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.protocol.actions import DeletionVectorDescriptor
 
-__all__ = ["LoadedVectors", "prefetch_vectors"]
-
 LoadedVectors: TypeAlias = Mapping[DeletionVectorDescriptor, BitMap64]
 """Deleted positions by deletion vector descriptor."""
 
 _T = TypeVar("_T")
 
 _MAX_CHUNK_FILES = 64
-"""Maximum number of data files in a chunk, whose vectors are read together."""
+"""Maximum number of data files in a chunk; the vectors of a chunk are read together."""
 
 _MAX_CHUNK_BYTES = 16 << 20
 """Size of vectors after which a chunk ends."""
@@ -40,16 +38,17 @@ def prefetch_vectors(
     items: Iterable[_T],
     vectors_of: Callable[[_T], Iterable[DeletionVectorDescriptor | None]],
 ) -> Iterator[tuple[_T, LoadedVectors]]:
-    """Each item with its deletion vectors, in order; closing the result closes `items`.
+    """Yield (item, vectors by descriptor) for each of `items`; closing the result closes `items`.
 
-    Items are read ahead in chunks. Vectors that are close to each other in a file are read as one
-    range, and all ranges of a chunk with one call of `FileSystemClient.read_files`.
+    The vectors of many items are read at once, with one call of `FileSystemClient.read_files`.
+    Vectors that are close to each other in a file are read as one range.
 
     Args:
-        vectors_of: returns the vectors of an item. Inline vectors aren't loaded.
+        vectors_of: function that returns the deletion vectors of an item. Inline vectors aren't
+            loaded.
 
     Raises:
-        DataFileError, CorruptTableError: as `read.load`.
+        DataFileError, CorruptTableError: see `read.load`.
     """
     with CloseableIterator(items) as source:
         for chunk in _chunks(source, vectors_of):

@@ -23,11 +23,13 @@ from bayou.protocol.deletion_vectors import (
     unframe,
 )
 
-__all__ = ["VectorLocation", "decode", "load", "locate", "selection_vector", "vector_file_errors"]
-
 
 class VectorLocation(NamedTuple):
-    """Location of a vector's frame: absolute path of its file, offset and length in bytes."""
+    """Location of a stored vector: absolute path of its file, offset and length in bytes.
+
+    The range includes the vector's size and checksum (PROTOCOL.md, Deletion Vector File Storage
+    Format).
+    """
 
     path: str
     offset: int
@@ -35,12 +37,9 @@ class VectorLocation(NamedTuple):
 
 
 def load(engine: Engine, table: str, descriptor: DeletionVectorDescriptor) -> BitMap64:
-    """The 0-based positions of the deleted rows in the data file.
+    """Return the 0-based positions of the deleted rows in the data file.
 
-    Args:
-        engine: reads the vector with a single range request.
-        table: the table's path, which relative vector paths start from.
-        descriptor: the descriptor from an `add`, `remove` or `cdc` action.
+    A vector that is stored in a file is read with a single range request.
 
     Raises:
         DataFileError: the vector's file is missing, can't be read or is corrupt. The message names
@@ -63,11 +62,7 @@ def load(engine: Engine, table: str, descriptor: DeletionVectorDescriptor) -> Bi
 
 
 def locate(table: str, descriptor: DeletionVectorDescriptor) -> VectorLocation:
-    """The location of a vector that is stored in a file.
-
-    Raises:
-        CorruptTableError: the descriptor is invalid.
-    """
+    """Return the location of a vector that is stored in a file."""
     try:
         stored = stored_vector(descriptor)
     except DeletionVectorError as error:
@@ -84,11 +79,7 @@ def locate(table: str, descriptor: DeletionVectorDescriptor) -> VectorLocation:
 def decode(
     table: str, descriptor: DeletionVectorDescriptor, location: VectorLocation, data: bytes
 ) -> BitMap64:
-    """The positions in a vector's frame, which was read from `location`.
-
-    Raises:
-        DataFileError: the frame is corrupt or truncated. The message names its file.
-    """
+    """Decode `data`, the bytes at `location`, to the positions of deleted rows."""
     with vector_file_errors(table, descriptor, location):
         return _bitmap(unframe(data, descriptor), descriptor)
 
@@ -102,7 +93,7 @@ def vector_file_errors(
         yield
     except FileMissingError as error:
         raise DataFileError(
-            f"Deletion vector file {location.path} of {table} is missing, though the log "
+            f"{table}: deletion vector file {location.path} is missing, although the log "
             "references it. VACUUM deleted it while this version was read, or it was deleted "
             "manually. Read a newer version, or restore the file.",
             table=table,
@@ -110,7 +101,7 @@ def vector_file_errors(
         ) from error
     except (StorageError, DeletionVectorError) as error:
         raise DataFileError(
-            f"Deletion vector file {location.path} of {table} can't be read: the vector of "
+            f"{table}: deletion vector file {location.path} can't be read: the vector of "
             f"{descriptor.size_in_bytes} bytes at offset {location.offset}: "
             f"{str(error).rstrip('.')}.",
             table=table,
@@ -119,7 +110,7 @@ def vector_file_errors(
 
 
 def selection_vector(deleted: BitMap64, row_indices: pa.Array[Any]) -> pa.BooleanArray | None:
-    """The rows of a batch that aren't deleted; None if no row is deleted.
+    """Return a mask of the rows of a batch that aren't deleted; None if no row is deleted.
 
     Args:
         deleted: positions of deleted rows in the file.

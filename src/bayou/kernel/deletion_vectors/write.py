@@ -18,8 +18,6 @@ from bayou.protocol.deletion_vectors import (
 )
 from bayou.protocol.properties import TableProperties
 
-__all__ = ["DeletionVectorFiles"]
-
 _TARGET_BYTES = 2 * 1024 * 1024
 """Target size of a deletion vector file: delta-spark's `deletionVectors.packing.targetSize`."""
 
@@ -27,10 +25,8 @@ _TARGET_BYTES = 2 * 1024 * 1024
 class DeletionVectorFiles:
     """Packs deletion vectors into deletion vector files of a table. Not thread-safe.
 
-    `add` returns a descriptor before its file is written. Call `finish` before the commit.
-
-    Attributes:
-        paths: decoded, absolute paths of the files written so far.
+    `add` returns a descriptor before its file is written. Call `finish` before the commit. `paths`
+    are the decoded, absolute paths of the files written so far.
     """
 
     def __init__(
@@ -47,14 +43,7 @@ class DeletionVectorFiles:
         self._start_file()
 
     def add(self, positions: BitMap64) -> DeletionVectorDescriptor:
-        """Add a vector, and return its descriptor.
-
-        Args:
-            positions: 0-based positions of the deleted rows in a data file, at least one.
-
-        Raises:
-            StorageError: the previous file is full and can't be written.
-        """
+        """Add a vector of at least one 0-based row position, and return its descriptor."""
         compact = positions.copy()
         compact.run_optimize()
         body = encode_bitmap(compact.serialize())
@@ -72,11 +61,7 @@ class DeletionVectorFiles:
         )
 
     def finish(self) -> None:
-        """Write the current file. Vectors that are added later go to a new file.
-
-        Raises:
-            StorageError: the file can't be written.
-        """
+        """Write the current file. Vectors that are added later go to a new file."""
         if len(self._data) == FORMAT_VERSION:
             return
         path = f"{self._table}/{file_path(self._file, self._prefix)}"

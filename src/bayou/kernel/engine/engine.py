@@ -18,9 +18,6 @@ from bayou.kernel.engine.json_handler import JsonHandler
 from bayou.kernel.engine.parquet_handler import ParquetHandler
 from bayou.kernel.metrics import MetricsReporter
 
-__all__ = ["CommitDefaults", "Engine", "EngineDescription", "EngineFactory"]
-
-
 EngineFactory = Callable[[Mapping[str, str]], Any]
 """A function or class that workers can import and that creates an engine from its options."""
 
@@ -51,7 +48,7 @@ class EngineDescription:
 
     @classmethod
     def of(cls, factory: EngineFactory, options: Mapping[str, str]) -> EngineDescription:
-        """The description of a custom engine, which workers build with `factory(options)`.
+        """Describe a custom engine. Workers build the engine with `factory(options)`.
 
         Raises:
             ArgumentError: workers can't import the factory.
@@ -68,7 +65,7 @@ class EngineDescription:
         return cls(kind=f"{module}:{name}", options=dict(options))
 
     def factory(self) -> EngineFactory | None:
-        """The imported factory of a custom engine; None for Bayou's engines.
+        """Return the imported factory of a custom engine; None for Bayou's engines.
 
         Raises:
             SerializationError: this process can't import the factory.
@@ -92,10 +89,10 @@ class EngineDescription:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> EngineDescription:
-        """The inverse of `to_bytes`.
+        """Restore a description from the result of `to_bytes`.
 
         Raises:
-            SerializationError: the bytes are malformed or of a newer package version.
+            SerializationError: the bytes are malformed, or a newer version of Bayou wrote them.
         """
         return _WIRE.decode(data, lambda wire: cls(kind=wire.kind, options=wire.options))
 
@@ -132,12 +129,12 @@ class Engine(Protocol):
         ...
 
     def description(self) -> EngineDescription:
-        """The description from which a worker builds an equivalent engine.
+        """Return the description from which a worker builds an equivalent engine.
 
         Custom engines use `EngineDescription.of`.
 
         Raises:
-            ArgumentError: workers can't build such an engine.
+            ArgumentError: workers can't build an equivalent engine.
         """
         ...
 

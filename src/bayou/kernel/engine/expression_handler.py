@@ -10,8 +10,6 @@ import pyarrow as pa
 from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.protocol.schema import DataType, StructType
 
-__all__ = ["ExpressionEvaluator", "ExpressionHandler", "PredicateEvaluator"]
-
 
 class ExpressionEvaluator(Protocol):
     """An expression compiled for a schema. Stateless and thread-safe."""
@@ -47,7 +45,7 @@ class PredicateEvaluator(Protocol):
 
         Raises:
             ArgumentError: the selection and the batch have different lengths.
-            PredicateError, EvaluationError: as `ExpressionEvaluator.eval`.
+            PredicateError, EvaluationError: see `ExpressionEvaluator.eval`.
         """
         ...
 
@@ -62,31 +60,31 @@ class ExpressionHandler(Protocol):
     def evaluator(
         self, schema: StructType, expression: Expression, output_type: DataType
     ) -> ExpressionEvaluator:
-        """An evaluator of an expression for any number of batches of a schema.
+        """Return an evaluator of an expression for any number of batches of a schema.
 
         Args:
             schema: the columns that the expression can reference; names are case-insensitive.
-            expression: an `Expression`, with or without literal types.
+            expression: the expression to evaluate. Its literals may have no explicit type.
             output_type: the type to which the values are cast.
 
         Raises:
             PredicateError: a column or function is unknown, types are incompatible, or the kind of
-                expression isn't supported. The message names it.
+                expression isn't supported. The message names the unsupported part.
         """
         ...
 
     def predicate_evaluator(self, schema: StructType, predicate: Predicate) -> PredicateEvaluator:
-        """An evaluator of a predicate for any number of batches of a schema.
+        """Return an evaluator of a predicate for any number of batches of a schema.
 
         Raises:
-            PredicateError: as `evaluator`, or the expression isn't boolean.
+            PredicateError: see `evaluator`; or the expression isn't boolean.
         """
         ...
 
     def create_selection_vector(
         self, values: Sequence[bool], start: int, end: int
     ) -> pa.BooleanArray:
-        """A selection vector of `values[start:end]`, without nulls.
+        """Return a selection vector of `values[start:end]`, without nulls.
 
         Raises:
             ArgumentError: `start` or `end` is out of range, or a value in the range is None.

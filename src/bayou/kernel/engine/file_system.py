@@ -9,9 +9,6 @@ from typing import IO, Protocol
 
 from bayou.kernel.arrow.closeable import CloseableIterator
 
-__all__ = ["TEMPORARY_FILE_PATTERN", "ByteRange", "FileStatus", "FileSystemClient"]
-
-
 TEMPORARY_FILE_PATTERN = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.tmp", re.DOTALL)
 """Names of incomplete files, on stores where they are visible.
 
@@ -42,15 +39,15 @@ class FileSystemClient(Protocol):
     """Access to the files of one store. Thread-safe."""
 
     def resolve_path(self, path: str) -> str:
-        """The fully qualified path, without a trailing slash. The file doesn't have to exist."""
+        """Return the fully qualified path without a trailing slash. The file may be missing."""
         ...
 
     def real_path(self, path: str) -> str:
-        """The path from `resolve_path` with all symbolic links resolved."""
+        """Return the result of `resolve_path`, with all symbolic links resolved."""
         ...
 
     def list_from(self, path: str) -> CloseableIterator[FileStatus]:
-        """List the files in the folder of `path` whose name is >= the name of `path`.
+        """List the files in the parent folder of `path`, from the name of `path` (inclusive) on.
 
         The listing is lazy, sorted by the UTF-8 bytes of names, not recursive, and without folders.
 
@@ -79,15 +76,15 @@ class FileSystemClient(Protocol):
             should_skip: returns whether to skip a folder and its contents. It is called once for
                 each folder, or prefix on object stores, with its path without a trailing slash,
                 before its contents are listed.
-            after: list only paths after this one, in the order of their UTF-8 bytes. The path of a
-                folder ends with a slash.
-            until: list only paths up to this one. Object stores list only this range; other stores
-                list everything and filter.
+            after: list only paths after this path, in the order of their UTF-8 bytes. The path of
+                a folder ends with a slash.
+            until: list only paths up to and including this path. Object stores list only the range
+                between `after` and `until`; other stores list everything and filter.
         """
         ...
 
     def status(self, path: str) -> FileStatus:
-        """The status of a file.
+        """Return the status of a file.
 
         Raises:
             FileMissingError: the file doesn't exist.
@@ -95,7 +92,7 @@ class FileSystemClient(Protocol):
         ...
 
     def read_files(self, ranges: Iterable[ByteRange]) -> CloseableIterator[bytes]:
-        """The bytes of each range, in order. A bounded number of ranges is read ahead.
+        """Return the bytes of each range, in order. A bounded number of ranges is read ahead.
 
         Raises:
             FileMissingError: a file doesn't exist.
@@ -103,7 +100,9 @@ class FileSystemClient(Protocol):
         ...
 
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
-        """Open a file for random access (`read`, `seek`, `tell`, `close`). `size` saves a request.
+        """Open a file for random access (`read`, `seek`, `tell`, `close`).
+
+        Passing the `size` in bytes saves a request.
 
         Raises:
             FileMissingError: the file doesn't exist.
@@ -145,5 +144,8 @@ class FileSystemClient(Protocol):
         ...
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
-        """Delete the folders that are empty, in order; no effect on object stores."""
+        """Delete each folder that is empty, in the order of `paths`.
+
+        No effect on object stores and HDFS.
+        """
         ...

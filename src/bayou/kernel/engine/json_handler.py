@@ -11,8 +11,6 @@ from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.engine.file_system import FileStatus
 from bayou.kernel.expressions.model import Predicate
 
-__all__ = ["JsonHandler"]
-
 
 class JsonHandler(Protocol):
     """Reads JSON strings and files as columns, and writes JSON files. Thread-safe."""
@@ -23,7 +21,7 @@ class JsonHandler(Protocol):
         output_schema: pa.Schema,
         selection: pa.BooleanArray | None = None,
     ) -> pa.RecordBatch:
-        """Parse JSON strings with one object each.
+        """Parse strings that contain one JSON object each.
 
         A null string, a missing field and a JSON null become null. Fields that aren't in
         `output_schema` are ignored. All fields are nullable. Floats may be the strings `"NaN"`,
@@ -31,8 +29,6 @@ class JsonHandler(Protocol):
         becomes null, so that an invalid statistic counts as missing.
 
         Args:
-            json_strings: JSON strings.
-            output_schema: the fields to read.
             selection: the strings to parse, one value for each, with null for false. The rows of
                 the other strings are null.
 
@@ -70,13 +66,13 @@ class JsonHandler(Protocol):
     def write_json_file_atomically(
         self, path: str, lines: Iterable[bytes], *, overwrite: bool = False
     ) -> bool:
-        """Write lines of JSON to a file atomically. Commits use it as their put-if-absent.
+        """Write lines of JSON to a file atomically, if it is absent or `overwrite` is True.
 
         Returns:
             True if the file was written. False if a file exists and `overwrite` is False; the
             existing file stays unchanged.
 
         Raises:
-            StorageError: the result is unknown.
+            StorageError: the result is unknown: the file may exist now or appear later.
         """
         ...

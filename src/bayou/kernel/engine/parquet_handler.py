@@ -13,19 +13,6 @@ from bayou.kernel.engine.file_system import FileStatus
 from bayou.kernel.expressions.model import Predicate
 from bayou.protocol.stats import FileStatistics
 
-__all__ = [
-    "FIELD_ID_KEY",
-    "METADATA_COLUMN_KEY",
-    "ROW_INDEX",
-    "VARIANT_KEY",
-    "DataFileStatus",
-    "FileSplit",
-    "ParquetFooter",
-    "ParquetHandler",
-    "ParquetWriteOptions",
-    "RowGroup",
-]
-
 METADATA_COLUMN_KEY = b"bayou.metadata_column"
 """Key in a field's Arrow metadata that makes it a metadata column of `read_parquet_files`."""
 
@@ -46,12 +33,13 @@ no bounds.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSplit:
-    """A Parquet file, or the row groups from `first_row_group` to before `end_row_group`.
+    """A Parquet file, or a range of its row groups.
 
     Attributes:
-        end_row_group: None for the end of the file.
-        content: the complete bytes of the file if the kernel has already read them. A handler can
-            use them instead of the file. They aren't sent to other processes.
+        first_row_group: index of the first row group.
+        end_row_group: index after the last row group, None for the end of the file.
+        content: the complete bytes of the file if the kernel has already read them, for handlers to
+            use instead of the file. The bytes aren't sent to other processes.
     """
 
     path: str
@@ -86,9 +74,9 @@ class ParquetFooter:
     Attributes:
         schema: the file's columns with Arrow types, and field ids (`FIELD_ID_KEY`) if present.
             INT96 is `timestamp[us, UTC]`.
-        statistics: the number of rows, and the reliable statistics of the requested columns. There
-            is no maximum of floats unless the writer (parquet-mr) takes NaN into account, and no
-            statistics within lists and maps.
+        statistics: the number of rows, and the reliable statistics of the requested columns.
+            Float columns have a maximum only if parquet-mr wrote the file, because parquet-mr
+            takes NaN into account. Columns within lists and maps have no statistics.
         key_value_metadata: the file's metadata, without entries that aren't UTF-8.
     """
 
@@ -120,7 +108,7 @@ class ParquetHandler(Protocol):
     """Reads and writes Parquet files. Thread-safe."""
 
     def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
-        """The file's row groups, from its footer.
+        """Return the file's row groups, from its footer.
 
         Raises:
             FileMissingError: the file doesn't exist.
@@ -131,7 +119,7 @@ class ParquetHandler(Protocol):
     def read_footer(
         self, file: FileStatus, statistics_columns: Sequence[str] | None = ()
     ) -> ParquetFooter:
-        """The file's schema and statistics, from its footer.
+        """Return the file's schema and statistics, from its footer.
 
         Args:
             statistics_columns: dotted paths of the columns whose statistics to read; the path of a
@@ -157,9 +145,10 @@ class ParquetHandler(Protocol):
         if the field has one, otherwise by name. Missing nullable columns and nested fields are
         null. Values are cast to the schema's types if the cast is lossless. Dates and timestamps
         in Spark's hybrid calendar, which the footer indicates, are converted to the proleptic
-        Gregorian calendar. The handler fills fields with `METADATA_COLUMN_KEY`. `predicate` is a
-        hint over columns of `physical_schema`: rows that can't match may be omitted. Reads are
-        streamed: memory is bounded by a few batches, not by a row group.
+        Gregorian calendar. The handler computes the values of fields that have
+        `METADATA_COLUMN_KEY` in their metadata. `predicate` is a hint over columns of
+        `physical_schema`: rows that can't match may be omitted. Reads are streamed: memory is
+        bounded by a few batches, not by a row group.
 
         Returns:
             Batches with exactly `physical_schema` and at most `batch_size` rows.

@@ -1,7 +1,4 @@
-"""Casts of Arrow columns as in Spark's ANSI mode, with the time zone UTC.
-
-Casts of floats to strings use Java's format, as in Spark.
-"""
+"""Casts of Arrow columns as in Spark's ANSI mode, with the time zone UTC."""
 
 from __future__ import annotations
 
@@ -35,17 +32,6 @@ from bayou.protocol.schema import (
     DataType,
     DecimalType,
 )
-
-__all__ = [
-    "can_cast",
-    "cast",
-    "decimals_to_floats",
-    "java_double",
-    "java_float",
-    "map_distinct",
-    "raise_if_failed",
-]
-
 
 _CONTEXT = Context(prec=80)
 
@@ -108,18 +94,7 @@ def can_cast(source: DataType, target: DataType) -> bool:
 
 
 def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = False) -> Datum:
-    """Cast values to another type.
-
-    Args:
-        values: an array or a scalar.
-        source: type of the values.
-        target: type of the result.
-        safe: whether a value that can't be cast becomes null instead of an error.
-
-    Raises:
-        EvaluationError: a value can't be cast and `safe` is False. The message names the value.
-        PredicateError: a cast between the types isn't supported.
-    """
+    """Cast values; if `safe`, a value that can't be cast becomes null instead of an error."""
     if source == target:
         return values
     if source == VOID:
@@ -139,15 +114,11 @@ def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = Fals
 
 
 def raise_if_failed(failed: Datum, values: Datum, reason: Callable[[Any], str]) -> None:
-    """Raise an error for the first row that failed, if any.
+    """Raise an `EvaluationError` if a row failed; the message is about the first such row.
 
     Args:
         failed: whether each row failed; null counts as false.
-        values: the values of the rows.
-        reason: returns the message for the value of the first row that failed.
-
-    Raises:
-        EvaluationError: a row failed.
+        reason: returns the message for the row's value in `values`.
     """
     if not isinstance(failed, pa.Scalar):
         if not pc.any(failed).as_py():
@@ -166,7 +137,7 @@ def raise_if_failed(failed: Datum, values: Datum, reason: Callable[[Any], str]) 
 
 
 def decimals_to_floats(values: Datum, float_type: pa.DataType) -> Datum:
-    """Convert decimals to the nearest floats by a string, because Arrow's cast may be one ulp off.
+    """Convert decimals to the nearest floats via strings: Arrow's own cast may be one ulp off.
 
     Rows and statistics must be rounded in the same way, otherwise data skipping loses rows.
     """
@@ -176,8 +147,7 @@ def decimals_to_floats(values: Datum, float_type: pa.DataType) -> Datum:
 def map_distinct(values: Datum, function: Callable[[Any], Any], arrow_type: Any) -> Datum:
     """Apply a Python function once to each distinct value.
 
-    The result is null if the value is null, or if the function raises ValueError or
-    ArithmeticError.
+    A null value gives null, and so does a ValueError or ArithmeticError of the function.
     """
     encoded = values.dictionary_encode()
     results: list[Any] = []
@@ -190,7 +160,7 @@ def map_distinct(values: Datum, function: Callable[[Any], Any], arrow_type: Any)
 
 
 def _converted(values: Datum, source: DataType, target: DataType) -> Datum:
-    """The cast of an array, with null for values that can't be cast."""
+    """Cast an array; a value that can't be cast becomes null."""
     if target == STRING:
         return _to_string(values, source)
     if target == BOOLEAN:
@@ -238,7 +208,7 @@ def _to_integer(values: Datum, source: DataType, target: DataType) -> Datum:
 
 
 def _truncated(values: Datum) -> Datum:
-    """Truncate floats to int64; null for NaN and values out of range."""
+    """Truncate floats to int64; NaN and values out of range become null."""
     whole = pc.trunc(pc.cast(values, pa.float64()))
     fits = pc.and_(pc.greater_equal(whole, -(2.0**63)), pc.less_equal(whole, 2.0**63))
     top = pc.equal(whole, 2.0**63)  # Java converts this value to the maximum long, one less
@@ -247,7 +217,7 @@ def _truncated(values: Datum) -> Datum:
 
 
 def _parse_integers(strings: Datum) -> Datum:
-    """Parse strings of integers to decimals; null for other strings and more than 38 digits."""
+    """Parse integers to decimals; null for other strings, and for more than 38 digits."""
     trimmed = pc.utf8_trim(strings, characters=_BLANKS)
     valid = pc.match_substring_regex(trimmed, r"\A[+-]?0*[0-9]{1,38}\z")
     plain = pc.replace_substring_regex(trimmed, r"\A\+?(-?)0*([0-9])", r"\1\2")
@@ -418,7 +388,6 @@ def _to_string(values: Datum, source: DataType) -> Datum:
 
 
 def _without_zeros(strings: Datum) -> Datum:
-    """Remove trailing zeros of the fraction from timestamps."""
     return pc.replace_substring_regex(strings, r"(\.[0-9]*[1-9])0+\z|\.0+\z", r"\1")
 
 

@@ -38,39 +38,21 @@ from bayou.kernel.expressions.resolution import resolve, resolve_expression, typ
 from bayou.kernel.expressions.types import comparison_type
 from bayou.protocol.schema import VOID, DataType, StructField, StructType
 
-__all__ = [
-    "DefaultExpressionHandler",
-    "Evaluator",
-    "cast_for_comparison",
-    "compare",
-    "evaluate",
-    "resolve",
-]
-
-
 # A pyarrow array or scalar. pyarrow's type hints don't allow both where its functions do.
 Datum: TypeAlias = Any
 
 
 def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
-    """Evaluate an expression: one value for each row; true, false or null for a predicate.
+    """Evaluate an expression or a predicate for each row.
 
     Column names are case-insensitive.
-
-    Raises:
-        PredicateError: a column or function is unknown, or types are incompatible. The message
-            names it.
-        EvaluationError: the expression fails for a value of a row.
     """
     schema = _schema_of(expression, batch)
     return Evaluator(schema, resolve_expression(expression, schema)).values(batch)
 
 
 def compare(op: str, left: Datum, right: Datum) -> Datum:
-    """Compare arrays or scalars of the same type.
-
-    The result is null if one value is null, except for `<=>`.
-    """
+    """Compare arrays or scalars of the same type. Except for `<=>`, a null operand gives null."""
     if op == "<=>":
         equal = pc.fill_null(compare("=", left, right), False)
         return pc.or_(equal, pc.and_(pc.is_null(left), pc.is_null(right)))
@@ -107,7 +89,7 @@ _COMPARE = {
 class Evaluator:
     """Evaluates an expression from `resolve_expression` over batches of a schema. Stateless.
 
-    Batches have the schema's columns by their exact names. Other columns are ignored.
+    Batches have the schema's columns by their exact names.
     """
 
     __slots__ = ("_expression", "_schema")
@@ -119,15 +101,11 @@ class Evaluator:
     def values(
         self, batch: pa.RecordBatch, selection: pa.BooleanArray | None = None
     ) -> pa.Array[Any]:
-        """One value for each row.
+        """Return one value for each row.
 
         Args:
-            selection: true for the rows to evaluate, without nulls. The other rows have undefined
-                values and don't fail.
-
-        Raises:
-            PredicateError: the batch doesn't have a column.
-            EvaluationError: the expression fails for a value of a row.
+            selection: true for the rows to evaluate, without nulls; the values of other rows are
+                undefined. None for all rows.
         """
         values: pa.Array[Any] = _as_array(
             self._value(self._expression, batch)
@@ -199,7 +177,7 @@ class Evaluator:
         return result
 
     def _on_rows(self, expression: Expression, batch: pa.RecordBatch, mask: Datum) -> Datum:
-        """The values of the rows in the mask. If other rows fail, their values are null."""
+        """Evaluate the rows where `mask` is true; the values of other rows are undefined."""
         try:
             return self._value(expression, batch)
         except EvaluationError:
@@ -292,7 +270,7 @@ class Evaluator:
 
 
 def _without_negative_zero(values: Any) -> Any:
-    """Replace -0.0 by 0.0, which `is_in` distinguishes."""
+    """Replace -0.0 by 0.0, because Arrow's `is_in` treats them as different values."""
     if pa.types.is_floating(values.type):
         return pc.add(values, pa.scalar(0.0, values.type))
     return values
@@ -326,7 +304,7 @@ def _constant(literal: Literal, target: pa.DataType | None) -> Datum:
 
 
 def cast_for_comparison(values: Datum, target: pa.DataType | None) -> Datum:
-    """Cast values to a comparison type. Only casts of decimal and long to double are inexact."""
+    """Cast values to the type in which they are compared; only casts to double may round."""
     if target is None or values.type == target:
         return values
     if pa.types.is_decimal(values.type) and pa.types.is_float64(target):
@@ -342,7 +320,6 @@ def _as_array(values: Datum, batch: pa.RecordBatch) -> Datum:
 
 
 def _schema_of(expression: Expression, batch: pa.RecordBatch) -> StructType:
-    """The Delta schema of the batch's columns that the expression references."""
     names = {path[0].lower() for path in referenced_columns(expression)}
     fields = [field for field in batch.schema if field.name.lower() in names]
     if len(fields) < len(names):

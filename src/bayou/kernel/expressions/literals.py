@@ -1,4 +1,4 @@
-"""Literals: their types, the strings that Spark parses as other types, and time zone names."""
+"""The types of literals, and the parsing of strings as dates, numbers and time zones."""
 
 from __future__ import annotations
 
@@ -30,17 +30,9 @@ from bayou.protocol.schema import (
     PrimitiveType,
 )
 
-__all__ = [
-    "arrow_scalar",
-    "literal_of",
-    "normalize_time_zone",
-    "parse_timestamp",
-    "resolve_literal",
-]
-
 
 def literal_of(value: LiteralValue) -> Literal:
-    """A literal with the type of its Python value."""
+    """Return a literal whose type is that of the Python value."""
     match value:
         case None:
             return Literal(None, VOID)
@@ -78,9 +70,10 @@ def arrow_scalar(literal: Literal, arrow_type: Any) -> Any:
 
 
 def resolve_literal(literal: Literal, other: DataType | None) -> Literal:
-    """The literal with a type, which depends on the other operand's type if it has no type yet.
+    """Return a literal with a type.
 
-    Strings are parsed as the other operand's type.
+    Args:
+        other: type of the other operand of a comparison. A string is parsed as this type.
     """
     value = literal.value
     if value is None:
@@ -100,20 +93,15 @@ def resolve_literal(literal: Literal, other: DataType | None) -> Literal:
 
 
 def _parsed_type(string: str, other: DataType) -> DataType:
-    if isinstance(other, DecimalType):
-        return _decimal_type(Decimal(string.strip()))
     if kind_of(other) == "integer":
         return _integer_type(int(string.strip()))
-    return DOUBLE if other == FLOAT else other
+    return DOUBLE if other == FLOAT or isinstance(other, DecimalType) else other
 
 
 def _parse_string(string: str, other: DataType) -> LiteralValue:
     try:
         if isinstance(other, DecimalType):
-            number = Decimal(string.strip())
-            if not number.is_finite():
-                raise ValueError(string)
-            return number
+            return float(string.strip())
         match other.name if isinstance(other, PrimitiveType) else "":
             case "byte" | "short" | "integer" | "long":
                 return int(string.strip())
@@ -152,11 +140,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
 
 
 def parse_timestamp(string: str) -> dt.datetime:
-    """Parse a date or timestamp as Spark does; the result is aware if the string has a time zone.
-
-    Raises:
-        ValueError: the string isn't a date or timestamp.
-    """
+    """Parse a date or timestamp as Spark does; the result has a time zone if the string has one."""
     match = _TIMESTAMP.fullmatch(string.strip())
     if match is None:
         raise ValueError(string)
@@ -264,9 +248,6 @@ def normalize_time_zone(name: str) -> str:
 
     A name is a region (`Europe/Berlin`), `Z`, an offset (`+02:00`) or a Java short name (`PST`).
     Offsets are returned as `+HH:MM`, and short names as the region or offset that they stand for.
-
-    Raises:
-        ArgumentError: the name isn't a time zone.
     """
     if name in ("Z", "UTC", "GMT", "UT"):
         return "UTC"

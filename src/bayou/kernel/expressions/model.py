@@ -1,6 +1,6 @@
 """The classes of expressions and predicates.
 
-`bayou.kernel.expressions.sql.parser` creates them from SQL, or Python code does:
+They are created from SQL by `bayou.kernel.expressions.sql.parser`, or in Python with operators:
 
     col("day") == "2024-01-05"
     (col("id") > 10) & col("name").is_not_null()
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
+from bayou.errors import ArgumentError
 from bayou.protocol.schema import DataType
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Expression",
     "Function",
     "In",
+    "InExpressions",
     "IsNull",
     "Like",
     "Literal",
@@ -49,7 +51,7 @@ LiteralValue: TypeAlias = None | bool | int | float | str | bytes | Decimal | dt
 
 
 class Expression:
-    """An expression: one value for each row. Operators create predicates; see the module."""
+    """An expression: one value for each row. Operators such as `==` and `<` create predicates."""
 
     __slots__ = ()
 
@@ -108,7 +110,7 @@ class Expression:
         return Function("negative", (self,))
 
     def eq_null_safe(self, other: object) -> Comparison:
-        """`<=>`: equality that is TRUE if both are NULL, and never NULL."""
+        """`<=>`: equality that is never NULL. Two NULLs are equal."""
         return Comparison("<=>", self, lit(other))
 
     def is_null(self) -> IsNull:
@@ -128,11 +130,11 @@ class Expression:
         return Cast(self, data_type)
 
     def like(self, pattern: str, escape: str = "\\") -> Like:
-        """`LIKE`: `%` matches any string, `_` one character; `escape` makes either a literal."""
+        """`LIKE`: `%` matches any string, `_` any character. After `escape`, both are literal."""
         return Like(self, pattern, escape)
 
     def starts_with(self, prefix: str) -> StartsWith:
-        """Whether the string starts with the prefix: `LIKE 'prefix%'` without wildcards."""
+        """Whether the string starts with the prefix. `%` and `_` in the prefix aren't wildcards."""
         return StartsWith(self, prefix)
 
 
@@ -163,7 +165,7 @@ class Literal(Predicate):
     """A constant.
 
     `data_type` is None for literals without an explicit type (NULL, a number or a string in SQL).
-    Their type then depends on the other operand, by Spark's rules.
+    The type of such a literal follows from the operand that it is compared with, as in Spark.
     """
 
     value: LiteralValue
@@ -185,9 +187,12 @@ class And(Predicate):
 
     operands: tuple[Predicate, ...]
 
+    def __post_init__(self) -> None:
+        _check_operands("And", self.operands)
+
 
 def conjunction(predicates: Iterable[Predicate]) -> Predicate | None:
-    """The predicate that is true if all of these are; None for no predicates."""
+    """Combine predicates with AND; None if there are no predicates."""
     operands = tuple(predicates)
     if len(operands) < 2:
         return operands[0] if operands else None
@@ -195,7 +200,7 @@ def conjunction(predicates: Iterable[Predicate]) -> Predicate | None:
 
 
 def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
-    """The predicates that a conjunction consists of; the inverse of `conjunction`."""
+    """Yield the operands of AND, also of nested ANDs. Another predicate is yielded itself."""
     if isinstance(predicate, And):
         for operand in predicate.operands:
             yield from conjuncts(operand)
@@ -208,6 +213,15 @@ class Or(Predicate):
     """Disjunction of two or more predicates."""
 
     operands: tuple[Predicate, ...]
+
+    def __post_init__(self) -> None:
+        _check_operands("Or", self.operands)
+
+
+def _check_operands(name: str, operands: tuple[Predicate, ...]) -> None:
+    """Reject an empty conjunction, which would be true for every row, and an empty disjunction."""
+    if not operands:
+        raise ArgumentError(f"{name}: it has no operands. Use at least one.", argument="operands")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,6 +247,14 @@ class In(Predicate):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class InExpressions(Predicate):
+    """`IN` a list of expressions. `resolve` returns an `In` or comparisons instead."""
+
+    operand: Expression
+    values: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StartsWith(Predicate):
     """Whether a string starts with `prefix`."""
 
@@ -242,7 +264,7 @@ class StartsWith(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Like(Predicate):
-    """Whether a string matches a pattern: `%` any string, `_` one character, `escape` a literal."""
+    """Whether a string matches a pattern; `escape` makes the next character a literal."""
 
     operand: Expression
     pattern: str
@@ -306,6 +328,8 @@ def operands_of(expression: Expression) -> tuple[Expression, ...]:
             return operands
         case In(operand, values):
             return (operand, *values)
+        case InExpressions(operand, expressions):
+            return (operand, *expressions)
         case Not(operand) | IsNull(operand) | StartsWith(operand, _):
             return (operand,)
         case Like(operand, _, _) | Cast(operand, _, _):

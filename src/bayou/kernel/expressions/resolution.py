@@ -1,7 +1,8 @@
 """Resolution of names and types in expressions, and replacement of columns and literals.
 
-The rules are those of Spark SQL in ANSI mode: a string compared with a number, date or timestamp is
-cast to its type, numbers are cast to the wider type, and a decimal and a float are cast to double.
+The rules follow Spark SQL in ANSI mode: a string compared with a number, date or timestamp is
+cast to the type of the other operand, or to a wider type. Numbers are cast to the wider type, and a
+decimal and a float are cast to double.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from bayou.kernel.expressions.model import (
     Expression,
     Function,
     In,
+    InExpressions,
     IsNull,
     Like,
     Literal,
@@ -56,21 +58,14 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["field_at", "map_columns", "map_literals", "resolve", "resolve_expression", "type_of"]
-
-
 COMPARISON_OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 
 
 def resolve(predicate: Predicate, schema: StructType) -> Predicate:
-    """Resolve a predicate: column names as in the schema, typed literals and explicit casts.
+    """Look up a predicate's columns in the schema, give literals a type, and insert casts.
 
-    Column names are case-insensitive. Spark's implicit casts become explicit. Resolution is
-    idempotent.
-
-    Raises:
-        PredicateError: a column or function is unknown, or types are incompatible. The message
-            names it.
+    Column names are case-insensitive; the result has the schema's spelling. A resolved predicate
+    can be resolved again, without a change.
     """
     match predicate:
         case And(operands):
@@ -85,6 +80,8 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
             return _comparison(op, left, right, schema)
         case In(operand, values):
             return _in(operand, values, schema)
+        case InExpressions(operand, expressions):
+            return _in(operand, expressions, schema)
         case StartsWith(operand, prefix):
             purpose = f"compared with the prefix {prefix!r}"
             return StartsWith(_string(operand, schema, purpose), prefix)
@@ -110,7 +107,7 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
 
 
 def resolve_expression(expression: Expression, schema: StructType) -> Expression:
-    """`resolve` for any expression."""
+    """Resolve an expression that needn't be a predicate; see `resolve`."""
     return _value(expression, schema, None)
 
 
@@ -133,11 +130,7 @@ def type_of(expression: Expression, schema: StructType) -> DataType:
 
 
 def field_at(path: tuple[str, ...], schema: StructType) -> StructField:
-    """The field at a path of names.
-
-    Raises:
-        PredicateError: the field doesn't exist.
-    """
+    """The field at a path of names."""
     names, field = _find(path, schema)
     assert names
     return field
@@ -162,23 +155,73 @@ def _comparison(op: str, left: Expression, right: Expression, schema: StructType
 
 
 def _cast_string(expression: Expression, data_type: DataType, other: DataType) -> Expression:
-    """Cast a string to the type that it is compared with."""
     if data_type != STRING or other in (STRING, VOID) or kind_of(other) is None:
         return expression
     target = common_type((data_type, other))
     return expression if target is None else Cast(expression, target)
 
 
-def _in(operand: Expression, values: tuple[Literal, ...], schema: StructType) -> Predicate:
+def _in(operand: Expression, values: tuple[Expression, ...], schema: StructType) -> Predicate:
+    """Resolve `IN` as Spark does, which compares operand and values in a common type of all."""
     operand = _value(operand, schema, None)
     operand_type = type_of(operand, schema)
-    resolved = tuple(resolve_literal(value, operand_type) for value in values)
-    if operand_type == STRING and any(type_of(v, schema) not in (STRING, VOID) for v in resolved):
-        checks = tuple(_comparison("=", operand, value, schema) for value in resolved)
-        return checks[0] if len(checks) == 1 else Or(checks)
-    for value in resolved:
-        _check_comparable(operand, value, schema)
-    return In(operand, resolved)
+    literals = tuple(resolve_literal(v, operand_type) for v in values if isinstance(v, Literal))
+    resolved = tuple(_value(value, schema, None) for value in values)
+    types = [operand_type, *(type_of(value, schema) for value in resolved)]
+    if len(literals) == len(values) and _is_comparable_one_by_one(types):
+        for value in literals:
+            _check_comparable(operand, value, schema)
+        return In(operand, literals)
+    target = common_type(sorted(types, key=lambda data_type: data_type != STRING))
+    if target is None or kind_of(target) is None:
+        if len({t for t in types if t != VOID}) > 1:
+            names = ", ".join(dict.fromkeys(map(str, types)))
+            raise PredicateError(
+                f"{_name(operand)} IN (...): the operand and the values have types without a "
+                f"common type: {names}. Cast them.",
+                expression=_name(operand),
+            )
+    elif operand_type != target:
+        operand = _cast(operand, operand_type, target)
+    checks = tuple(
+        _comparison(
+            "=",
+            operand,
+            value
+            if target is None or data_type in (VOID, target)
+            else _cast(value, data_type, target),
+            schema,
+        )
+        for value, data_type in zip(resolved, types[1:], strict=True)
+    )
+    return checks[0] if len(checks) == 1 else Or(checks)
+
+
+def _is_comparable_one_by_one(types: list[DataType]) -> bool:
+    """Whether `IN` can compare the operand with one value at a time, in the common type of both.
+
+    False if the common type of the operand and all values can give another result.
+
+    Args:
+        types: the type of the operand, followed by the types of the values.
+    """
+    kinds = [kind_of(data_type) for data_type in types if data_type != VOID] or [None]
+    kind, given = kinds[0], set(kinds[1:])
+    match kind:
+        case "integer":
+            return given <= {"integer", "string"} or given <= {"integer", "decimal"}
+        case "decimal":
+            return given <= {"integer", "decimal"}
+        case "float":
+            return given <= {"integer", "decimal", "float", "string"}
+        case "timestamp":
+            return given <= {"date", "timestamp", "timestamp_ntz", "string"}
+        case "timestamp_ntz":
+            return given <= {"date", "timestamp_ntz", "string"}
+        case "date" | "boolean" | "binary":
+            return given <= {kind, "string"}
+        case _:
+            return given <= {kind}
 
 
 def _string(operand: Expression, schema: StructType, purpose: str) -> Expression:
@@ -257,7 +300,6 @@ _TIMES: frozenset[DataType] = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
 def _date_arithmetic(
     sign: str, arguments: tuple[Expression, ...], types: tuple[DataType, ...]
 ) -> Expression:
-    """A date plus or minus a number of days."""
     left, right = arguments
     if types[0] == DATE and is_integral(types[1]):
         return call("date_add" if sign == "+" else "date_sub", left, right)
@@ -348,6 +390,13 @@ def map_columns(
     return renamed
 
 
+def replace_columns(expression: Expression, replace: Callable[[Column], Expression]) -> Expression:
+    """Replace each column in an expression by the result of `replace`."""
+    replaced: Any = _replaced(expression, Column, replace)
+    assert isinstance(replaced, Expression)
+    return replaced
+
+
 def map_literals(expression: _ExpressionT, replace: Callable[[Literal], Literal]) -> _ExpressionT:
     """Replace each literal in an expression by the result of `replace`."""
     replaced: Any = _replaced(expression, Literal, replace)
@@ -356,7 +405,6 @@ def map_literals(expression: _ExpressionT, replace: Callable[[Literal], Literal]
 
 
 def _replaced(value: Any, kind: type[Expression], replace: Callable[[Any], Expression]) -> Any:
-    """Replace all subexpressions of a class. Expression classes are dataclasses."""
     if isinstance(value, kind):
         return replace(value)
     if isinstance(value, tuple):

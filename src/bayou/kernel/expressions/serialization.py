@@ -17,6 +17,7 @@ from bayou.kernel.expressions.model import (
     Expression,
     Function,
     In,
+    InExpressions,
     IsNull,
     Like,
     Literal,
@@ -27,17 +28,11 @@ from bayou.kernel.expressions.model import (
 )
 from bayou.protocol.schema import data_type_from_json, data_type_to_json
 
-__all__ = ["from_bytes", "from_tree", "to_bytes", "to_tree"]
-
 _WIRE: WireFormat[list[Any]] = WireFormat("expression", 1, list[Any])
 
 
 def to_bytes(expression: Expression) -> bytes:
-    """Serialize an expression; `from_bytes` is the inverse.
-
-    Raises:
-        SerializationError: the expression contains a custom class.
-    """
+    """Serialize an expression; `from_bytes` is the inverse."""
     return _WIRE.encode(to_tree(expression))
 
 
@@ -76,6 +71,8 @@ def to_tree(expression: Expression) -> list[Any]:
             return ["is_null", to_tree(operand)]
         case In(operand, values):
             return ["in", to_tree(operand), *map(to_tree, values)]
+        case InExpressions(operand, expressions):
+            return ["in_expressions", to_tree(operand), *map(to_tree, expressions)]
         case StartsWith(operand, prefix):
             return ["starts_with", to_tree(operand), prefix]
         case Like(operand, pattern, escape):
@@ -89,11 +86,7 @@ def to_tree(expression: Expression) -> list[Any]:
 
 
 def from_tree(tree: Sequence[Any]) -> Any:
-    """The inverse of `to_tree`.
-
-    Raises:
-        SerializationError: the tree is malformed or of a newer package version.
-    """
+    """The inverse of `to_tree`."""
     match tree:
         case ["column", *path]:
             return Column(tuple(path))
@@ -114,6 +107,8 @@ def from_tree(tree: Sequence[Any]) -> Any:
             return IsNull(from_tree(operand))
         case ["in", operand, *values]:
             return In(from_tree(operand), tuple(from_tree(v) for v in values))
+        case ["in_expressions", operand, *values]:
+            return InExpressions(from_tree(operand), tuple(from_tree(v) for v in values))
         case ["starts_with", operand, prefix]:
             return StartsWith(from_tree(operand), prefix)
         case ["like", operand, str(pattern), str(escape)]:

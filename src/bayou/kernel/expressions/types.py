@@ -25,27 +25,12 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = [
-    "INTEGRAL",
-    "bounded_decimal",
-    "common_type",
-    "comparison_type",
-    "decimal_for",
-    "is_integral",
-    "is_numeric",
-    "kind_of",
-    "wider_decimal",
-]
-
 INTEGRAL: tuple[DataType, ...] = (BYTE, SHORT, INTEGER, LONG)
 _DIGITS: dict[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
 
 
 def kind_of(data_type: DataType) -> str | None:
-    """The kind of an atomic type, such as `integer` for all integer types; None for other types.
-
-    The kinds are the values of `_KINDS` and `decimal`.
-    """
+    """The kind of an atomic type, such as `integer` for all integer types; None for other types."""
     if isinstance(data_type, DecimalType):
         return "decimal"
     return _KINDS.get(data_type.name) if isinstance(data_type, PrimitiveType) else None
@@ -62,21 +47,25 @@ def is_numeric(data_type: DataType) -> bool:
 
 
 def decimal_for(data_type: DataType) -> DecimalType:
-    """The decimal type for all values of an integer type; a decimal type is returned unchanged."""
+    """Return a decimal type for all values of an integer type. A decimal type isn't changed."""
     if isinstance(data_type, DecimalType):
         return data_type
     return DecimalType(_DIGITS[data_type], 0)
 
 
 def bounded_decimal(precision: int, scale: int) -> DecimalType:
-    """A decimal type with at most 38 digits. As in Spark, the scale is reduced first, down to 6."""
+    """Return a decimal type with at most 38 digits.
+
+    If `precision` is larger, digits after the decimal point are dropped first, down to 6, as in
+    Spark.
+    """
     if precision <= 38:
         return DecimalType(precision, scale)
     return DecimalType(38, max(38 - (precision - scale), min(scale, 6)))
 
 
 def wider_decimal(left: DecimalType, right: DecimalType) -> DecimalType:
-    """The decimal type for values of both types; the scale is reduced if it exceeds 38 digits."""
+    """Return a decimal type for the values of two types. Over 38 digits, its scale is reduced."""
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
     if whole + scale <= 38:
@@ -85,7 +74,7 @@ def wider_decimal(left: DecimalType, right: DecimalType) -> DecimalType:
 
 
 def common_type(types: Iterable[DataType]) -> DataType | None:
-    """The common type of several types, as for CASE and coalesce; None if there is none."""
+    """Return the type to which CASE and coalesce cast values of these types, if there is one."""
     result: DataType | None = VOID
     for data_type in types:
         if result is None:
@@ -144,7 +133,6 @@ def _common_number(left: DataType, right: DataType) -> DataType:
 
 
 def _common_with_string(other: DataType) -> DataType | None:
-    """The common type of string and another type."""
     match kind_of(other):
         case "integer":
             return LONG
@@ -167,7 +155,6 @@ def _is_atomic(data_type: DataType) -> bool:
 
 
 def _digits_of(data_type: DataType) -> tuple[int, int]:
-    """The number of integer digits and of fractional digits."""
     if isinstance(data_type, DecimalType):
         return data_type.precision - data_type.scale, data_type.scale
     return 19, 0

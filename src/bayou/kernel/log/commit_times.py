@@ -1,9 +1,10 @@
 """Commit timestamps, the version at a timestamp, and the history of a table.
 
-Without in-commit timestamps, the timestamp of a commit is the modification time of its file. If it
-isn't later than the previous commit's timestamp, it becomes that timestamp plus one millisecond.
-After in-commit timestamps are enabled, it is `commitInfo.inCommitTimestamp` (PROTOCOL.md, In-Commit
-Timestamps and Commit Provenance Information).
+Without in-commit timestamps, the timestamp of a commit is the modification time of its file. If
+the modification time isn't later than the previous commit's timestamp, the timestamp is one
+millisecond after the previous one. After in-commit timestamps are enabled, the timestamp is
+`commitInfo.inCommitTimestamp` (PROTOCOL.md, In-Commit Timestamps and Commit Provenance
+Information).
 """
 
 from __future__ import annotations
@@ -34,31 +35,24 @@ from bayou.protocol.file_names import (
     parse_log_file,
 )
 
-__all__ = [
-    "commit_timestamp",
-    "in_commit_time",
-    "last_version_at_or_before",
-    "monotonic_times",
-    "read_history",
-    "version_at",
-    "version_at_or_after",
-]
-
-
 _ENABLED = "delta.enableInCommitTimestamps"
 _ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
 _ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
 
 def commit_timestamp(state: TableState) -> int:
-    """Timestamp of a version in ms: in-commit, else the time of its commit or checkpoint file."""
+    """Return the timestamp of a version in ms.
+
+    Without an in-commit timestamp, the result is the time of the version's commit file or
+    checkpoint.
+    """
     if _has_in_commit_timestamps(state) and state.in_commit_timestamp is not None:
         return state.in_commit_timestamp
     return state.log_segment.file_time
 
 
 def in_commit_time(actions: Iterable[Action]) -> int | None:
-    """The `inCommitTimestamp` in a commit's actions, None for none."""
+    """The `inCommitTimestamp` in a commit's actions; None if there is none."""
     for action in actions:
         if isinstance(action, CommitInfo):
             timestamp = action.integer("inCommitTimestamp")
@@ -68,7 +62,7 @@ def in_commit_time(actions: Iterable[Action]) -> int | None:
 
 
 def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
-    """The last version committed at or before a time in ms since the epoch.
+    """Return the last version committed at or before `timestamp`, which is in ms since the epoch.
 
     Raises:
         VersionNotFoundError: the time is before the earliest version that can be rebuilt, or after
@@ -100,7 +94,7 @@ def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
 
 
 def version_at_or_after(engine: Engine, latest: TableState, timestamp: int) -> int:
-    """The first version whose commit is in the log and was committed at or after a time.
+    """Return the first version in the log that was committed at or after `timestamp`.
 
     Raises:
         VersionNotFoundError: the time is after the last commit.
@@ -123,10 +117,7 @@ def version_at_or_after(engine: Engine, latest: TableState, timestamp: int) -> i
 
 
 def last_version_at_or_before(engine: Engine, latest: TableState, timestamp: int) -> int | None:
-    """The last version whose commit is in the log and was committed at or before a time.
-
-    None if all commits in the log are later.
-    """
+    """Return the last version committed at or before `timestamp`; None if all commits are later."""
     match = _last_at_or_before(engine, latest, _list_log(engine, latest)[0], timestamp)
     return None if match is None else match[0]
 
@@ -134,7 +125,7 @@ def last_version_at_or_before(engine: Engine, latest: TableState, timestamp: int
 def _last_at_or_before(
     engine: Engine, latest: TableState, commits: list[tuple[int, FileStatus]], timestamp: int
 ) -> tuple[int, int] | None:
-    """(version, ms) of the last commit at or before a time; None if all commits are later."""
+    """Return (version, ms) of the last commit at or before `timestamp`; None if all are later."""
     enabled_at = _enablement_version(latest)
     if enabled_at is not None:
         timestamped = [(v, f) for v, f in commits if v >= enabled_at]
@@ -166,7 +157,11 @@ def _committed_at(
 
 
 def _list_log(engine: Engine, latest: TableState) -> tuple[list[tuple[int, FileStatus]], list[int]]:
-    """All commits up to the latest version, and the versions of complete checkpoints."""
+    """List the commits up to the latest version, and the versions that have a complete checkpoint.
+
+    Returns:
+        (version, file) of each commit, and versions of checkpoints; both ascending.
+    """
     commits: dict[int, FileStatus] = {}
     parts: dict[tuple[int, int], int] = {}
     try:
@@ -238,7 +233,11 @@ def _enablement_time(
 def _last_in_commit(
     engine: Engine, table: str, commits: list[tuple[int, FileStatus]], timestamp: int
 ) -> tuple[int, int]:
-    """Binary search that reads one commit per step; in-commit timestamps are ascending."""
+    """Return (version, time in ms) of the last commit whose in-commit timestamp is <= `timestamp`.
+
+    If all commits are later, return the first commit. In-commit timestamps are ascending; a binary
+    search reads only some of the commits.
+    """
     low, high = 0, len(commits) - 1
     while low < high:
         middle = (low + high + 1) // 2
@@ -274,14 +273,13 @@ def _iso(milliseconds: int) -> str:
 def read_history(
     engine: Engine, table: str, limit: int | None = None, *, catalog: Catalog | None = None
 ) -> list[dict[str, Any]]:
-    """The `commitInfo` of the commits in the log, newest first.
+    """Return a dict for each commit in the log, newest first.
 
-    Each entry starts with `version` and `timestamp` (ms since the epoch), followed by the fields of
-    `commitInfo` if the commit has one. Time travel uses the same timestamps: in-commit timestamps
-    for the newest commits that have them without a gap, and file times for older commits.
+    The first keys are `version` and `timestamp`. The timestamp is in ms since the epoch, and time
+    travel uses the same timestamp. Then come the other fields of `commitInfo`, if there is one.
 
-    Raises:
-        TableNotFoundError: the path has no log.
+    Args:
+        limit: maximum number of commits; None for all.
     """
     newest_first = list(commit_files(engine, table, catalog=catalog))[::-1]
     file_times = dict(monotonic_times(reversed(newest_first)))

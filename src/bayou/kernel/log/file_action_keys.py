@@ -12,8 +12,6 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import array_from_bytes, array_to_bytes
 from bayou.protocol.file_names import equivalent_paths
 
-__all__ = ["KEY_SEPARATOR", "FileActionKeys", "FileKey", "key_strings"]
-
 FileKey: TypeAlias = tuple[str, str | None]
 """Path and deletion vector id."""
 
@@ -23,6 +21,12 @@ KEY_SEPARATOR = "\x00"
 _LOOKUP_CHUNK_SIZE = 131_072
 """Number of keys per lookup; `is_in` builds a hash table of them."""
 
+_MIN_COLUMNAR_KEYS = 256
+"""With fewer keys, encoding Python objects one by one is faster than encoding columns."""
+
+_SINGLE_SPELLING = r"^[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*$"
+"""Matches paths that have only one spelling; see `equivalent_paths`."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileActionKeys:
@@ -30,7 +34,6 @@ class FileActionKeys:
 
     A checkpoint may encode a path differently from the commits. The columns therefore contain every
     spelling of a path that writers produce, so that the checkpoint's paths are compared as written.
-    Most paths have only one spelling.
 
     Attributes:
         paths: the distinct paths, as strings.
@@ -45,7 +48,7 @@ class FileActionKeys:
 
     @classmethod
     def from_keys(cls, keys: Iterable[FileKey]) -> FileActionKeys:
-        """Create the columns from keys whose paths are written as in the log."""
+        """Create the columns from keys. Paths can have any spelling that the log can have."""
         spelled = sorted(
             {(name, dv_id or "") for path, dv_id in keys for name in equivalent_paths(path)}
         )
@@ -54,17 +57,39 @@ class FileActionKeys:
             pa.array([path + KEY_SEPARATOR + dv_id for path, dv_id in spelled], pa.string()),
         )
 
+    @classmethod
+    def from_columns(cls, paths: pa.Array[Any], keys: pa.Array[Any]) -> FileActionKeys:
+        """Create the columns from the paths of actions and the key strings of the same actions."""
+        if len(paths) < _MIN_COLUMNAR_KEYS:
+            return cls._from_strings(paths, keys)
+        has_single_spelling = pc.match_substring_regex(paths, _SINGLE_SPELLING)
+        other = pc.invert(has_single_spelling)
+        distinct = cls(
+            pc.unique(paths.filter(has_single_spelling)),
+            pc.unique(keys.filter(has_single_spelling)),
+        )
+        return distinct.union(cls._from_strings(paths.filter(other), keys.filter(other)))
+
+    @classmethod
+    def _from_strings(cls, paths: pa.Array[Any], keys: pa.Array[Any]) -> FileActionKeys:
+        pairs: Any = zip(paths.to_pylist(), keys.to_pylist(), strict=True)
+        return cls.from_keys((path, key.rpartition(KEY_SEPARATOR)[2]) for path, key in pairs)
+
     def union(self, other: FileActionKeys) -> FileActionKeys:
-        """The union of both sets of keys."""
+        if len(other.keys) == 0:
+            return self
         return FileActionKeys(_union(self.paths, other.paths), _union(self.keys, other.keys))
 
     @property
     def has_vectors(self) -> bool:
-        """Whether a key has a deletion vector id, so that a checkpoint's vectors must be read."""
+        """Whether a key has a deletion vector id; if so, checkpoints' deletion vectors are read."""
         return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, KEY_SEPARATOR)).as_py()
 
     def untouched_mask(self, adds: pa.StructArray) -> pa.BooleanArray | None:
-        """Mask of the `add` or `remove` structs whose key isn't touched; None if all are."""
+        """Return a mask of the `add` or `remove` structs whose key isn't in `keys`.
+
+        The mask None selects all.
+        """
         if len(self.paths) == 0:
             return None
         paths = pc.struct_field(adds, "path")
@@ -79,12 +104,10 @@ class FileActionKeys:
 
 
 def key_strings(files: pa.StructArray, paths: Any = None) -> pa.Array[Any]:
-    """Key string of each file: path and deletion vector id.
-
-    See `DeletionVectorDescriptor.unique_id`.
+    """Return the key string of each file: path, `KEY_SEPARATOR` and deletion vector id.
 
     Args:
-        paths: paths to use, None for the paths of the files.
+        paths: paths to use instead of `files.path`, one for each file.
     """
     paths = pc.struct_field(files, "path") if paths is None else paths
     vectors = pc.struct_field(files, "deletionVector")

@@ -1,9 +1,10 @@
 """All file actions of a version as columns, before they are reconciled.
 
-An engine with a shuffle can reconcile them without holding all keys in one process. It groups the
-rows by `key` and keeps the first row of each group by `version` descending and `dataChange`
-descending. That row is a live file if it has an `add` (PROTOCOL.md, Action Reconciliation). Removes
-must be included: otherwise the add that they cancel would be the first row.
+An engine with a shuffle, such as Spark, can reconcile the actions without holding all keys in one
+process. The engine groups the rows by `key`, sorts each group by `version` descending and
+`dataChange` descending, and keeps the first row. That row is a live file if its `add` isn't null
+(PROTOCOL.md, Action Reconciliation). Rows of removes are needed: without the row of a remove, the
+`add` of the removed file would be the first row.
 """
 
 from __future__ import annotations
@@ -30,14 +31,12 @@ from bayou.kernel.log.segment import LogSegment
 from bayou.kernel.log.slices import LogSlice, checkpoint_slices
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan import Scan
+from bayou.kernel.scan.scan_definition import ScanDefinition
 from bayou.kernel.scan.scan_file import ADD_TYPE, adds_to_array
 from bayou.kernel.scan.scan_state import decode_scan, encode_scan
-from bayou.kernel.scan.source import ScanDefinition
 from bayou.kernel.table_features.column_mapping import to_physical_schema
 from bayou.protocol.actions import AddFile, RemoveFile
 from bayou.protocol.file_names import canonical_path
-
-__all__ = ["FILE_ACTION_SCHEMA", "ActionSlice", "FileActions", "tail_bytes"]
 
 _FIELDS: list[Any] = [
     pa.field("key", pa.string()),
@@ -48,7 +47,7 @@ _FIELDS: list[Any] = [
 FILE_ACTION_SCHEMA = pa.schema(_FIELDS)
 """Schema of file actions.
 
-`key`: path and deletion vector id, equal for all spellings of a path. `add`: null for a remove.
+`key`: canonical path, `KEY_SEPARATOR` and deletion vector id. `add`: null for a remove.
 """
 
 _BATCH_ROWS = 16_384
@@ -59,11 +58,10 @@ _PLAIN_PATH = "^[^%:/][^%:]*$"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSlice(PickledTask):
-    """A part of a log.
+    """A part of a log: either commits, or a part of the checkpoint.
 
     Attributes:
         commits: versions and files of commits, ascending; empty for a part of the checkpoint.
-        checkpoint: a part of the checkpoint; None for commits.
         estimated_bytes: estimated size of the slice in storage.
     """
 
@@ -94,7 +92,7 @@ class FileActions(PickledTask):
 
     @classmethod
     def for_version(cls, state: TableState, scan: Scan) -> FileActions:
-        """The file actions of a version, with the fields of `add` that `scan` reads."""
+        """Create the reader for a version. `add.stats` is read only if `scan` reads statistics."""
         definition = scan.definition
         source = replace(
             definition.source,
@@ -111,15 +109,17 @@ class FileActions(PickledTask):
 
     @property
     def scan(self) -> Scan:
-        """The scan for reconciled files, without the keys of the commits."""
+        """A scan that takes live files, which the engine has reconciled, and applies the predicate.
+
+        Unlike other scans, this scan doesn't drop files that later commits removed.
+        """
         return Scan(self._definition)
 
     def slices(self, engine: Engine, max_slices: int) -> list[ActionSlice]:
-        """Split the log into about `max_slices` parts, commits first.
+        """Split the log into about `max_slices` slices: first the commits, then the checkpoint.
 
         Raises:
-            ArgumentError: a catalog stores a commit, or `from_bytes` created this object.
-            CorruptTableError: the checkpoint can't be read.
+            ArgumentError: a catalog stores a commit, or this object was deserialized.
         """
         segment, table = self._segment, self._definition.source.table
         if segment is None or any(isinstance(f, InlineCommit) for f in segment.commits):
@@ -154,11 +154,7 @@ class FileActions(PickledTask):
 
     @closeable
     def read(self, engine: Engine, part: ActionSlice) -> Iterator[pa.RecordBatch]:
-        """Read the actions of a slice with `FILE_ACTION_SCHEMA`.
-
-        Raises:
-            CorruptTableError: a commit or a part of the checkpoint can't be read.
-        """
+        """Read the file actions of a slice in batches with the schema `FILE_ACTION_SCHEMA`."""
         if part.checkpoint is None:
             yield from self._read_commits(engine, part.commits)
         else:
@@ -220,12 +216,12 @@ class FileActions(PickledTask):
 
 
 def _file_actions(definition: bytes, checkpoint_version: int) -> FileActions:
-    """Actions that read slices in another process; they can't list them."""
+    """Deserialize `FileActions`. The result can read slices, but can't create slices."""
     return FileActions(decode_scan(definition), checkpoint_version)
 
 
 def tail_bytes(state: TableState) -> int:
-    """Total size of the commits after a version's checkpoint, or of all commits without one."""
+    """Return the total bytes of the commits after the checkpoint, if any; else of all commits."""
     return sum(f.size for f in state.log_segment.commits)
 
 
@@ -244,7 +240,10 @@ def _commit_slices(commits: list[tuple[int, FileStatus]], target: float) -> list
 def _to_batch(
     actions: Sequence[tuple[int, AddFile | RemoveFile]], adds: pa.StructArray
 ) -> pa.RecordBatch:
-    """Rows of `FILE_ACTION_SCHEMA`; `adds` holds the add actions in the same order."""
+    """Convert (version, action) pairs to rows of `FILE_ACTION_SCHEMA`.
+
+    `adds` has the `AddFile` actions of the pairs, in order, as structs.
+    """
     is_add = pa.array([isinstance(action, AddFile) for _, action in actions], pa.bool_())
     last_add = pc.subtract(pc.cumulative_sum(is_add.cast(pa.int32())), 1)
     positions = pc.if_else(is_add, last_add, None)

@@ -1,4 +1,4 @@
-"""Incremental update of a loaded version: list the log and replay only newer commits."""
+"""Incremental update of a table state: only the commits after its version are replayed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,13 @@ from bayou.kernel.log.segment import LogSegment, log_path
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.protocol.file_names import list_prefix
 
-__all__ = ["refresh_state"]
-
 
 def refresh_state(engine: Engine, state: TableState) -> TableState:
-    """Load the latest version of a table from an earlier version; `state` if it is the latest.
+    """Return the table's latest state: `state` itself if there are no newer commits.
 
-    Usually reads only the newer commits. The table is loaded anew if the commit of the known
-    version was replaced, if there is a newer checkpoint, if the protocol or metadata changed, or if
+    Usually reads only the newer commits. The whole state is loaded again if the last commit of
+    `state` was replaced, if there is a newer checkpoint, if the protocol or metadata changed, or if
     a catalog manages the table.
-
-    Raises:
-        TableNotFoundError, CorruptTableError, UnsupportedFeatureError: see `load_table_state`.
     """
     segment = None if state.catalog is not None else _extend_segment(engine, state.log_segment)
     if segment is None:
@@ -55,7 +50,7 @@ def refresh_state(engine: Engine, state: TableState) -> TableState:
 
 
 def _extend_segment(engine: Engine, known: LogSegment) -> LogSegment | None:
-    """Add the newer commits to a segment; None if the table must be loaded anew."""
+    """Add newer commits to the segment `known`; None if the whole state must be loaded again."""
     listing = LogListing(None, (), {})
     start = f"{log_path(known.table)}/{list_prefix(known.version)}"
     try:

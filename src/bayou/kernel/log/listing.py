@@ -18,9 +18,6 @@ from bayou.protocol.file_names import (
     parse_log_file,
 )
 
-__all__ = ["Checkpoint", "CompactedFile", "ListedChecksum", "LogListing", "file_name"]
-
-
 _CLOCK_TOLERANCE_MS = 60_000
 """Modification times that differ by less than this don't determine the order of two files."""
 
@@ -30,10 +27,9 @@ class Checkpoint:
     """A complete checkpoint.
 
     Attributes:
-        version: version of the checkpoint.
         files: the file, or the parts of a multi-part checkpoint in order; without sidecars.
-        uuid_named: whether the name has a UUID, so that the checkpoint follows the V2 spec. A
-            checkpoint with a classic name may follow the V1 or the V2 spec.
+        uuid_named: whether the name has a UUID. Such a checkpoint follows the V2 spec; a checkpoint
+            with a classic name follows the V1 or the V2 spec.
     """
 
     version: int
@@ -42,13 +38,12 @@ class Checkpoint:
 
     @property
     def size(self) -> int:
-        """Total size of the files."""
         return sum(f.size for f in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedFile:
-    """A log compaction file of `version..end_version` (PROTOCOL.md, Log Compaction Files)."""
+    """A log compaction file for the commits from `version` to `end_version`, both included."""
 
     version: int
     end_version: int
@@ -56,13 +51,11 @@ class CompactedFile:
 
 
 class ListedChecksum(NamedTuple):
-    """A version checksum of the log.
+    """A version checksum in the log.
 
     Attributes:
-        version: the version that the checksum describes.
-        file: the checksum file.
-        commit: the commit of that version; None if log cleanup deleted it, which is only possible
-            at the version of the checkpoint.
+        commit: the commit file of `version`. It is None if log cleanup deleted the file, which is
+            only possible if the checkpoint has the same version.
     """
 
     version: int
@@ -93,7 +86,6 @@ class LogListing:
         self._checksums: dict[int, FileStatus] = {}
 
     def add(self, status: FileStatus) -> None:
-        """Add one listed file."""
         match parse_log_file(file_name(status)):
             case None:
                 pass
@@ -113,7 +105,7 @@ class LogListing:
                         else self.first_later_version
                     )
                 elif status.size > 0 and status.path not in self._without:
-                    # Empty if a writer failed on a store without atomic writes.
+                    # A file is empty if its writer failed on a store without atomic writes.
                     self._take_checkpoint(file, status)
             case CompactedCommits(version=first, end_version=last):
                 if not self._is_above(last):
@@ -127,30 +119,33 @@ class LogListing:
                 pass
 
     def reaches(self, version: int) -> bool:
-        """Whether the log reaches a version, so that a checkpoint or checksum of it is valid.
+        """Whether a checkpoint or checksum of `version` is valid: not above the last commit.
 
-        Checkpoints, log compaction files and version checksums are derived from commits. If such a
-        file has a version above the newest commit, the log has lost its last commits: it is an
-        interrupted copy or an outdated replica. A log without commits was cleaned up to its
-        checkpoint.
+        If it is above, the log has lost its last commits: the log is an interrupted copy or an
+        outdated replica. True if the log has no commits, because log cleanup deleted them.
         """
         return not self.commits or self._has_later_commit or version <= max(self.commits)
 
     def version_bounds(self) -> tuple[int | None, int]:
-        """The earliest version that can be rebuilt, None for none, and the latest version."""
+        """The earliest version that can be rebuilt, and the latest version.
+
+        The earliest version is None if no version can be rebuilt. The latest version is -1 if the
+        listing has neither a commit nor a complete checkpoint.
+        """
         complete = [c.version for c in self.checkpoints() if self.reaches(c.version)]
         earliest = 0 if 0 in self.commits else min(complete, default=None)
         return earliest, max([*self.commits, *complete], default=-1)
 
     def checkpoint(self) -> Checkpoint | None:
-        """The newest complete checkpoint.
+        """The newest complete checkpoint; None if there is none.
 
-        Of several at the same version, a UUID-named checkpoint is preferred, then a single file.
+        If a version has several checkpoints, a UUID-named checkpoint is preferred to a single file
+        with a classic name, and a single file to a multi-part checkpoint.
         """
         return max(self.checkpoints(), key=lambda c: c.version, default=None)
 
     def checkpoints(self) -> list[Checkpoint]:
-        """The complete checkpoints, ascending; several of one version by preference."""
+        """List the complete checkpoints by ascending version; a version's preferred one first."""
         order = sorted(self._parts, key=lambda key: (-key[0], bool(key[2]), -key[1], key[2]))
         return [
             Checkpoint(
@@ -163,11 +158,11 @@ class LogListing:
         ]
 
     def compacted(self, base: int, latest: int) -> tuple[CompactedFile, ...]:
-        """The log compaction files after version `base` that replace reads of commits.
+        """Select the log compaction files to read instead of commits after version `base`.
 
-        The commit of the latest version is always read, for its `commitInfo`. A compaction file
-        that is older than its last commit is ignored: it was compacted from commits that were
-        replaced later.
+        The commit of the latest version is always read, for its `commitInfo`. A compaction file is
+        ignored if the commit of its `end_version` was modified later: the file then holds commits
+        that were replaced.
         """
         longest: dict[int, CompactedFile] = {}
         for file in self._compacted:
@@ -190,7 +185,7 @@ class LogListing:
         return tuple(selected)
 
     def checksum(self, base: int) -> ListedChecksum | None:
-        """The newest checksum at or above version `base` of a version that the log reaches."""
+        """Return the newest valid version checksum, see `reaches`; None if it is below `base`."""
         newest_first = sorted(self._checksums, reverse=True)
         version = next((v for v in newest_first if self.reaches(v)), None)
         if version is None or version < base:

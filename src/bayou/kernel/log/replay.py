@@ -2,14 +2,14 @@
 
 The commit phase reads the commits after the checkpoint, newest first, and returns a `ReplayState`:
 protocol, metadata, the live files that the commits added, and the keys of all files that they added
-or removed. The checkpoint phase drops the checkpoint's rows with such a key. A checkpoint is
-reconciled already, so its parts are processed independently.
+or removed. The checkpoint phase drops the checkpoint's rows with these keys. A checkpoint has at
+most one row for each key, so parts of a checkpoint are processed independently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,11 +21,14 @@ from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import InlineCommit
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
-from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys, FileKey
+from bayou.kernel.log.action_reconciliation import (
+    ActionAccumulator,
+    FileActionStore,
+    MemoryStore,
+)
+from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.log.segment import LogSegment
-from bayou.kernel.log.spilled_replay import SpilledReplay
-from bayou.kernel.scan.data_skipping.stored_bounds import DatedMetadata, double_files
-from bayou.kernel.scan.scan_file import adds_to_array
+from bayou.kernel.log.spilled_replay import SpilledStore
 from bayou.protocol.actions import (
     Action,
     AddFile,
@@ -38,26 +41,14 @@ from bayou.protocol.actions import (
     decode_actions,
 )
 
-__all__ = [
-    "CommitActions",
-    "ReplayState",
-    "decode_commit",
-    "read_commit",
-    "read_commit_files",
-    "read_commit_info",
-    "read_commits",
-    "replay_commits",
-    "replay_newer_commits",
-]
-
 _MAX_CONCATENATED_ARRAYS = 2
 _MAX_INT = (1 << 31) - 1
 """Largest offset and size of a deletion vector (PROTOCOL.md, Deletion Vector Descriptor Schema)."""
 _HEAD_BYTES = 64 * 1024
-"""Length of the beginning of a commit that is searched for `commitInfo` first."""
+"""Number of bytes at the start of a large commit that are searched for `commitInfo` first."""
 
-SPILL_THRESHOLD_BYTES = 64 * 1024 * 1024
-"""Larger commits in total (about 150,000 actions) are reconciled on the local disk."""
+SPILL_THRESHOLD_BYTES = 32 * 1024 * 1024
+"""Total size of the commits (about 75,000 actions) above which replay uses the local disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +66,13 @@ class ReplayState:
 
     Attributes:
         protocol, metadata: the newest action, None if no commit after the checkpoint has one.
-        transactions: newest transaction by application id.
         domains: newest domain metadata by domain, including removed domains.
         touched: keys of the files to drop from the checkpoint.
         adds: live files that the commits added, `ADD_TYPE`. One array in the order of the log, or
             the unordered memory-mapped arrays of a spilled replay.
         double_files: paths of files that have doubles in all columns that were widened from float.
-        removes: tombstones of the commits.
-        spilled_removes: tombstones of a spilled replay, `REMOVE_TYPE`, also memory-mapped.
-        commit_info: `commitInfo` of the newest commit, None for none.
+        removes: tombstones of the commits, `REMOVE_TYPE`; the same kind of arrays as `adds`.
+        commit_info: `commitInfo` of the newest commit, None if it has none.
     """
 
     protocol: Protocol | None
@@ -93,8 +82,7 @@ class ReplayState:
     touched: FileActionKeys
     adds: tuple[pa.StructArray, ...]
     double_files: pa.Array[Any]
-    removes: tuple[RemoveFile, ...] = ()
-    spilled_removes: tuple[pa.StructArray, ...] = ()
+    removes: tuple[pa.StructArray, ...]
     commit_info: CommitInfo | None = None
 
 
@@ -102,11 +90,7 @@ class ReplayState:
 def read_commits(
     engine: Engine, table: str, files: Iterable[tuple[int, FileStatus]]
 ) -> Iterator[CommitActions]:
-    """Read and decode commits in the order of `files`.
-
-    Raises:
-        CorruptTableError: a commit is missing, or contains a line that isn't an action.
-    """
+    """Read and decode commits in the order of `files`."""
     with read_commit_files(engine, table, files) as contents:
         for version, file, data in contents:
             yield read_commit(table, version, file, data)
@@ -116,11 +100,7 @@ def read_commits(
 def read_commit_files(
     engine: Engine, table: str, files: Iterable[tuple[int, FileStatus]]
 ) -> Iterator[tuple[int, FileStatus, bytes]]:
-    """Read versions, files and bytes of commits in the order of `files`, with read-ahead.
-
-    Raises:
-        CorruptTableError: a commit is missing.
-    """
+    """Yield (version, file, bytes) of each commit in the order of `files`. Files are read ahead."""
     commits = list(files)
     stored = [f for _, f in commits if not isinstance(f, InlineCommit)]
     ranges = (ByteRange(path=f.path) for f in stored)
@@ -144,11 +124,7 @@ def _report_missing_commits(table: str) -> Iterator[None]:
 
 
 def read_commit(table: str, version: int, file: FileStatus, data: bytes) -> CommitActions:
-    """Decode the bytes of one commit.
-
-    Raises:
-        CorruptTableError: a line isn't an action; the message has file and line.
-    """
+    """Decode the bytes of one commit."""
     actions = tuple(decode_commit(table, version, file, bytes(data)))
     return CommitActions(version=version, file=file, actions=actions)
 
@@ -160,11 +136,7 @@ def decode_commit(
     data: bytes,
     kinds: Collection[type] | None = None,
 ) -> Iterator[Action]:
-    """Decode the actions in a commit's bytes one by one; see `decode_actions`.
-
-    Raises:
-        CorruptTableError: a line isn't an action; the message has file and line.
-    """
+    """Yield the actions in a commit's bytes; `kinds` is explained at `decode_actions`."""
     try:
         yield from _decode(data, kinds)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -179,9 +151,9 @@ def decode_commit(
 def read_commit_info(
     engine: Engine, table: str, version: int, file: FileStatus
 ) -> CommitInfo | None:
-    """The `commitInfo` of one commit, None for none.
+    """Read the `commitInfo` of one commit; None if the commit has none.
 
-    It usually is the first line, so only the beginning of a large commit is read first.
+    `commitInfo` is usually in the first line. Of a large commit, only the beginning is read first.
 
     Raises:
         CorruptTableError: the commit is missing, or can't be read.
@@ -201,9 +173,10 @@ def read_commit_info(
 
 
 def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
-    """The commit phase: replay a segment's commits, newest first.
+    """Replay a segment's commits, newest first: the commit phase of log replay.
 
-    Log compaction files replace their commits. If one can't be read, the commits are read instead.
+    A log compaction file is read instead of the commits that it covers. If one of these files can't
+    be read, all commits are read instead.
 
     Raises:
         CorruptTableError: a commit is missing, or contains a line that isn't an action.
@@ -219,24 +192,18 @@ def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
 def replay_newer_commits(
     engine: Engine, segment: LogSegment, before: ReplayState, newer: int
 ) -> ReplayState | None:
-    """The commit phase of a segment of which only the last commits are new.
+    """Replay the last `newer` commits of a segment, and add the result to an earlier replay state.
+
+    Returns None if a replayed commit has a protocol or metadata action. The caller must then replay
+    all commits.
 
     Args:
-        segment: segment up to the newest commit.
-        before: replay state of the segment without its last `newer` commits.
-        newer: number of new commits.
-
-    Returns:
-        None if a new commit changes protocol or metadata, so that all commits must be replayed.
-
-    Raises:
-        CorruptTableError: a commit is missing, or contains a line that isn't an action.
+        before: replay state of the segment without the last `newer` commits.
     """
     commits = segment.commits[len(segment.commits) - newer :]
     since, touched = _replay(engine, replace(segment, commits=commits, compacted=()))
     if since.protocol is not None or since.metadata is not None:
         return None
-    keys = set(touched.keys.to_pylist())
     double = before.double_files
     return ReplayState(
         protocol=before.protocol,
@@ -249,11 +216,7 @@ def replay_newer_commits(
         double_files=double.filter(
             pc.invert(pc.is_in(double, value_set=touched.paths.cast(pa.string())))
         ),
-        removes=(
-            *since.removes,
-            *(r for r in before.removes if r.path + KEY_SEPARATOR + (r.key[1] or "") not in keys),
-        ),
-        spilled_removes=(*since.spilled_removes, *_untouched(before.spilled_removes, touched)),
+        removes=_concatenate((*since.removes, *_untouched(before.removes, touched))),
         commit_info=since.commit_info,
     )
 
@@ -267,7 +230,7 @@ def _untouched(
 
 
 def _concatenate(arrays: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ...]:
-    """Concatenate arrays, except those of a spilled replay, which must stay on disk."""
+    """Concatenate up to two arrays. More arrays are from a spilled replay, and stay on disk."""
     if len(arrays) > _MAX_CONCATENATED_ARRAYS:
         return arrays
     concatenated = pa.concat_arrays(arrays)
@@ -276,7 +239,10 @@ def _concatenate(arrays: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ..
 
 
 def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
-    """The fewest files that hold a segment's commits, always including the latest commit."""
+    """List the files to replay, newest first: the latest commit, then compaction files and commits.
+
+    A compaction file is listed with the last version that it is read for.
+    """
     first = segment.version - len(segment.commits) + 1
     replacements = {
         version: compacted
@@ -294,126 +260,40 @@ def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
 
 
 def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActionKeys]:
-    """Replay a segment's commits; also returns the touched keys, even without a checkpoint."""
+    """Replay a segment's commits. Also return the keys of all files that the commits touch.
+
+    Without a checkpoint, `ReplayState.touched` is empty, but the returned keys aren't.
+    """
     files = _newest_first(segment)
-    if sum(file.size for _, file in files) > SPILL_THRESHOLD_BYTES:
-        return _replay_spilled(engine, segment, files)
-    protocol: Protocol | None = None
-    metadata: Metadata | None = None
-    transactions: dict[str, Transaction] = {}
-    domains: dict[str, DomainMetadata] = {}
-    commit_info: CommitInfo | None = None
-    seen: set[FileKey] = set()
-    repeated: set[FileKey] = set()
-    written: set[FileKey] = set()  # `seen` with the paths as written in the log
-    adds: list[AddFile] = []
-    versions: list[int | None] = []
-    removes: list[RemoveFile] = []
-    history: list[DatedMetadata] = []
     compacted = {c.file.path for c in segment.compacted}
-    for commit in read_commits(engine, segment.table, files):
-        keys: list[FileKey] = []
-        is_compacted = commit.file.path in compacted
-        own: set[FileKey] = set()  # a compaction file may repeat a key: its first action counts
-        version = None if is_compacted else commit.version
-        info = next((a for a in commit.actions if isinstance(a, CommitInfo)), None)
-        restores = info is not None and info.get("operation") == "RESTORE"
-        for action in commit.actions:
-            match action:
-                case AddFile() | RemoveFile():
-                    key = action.key
-                    if key in seen or key in own:
-                        pass
-                    elif isinstance(action, RemoveFile):
-                        removes.append(action)
-                    else:
-                        adds.append(action)
-                        versions.append(None if restores else version)
-                    keys.append(key)
-                    if is_compacted:
-                        own.add(key)
-                    written.add(key if key[0] is action.path else (action.path, key[1]))
-                case Transaction():
-                    transactions.setdefault(action.app_id, action)
-                case DomainMetadata():
-                    domains.setdefault(action.domain, action)
-                case Metadata():
-                    metadata = metadata or action
-                    history.append(DatedMetadata(version=version, metadata=action, info=info))
-                case Protocol():
-                    protocol = protocol or action
-                case _:
-                    pass
-        if commit.version == segment.version:
-            commit_info = info
-        repeated |= seen.intersection(keys)
-        seen.update(keys)
-    adds.reverse()  # oldest first, as in the log
-    versions.reverse()
-    touched = FileActionKeys.from_keys(written)
-    state = ReplayState(
-        protocol=protocol,
-        metadata=metadata,
-        transactions=transactions,
-        domains=domains,
-        touched=touched if segment.checkpoint else FileActionKeys.from_keys(()),
-        adds=(adds_to_array(adds),),
-        double_files=double_files(history, adds, versions, seen, repeated),
-        removes=tuple(removes),
-        commit_info=commit_info,
-    )
-    return state, touched
-
-
-def _replay_spilled(
-    engine: Engine, segment: LogSegment, files: Sequence[tuple[int, FileStatus]]
-) -> tuple[ReplayState, FileActionKeys]:
-    """Like `_replay`, with file actions on the local disk and without `double_files`."""
-    newest: dict[type, Protocol | Metadata] = {}
-    transactions: dict[str, Transaction] = {}
-    domains: dict[str, DomainMetadata] = {}
-    commit_info: CommitInfo | None = None
     size = sum(file.size for _, file in files)
-    compacted = {c.file.path for c in segment.compacted}
-    with SpilledReplay(size) as tail, read_commit_files(engine, segment.table, files) as contents:
+    with ExitStack() as stack:
+        store: FileActionStore = MemoryStore()
+        if size > SPILL_THRESHOLD_BYTES:
+            store = stack.enter_context(SpilledStore(size))
+        accumulator = ActionAccumulator(store)
+        contents = stack.enter_context(read_commit_files(engine, segment.table, files))
         for version, file, data in contents:
-            for action in decode_commit(segment.table, version, file, data):
-                match action:
-                    case AddFile() | RemoveFile():
-                        tail.add(action)
-                        if file.path in compacted:
-                            tail.end_commit()  # the first action of a file counts
-                    case Transaction():
-                        transactions.setdefault(action.app_id, action)
-                    case DomainMetadata():
-                        domains.setdefault(action.domain, action)
-                    case Metadata() | Protocol():
-                        newest.setdefault(type(action), action)
-                    case CommitInfo() if version == segment.version:
-                        commit_info = commit_info or action
-                    case _:
-                        pass
-            tail.end_commit()
-        adds, removes, touched = tail.reconciled()
-    protocol, metadata = newest.get(Protocol), newest.get(Metadata)
-    assert protocol is None or isinstance(protocol, Protocol)
-    assert metadata is None or isinstance(metadata, Metadata)
+            actions = decode_commit(segment.table, version, file, data)
+            accumulator.add_commit(version, actions, is_compacted=file.path in compacted)
+        reconciled = accumulator.reconciled_files()
+    newest = accumulator.newest
     state = ReplayState(
-        protocol=protocol,
-        metadata=metadata,
-        transactions=transactions,
-        domains=domains,
-        commit_info=commit_info,
-        touched=touched if segment.checkpoint else FileActionKeys.from_keys(()),
-        adds=adds,
-        double_files=pa.array([], pa.string()),
-        spilled_removes=removes,
+        protocol=newest.protocol,
+        metadata=newest.metadata,
+        transactions=newest.transactions,
+        domains=newest.domains,
+        commit_info=accumulator.commit_info,
+        touched=reconciled.touched if segment.checkpoint else FileActionKeys.from_keys(()),
+        adds=reconciled.adds,
+        double_files=reconciled.double_files,
+        removes=reconciled.removes,
     )
-    return state, touched
+    return state, reconciled.touched
 
 
 def _decode(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:
-    """Decode actions, and reject deletion vectors that a checkpoint can't hold."""
+    """Yield the decoded actions. A deletion vector's size or offset over 2^31 - 1 is an error."""
     for action in decode_actions(data, kinds):
         vector = action.deletion_vector if isinstance(action, AddFile | RemoveFile) else None
         if vector is not None and max(vector.size_in_bytes, vector.offset or 0) > _MAX_INT:

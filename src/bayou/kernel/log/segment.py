@@ -1,7 +1,7 @@
 """Log segments: the log files of a version (PROTOCOL.md, Delta Log Entries and Checkpoints).
 
 A segment is the newest complete checkpoint at or below the version, and the commits after it.
-The checkpoint hint `_last_checkpoint` only tells where to start the listing. It may be missing,
+The checkpoint hint `_last_checkpoint` only says where to start the listing. It may be missing,
 outdated or corrupt.
 """
 
@@ -36,31 +36,19 @@ from bayou.protocol.file_names import (
     parse_log_file,
 )
 
-__all__ = [
-    "LogSegment",
-    "commit_files",
-    "complete_checkpoints",
-    "load_log_segment",
-    "log_path",
-    "monotonic_times",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSegment:
     """The log files of a version of a table.
 
     Attributes:
-        table: path of the table.
-        version: the version that the files describe.
-        checkpoint: the newest complete checkpoint, None if replay starts at version 0.
         commits: commits after the checkpoint, ascending and without a gap.
         last_commit: the commit of `version`, None if log cleanup deleted it.
-        file_time: modification time of the last commit, ms since the epoch, adjusted to be later
-            than the listed commits before it; the checkpoint's without a last commit.
+        file_time: timestamp of the last commit in ms since the epoch, see `monotonic_times`.
+            Without a last commit, modification time of the checkpoint.
         compacted: log compaction files after the checkpoint, ascending and without overlap.
-        checksum: the newest version checksum from the checkpoint's version up to `version`, None
-            for none.
+        checksum: the newest version checksum from the checkpoint's version up to `version`, or
+            None.
     """
 
     table: str
@@ -88,18 +76,19 @@ def load_log_segment(
 ) -> LogSegment:
     """List the log and select the files of a version, the latest if `version` is None.
 
-    Reads the hint and lists the log from the hinted checkpoint on. Lists the log a second time from
-    its beginning if the hint is wrong or above the version, or if a commit seems to be missing: a
-    listing that isn't atomic may miss a concurrent commit and contain the next one.
+    Lists the log from the checkpoint in `_last_checkpoint` on; from the beginning if there is no
+    such checkpoint, or if it is above the version. Lists the log a second time, from its beginning,
+    if `_last_checkpoint` is wrong or if a commit seems to be missing: a listing that isn't atomic
+    may miss a concurrent commit and contain the next one.
 
     Args:
-        ignored_checkpoints: paths of checkpoint files that can't be read and are ignored.
-        catalog: the catalog that manages the table and whose ratified commits the table has.
+        ignored_checkpoints: paths of checkpoint files that can't be read.
+        catalog: the catalog that manages the table. Its ratified commits are included.
 
     Raises:
         TableNotFoundError: the path has no log.
         VersionNotFoundError: the log ends before the version, or begins after it.
-        CorruptTableError: a commit between two others or below a checkpoint is missing.
+        CorruptTableError: the commits have a gap, or end before the checkpoint's version.
     """
     if version is not None and version < 0:
         raise VersionNotFoundError(
@@ -149,14 +138,11 @@ def load_log_segment(
 def commit_files(
     engine: Engine, table: str, start: int = 0, *, catalog: Catalog | None = None
 ) -> Iterator[tuple[int, FileStatus]]:
-    """(version, file) of the commits from version `start` on, ascending.
+    """Yield (version, file) of the commits from version `start` on, ascending.
 
     Args:
         catalog: the catalog that manages the table. Its ratified commits replace published ones,
             and published commits above its latest version are ignored.
-
-    Raises:
-        TableNotFoundError: the log directory doesn't exist.
     """
     ratified = RatifiedCommits(latest_version=-1)
     if catalog is not None:
@@ -170,7 +156,7 @@ def commit_files(
                     continue
                 if catalog is not None and file.version > ratified.latest_version:
                     break
-                # The log may have lost, by a cleanup, what the catalog still keeps.
+                # Log cleanup may have deleted commits that the catalog still has.
                 for earlier in sorted(v for v in unpublished if v < file.version):
                     yield earlier, unpublished.pop(earlier)
                 yield file.version, unpublished.pop(file.version, status)
@@ -200,7 +186,11 @@ def complete_checkpoints(
 
 
 def monotonic_times(commits: Iterable[tuple[int, FileStatus]]) -> Iterator[tuple[int, int]]:
-    """(version, ms) of commits in ascending order, each time later than the previous one."""
+    """Yield (version, timestamp in ms) of commits, given in ascending order.
+
+    The timestamp is the file's modification time, or the previous timestamp plus 1 ms if the
+    modification time isn't later.
+    """
     last: int | None = None
     for version, file in commits:
         time = file.modification_time
@@ -221,7 +211,14 @@ def _hinted_version(engine: Engine, table: str) -> int | None:
 
 
 def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -> LogSegment | None:
-    """The segment from a listing that starts at `start`; None if it must start earlier."""
+    """List the log from version `start` on and create the segment.
+
+    Args:
+        listing: an empty listing, to which the files are added.
+
+    Returns:
+        None if `start` is too late: no checkpoint or no commit is listed.
+    """
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):
             listing.add(status)
@@ -236,7 +233,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
 
 
 def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | None:
-    """A file that exists in the log although the listing was empty; None for none."""
+    """Return the path of a log file that exists although the listing was empty; None if none."""
     if hint is not None:
         return f"{log_path(table)}/{LAST_CHECKPOINT}"
     first = f"{log_path(table)}/{commit_file_name(0)}"
@@ -248,10 +245,10 @@ def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | No
 
 
 def _log_not_listed(table: str, existing: str) -> CorruptTableError:
-    """The error for an empty listing of a log that has files, so that no write recreates the table.
+    """The error for a log whose listing is empty although it has files.
 
-    Possible causes are a proxy that answers with its own page and status 200, and a log whose
-    commits were deleted but not its hint.
+    Without this error, a write would create the table again. Possible causes: a proxy answers with
+    its own page and status 200, or the commits were deleted but `_last_checkpoint` wasn't.
     """
     return CorruptTableError(
         f"{table}: the listing of the log has no commit and no checkpoint, but {existing} exists. "
@@ -265,7 +262,6 @@ def _log_not_listed(table: str, existing: str) -> CorruptTableError:
 def _version_not_found(
     engine: Engine, table: str, version: int | None, listing: LogListing
 ) -> VersionNotFoundError:
-    """The error for a missing version, with the versions that exist."""
     for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(0)}"):
         listing.add(status)
     earliest, latest = listing.version_bounds()

@@ -1,8 +1,8 @@
 """Slices: parts of a log that are replayed independently of each other.
 
-The slices of the tail hold the live files that the commits after the checkpoint added. Every other
-slice is a range of row groups of a checkpoint file. Slices can be serialized and replayed by any
-process that has the state of the scan.
+The tail of a log is the commits after the checkpoint. A slice of the tail holds some of the live
+files that these commits added. Every other slice is a range of row groups of a checkpoint file.
+Slices can be serialized, and any process that has the `Scan` can replay them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,6 @@ from bayou.kernel.checkpoint.contents import CheckpointContents, unreadable_chec
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
 from bayou.kernel.log.file_action_keys import FileActionKeys
 
-__all__ = [
-    "LogSlice",
-    "checkpoint_slices",
-    "replay_checkpoint_adds",
-    "tail_slices",
-]
-
 _TAIL_ROWS = 50_000
 
 
@@ -43,12 +36,12 @@ _WIRE = WireFormat("log slice", 1, _WireSlice)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSlice:
-    """A part of a log.
+    """A part of a log: either row groups of a checkpoint file, or live files of the tail.
 
     Attributes:
-        split: row groups of a checkpoint file; None for the tail of commits.
-        adds: live files of the tail, `ADD_TYPE`; None for row groups of a checkpoint.
-        estimated_bytes: estimated size of the slice in storage, 0 for the tail.
+        split: the row groups; None for a slice of the tail.
+        adds: the live files of the tail, `ADD_TYPE`; None for row groups.
+        estimated_bytes: estimated size of the row groups in storage; 0 for a slice of the tail.
     """
 
     split: FileSplit | None = None
@@ -82,7 +75,7 @@ class LogSlice:
 
 
 def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:
-    """Split the tail's files into slices of limited size; one slice without `max_slices`."""
+    """Split the tail's files into slices of `_TAIL_ROWS`; one slice if `max_slices` is None."""
     if len(adds) == 0:
         return []
     rows = len(adds) if max_slices is None else _TAIL_ROWS
@@ -94,11 +87,8 @@ def checkpoint_slices(
 ) -> list[LogSlice]:
     """Split a checkpoint's files into about `max_slices` slices of whole row groups.
 
-    If `max_slices` is None or at most the number of files, each file is one slice and no footer is
-    read.
-
-    Raises:
-        CorruptTableError: a file is missing or isn't a checkpoint.
+    If `max_slices` is None, or not greater than the number of files, each file is one slice, and
+    Parquet footers aren't read.
     """
     files = contents.files
     whole = [LogSlice(split=split, estimated_bytes=split.size) for split in contents.splits]
@@ -122,14 +112,14 @@ def replay_checkpoint_adds(
     *,
     parsed: pa.DataType | None = None,
 ) -> Iterator[tuple[pa.StructArray, pa.BooleanArray | None]]:
-    """Read the adds of a checkpoint slice and a mask of the untouched ones (None: all).
+    """Read the adds of a checkpoint slice, with a mask of the adds that aren't in `touched`.
+
+    The mask is None if it would select all adds.
 
     Args:
         columns: fields of `ADD_TYPE` to read; the other fields are null.
-        parsed: type of `stats_parsed`, which is converted to JSON if `stats` is missing.
-
-    Raises:
-        CorruptTableError: the file is missing or isn't a checkpoint.
+        parsed: type of `stats_parsed`. If the checkpoint has no `stats`, the values of
+            `stats_parsed` are converted to JSON.
     """
     with read_checkpoint_adds(
         engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_json=True
@@ -139,7 +129,7 @@ def replay_checkpoint_adds(
 
 
 def _split_file(engine: Engine, table: str, file: FileStatus, count: int) -> Iterator[LogSlice]:
-    """Split a file into at most `count` slices of about equal size, at least one."""
+    """Split a file's row groups into at most `count` slices of about equal size; `count` 0 is 1."""
     try:
         row_groups = engine.parquet.read_row_groups(file)
     except StorageError as error:

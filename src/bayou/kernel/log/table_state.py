@@ -23,6 +23,7 @@ from bayou.kernel.checkpoint.stats import CheckpointStatisticsCache
 from bayou.kernel.crc.read import FileTotals, checksum_totals, usable_checksum
 from bayou.kernel.elapsed_time import ElapsedTime
 from bayou.kernel.engine import Engine
+from bayou.kernel.log.action_reconciliation import NewestActions
 from bayou.kernel.log.listing import Checkpoint
 from bayou.kernel.log.replay import ReplayState, read_commit_files, replay_commits
 from bayou.kernel.log.segment import LogSegment, load_log_segment
@@ -47,14 +48,12 @@ from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import StructType
 from bayou.protocol.version_checksum import VersionChecksum
 
-__all__ = ["TableState", "load_table_state"]
-
 
 class TableState:
     """State of one version of a table. Immutable and thread-safe; holds no engine.
 
-    Loading it replays the commits after the checkpoint. The checkpoint's list of files is read when
-    a scan needs it.
+    When a state is loaded, the commits after the checkpoint are replayed. The checkpoint's list of
+    files is read later, when a scan needs the list.
     """
 
     def __init__(
@@ -152,11 +151,11 @@ class TableState:
 
     @property
     def transactions(self) -> Mapping[str, int]:
-        """Latest version by application id (PROTOCOL.md, Transaction Identifiers)."""
+        """Latest transaction version by application id (PROTOCOL.md, Transaction Identifiers)."""
         return {app_id: txn.version for app_id, txn in self._transactions.items()}
 
     def transaction_version(self, app_id: str) -> int | None:
-        """Latest version that an application committed, None for none."""
+        """Latest transaction version of an application, None if it has none."""
         transaction = self._transactions.get(app_id)
         return None if transaction is None else transaction.version
 
@@ -167,11 +166,7 @@ class TableState:
 
     @property
     def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
-        """Logical paths of the clustering columns; empty if the table isn't clustered.
-
-        Raises:
-            CorruptTableError: the domain `delta.clustering` is invalid.
-        """
+        """Logical paths of the clustering columns; empty if the table isn't clustered."""
         configuration = self.domain_metadata.get(CLUSTERING_DOMAIN)
         if configuration is None:
             return ()
@@ -196,44 +191,47 @@ class TableState:
 
     @property
     def transaction_actions(self) -> Mapping[str, Transaction]:
-        """`transactions` as actions."""
+        """Newest `txn` action by application id."""
         return self._transactions
 
     @property
     def domain_actions(self) -> Mapping[str, DomainMetadata]:
-        """Domains as actions, including removed domains."""
+        """Newest `domainMetadata` action by domain, including removed domains."""
         return self._domains
 
     @property
     def checkpoint_contents(self) -> CheckpointContents | None:
-        """Contents of the checkpoint; None without one, or if a checksum replaced reading it."""
+        """Contents of the checkpoint.
+
+        None if there is no checkpoint, or if the version checksum was read instead.
+        """
         return self._contents
 
     @property
     def stated_totals(self) -> FileTotals | None:
-        """File totals of the version checksum; None if it wasn't read."""
+        """Number and total size of the live files, from the version checksum; None without one."""
         return self._stated_totals
 
     @property
     def in_commit_timestamp(self) -> int | None:
-        """In-commit timestamp of the version, ms since the epoch; None for none."""
+        """In-commit timestamp of the version, ms since the epoch; None if it has none."""
         return self._in_commit_timestamp
 
     @property
     def known_statistics(self) -> CheckpointStatisticsCache | None:
-        """Cache of statistics that scans share; None for no cache."""
+        """The cache of parsed statistics that this version's scans share; None without a cache."""
         return self._known_statistics
 
     @property
     def catalog(self) -> Catalog | None:
-        """The catalog that manages the table, None for none."""
+        """The catalog that manages the table, or None."""
         return self._catalog
 
     @cached_property
     def tail(self) -> tuple[pa.StructArray, ...]:
-        """Live files that aren't in the checkpoint's Parquet files, `ADD_TYPE`.
+        """Live files that aren't listed in the checkpoint's Parquet files, as arrays of `ADD_TYPE`.
 
-        The files of a JSON checkpoint, followed by the files that later commits added.
+        First come the files listed in a JSON checkpoint, then the files that later commits added.
         """
         commit_adds = self._replay.adds
         if self._contents is None or not self._contents.adds:
@@ -251,11 +249,15 @@ class TableState:
 
     @property
     def memory_bytes(self) -> int:
-        """Approximate memory of this state, without the memory of scans."""
+        """Approximate memory of this state in bytes; memory that scans use isn't included."""
         replay = self._replay
-        columns = (*replay.adds, replay.touched.paths, replay.touched.keys, replay.double_files)
+        touched = replay.touched
+        columns = (
+            *(*replay.adds, *replay.removes),
+            *(touched.paths, touched.keys, replay.double_files),
+        )
         adds = () if self._contents is None else self._contents.adds
-        actions = len(replay.removes) + len(self._transactions) + len(self._domains) + len(adds)
+        actions = len(self._transactions) + len(self._domains) + len(adds)
         return (
             sum(column.nbytes for column in columns)
             + _ACTION_BYTES * (actions + len(self._segment.commits))
@@ -277,11 +279,12 @@ def load_table_state(
 ) -> TableState:
     """Load the state of a version, the latest if `version` is None.
 
-    If a checkpoint can't be read, the version is rebuilt from older log files where possible.
+    If a checkpoint can't be read, the version is rebuilt from an older checkpoint or from commits,
+    if the log still has them.
 
     Args:
-        ignored_checkpoints: paths of checkpoint files to ignore.
-        catalog: the catalog that manages the table, None for none.
+        ignored_checkpoints: paths of checkpoint files that can't be read.
+        catalog: the catalog that manages the table.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, CorruptTableError: see `load_log_segment`.
@@ -316,9 +319,12 @@ class _UnreadableCheckpointError(Exception):
 
 def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> TableState:
     replay = replay_commits(engine, segment)
-    protocol, metadata = replay.protocol, replay.metadata
-    transactions = dict(replay.transactions)
-    domains = dict(replay.domains)
+    newest = NewestActions(
+        protocol=replay.protocol,
+        metadata=replay.metadata,
+        transactions=dict(replay.transactions),
+        domains=dict(replay.domains),
+    )
     contents: CheckpointContents | None = None
     checksum: VersionChecksum | None = None
     timestamp: int | None = None
@@ -328,18 +334,8 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
         if checksum and segment.checksum and segment.checksum.version == segment.version:
             timestamp = checksum.in_commit_timestamp_opt
         for action in actions:
-            match action:
-                case Protocol():
-                    protocol = protocol or action
-                case Metadata():
-                    metadata = metadata or action
-                case Transaction():
-                    transactions.setdefault(action.app_id, action)
-                case DomainMetadata():
-                    domains.setdefault(action.domain, action)
-                case _:
-                    pass
-    table = segment.table
+            newest.add(action)
+    table, protocol, metadata = segment.table, newest.protocol, newest.metadata
     if protocol is None or metadata is None:
         missing = "protocol" if protocol is None else "metaData"
         raise CorruptTableError(
@@ -364,15 +360,18 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
         protocol=protocol,
         metadata=metadata,
         schema=schema,
-        transactions=transactions,
-        domains=domains,
+        transactions=newest.transactions,
+        domains=newest.domains,
     )
 
 
 def _with_location(
     engine: Engine, segment: LogSegment, metadata: Metadata, error: CorruptSchemaError
 ) -> CorruptSchemaError:
-    """Add the file that contains the metadata, and the line in a commit, to the error."""
+    """Return the error with the path of the log file that contains the `metaData` action.
+
+    For a commit, the line number is added too.
+    """
     first = segment.version - len(segment.commits) + 1
     for version, file in reversed(list(enumerate(segment.commits, first))):
         for _, _, data in read_commit_files(engine, segment.table, [(version, file)]):
@@ -394,13 +393,10 @@ def _with_location(
 def _checkpoint_actions(
     engine: Engine, segment: LogSegment, checkpoint: Checkpoint, checksum: VersionChecksum | None
 ) -> tuple[Sequence[Action], CheckpointContents | None]:
-    """The non-file actions before the segment's commits, from a checksum or the checkpoint.
+    """Return the checkpoint's actions, except file actions, and the checkpoint's contents.
 
-    Args:
-        checksum: a usable version checksum, None for none.
-
-    Returns:
-        The actions, and the checkpoint's contents or None if the checkpoint wasn't read.
+    The actions are taken from `checksum` if it isn't None. The contents are None if the checkpoint
+    wasn't read.
     """
     actions: list[Action] = []
     if checksum is not None:

@@ -1,6 +1,6 @@
 """Maintenance after commits: log cleanup, log compaction, symlink manifests.
 
-Post-commit hooks start them, see `bayou.kernel.transaction.post_commit_hooks`.
+Post-commit hooks start the maintenance, see `bayou.kernel.transaction.post_commit_hooks`.
 """
 
 __all__: list[str] = []

@@ -1,9 +1,10 @@
 """Log cleanup: deletes log files older than the log retention (PROTOCOL.md, Metadata Cleanup).
 
-The *cutoff commit* is the newest commit up to midnight UTC of the day on which the retention
-period starts. The *cutoff checkpoint* is the newest complete checkpoint up to that version. Older
-files are deleted in ascending order, so that an interrupted cleanup leaves a valid log. Without a
-cutoff checkpoint, only temporary files (`.*.tmp`) of killed writers are deleted.
+The *cutoff* is the current time minus the log retention, rounded down to midnight UTC. The *cutoff
+commit* is the newest commit at or before the cutoff. The *cutoff checkpoint* is the newest complete
+checkpoint up to the version of the cutoff commit. Files of versions before the cutoff checkpoint
+are deleted in ascending order, so that an interrupted cleanup leaves a valid log. Without a cutoff
+checkpoint, only temporary files (`.*.tmp`) of killed writers are deleted.
 """
 
 from __future__ import annotations
@@ -52,8 +53,6 @@ from bayou.protocol.file_names import (
 )
 from bayou.protocol.property_strings import PropertyValueError
 
-__all__ = ["LogCleanup", "clean_up_log"]
-
 _LOG = logging.getLogger(__name__)
 
 _DAY = 86_400_000
@@ -64,8 +63,8 @@ class LogCleanup:
     """The result of a log cleanup.
 
     Attributes:
-        earliest_version: the earliest version that can be read now; None if no version was deleted.
-        deleted: paths of deleted files, including sidecars, in the order of deletion.
+        earliest_version: the earliest retained version; None if no version was deleted.
+        deleted: paths of the deleted files.
     """
 
     earliest_version: int | None = None
@@ -84,23 +83,15 @@ def clean_up_log(
     """Delete log files older than `delta.logRetentionDuration`.
 
     Idempotent, and safe to run concurrently with readers of retained versions, writers and other
-    cleanups. The caller checks whether the table enables it (`delta.enableExpiredLogCleanup`).
+    cleanups. The caller checks `delta.enableExpiredLogCleanup`.
+
+    No version is deleted without a cutoff checkpoint, or if the table feature
+    `checkpointProtection` forbids the deletion.
 
     Args:
-        retention_ms: the table's log retention; None to read it from the table.
-        now: ms since the epoch; None for the current time.
+        retention_ms: log retention in ms; None for the table's `delta.logRetentionDuration`.
+        now: current time in ms since the epoch; None for the clock's time.
         granularity_ms: the unit to which the cutoff is rounded down; a day in PROTOCOL.md.
-        catalog: the catalog that manages the table, if any; it must permit log cleanup.
-
-    Returns:
-        The deleted files. No version is deleted without a cutoff checkpoint, or if
-        `checkpointProtection` forbids it.
-
-    Raises:
-        StorageError: the log can't be listed, or files can't be deleted.
-        TableNotFoundError, CorruptTableError: the table can't be read.
-        UnsupportedFeatureError: the table can't be read, or its catalog doesn't permit cleanup.
-        TablePropertyError: the log retention is invalid.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     state: TableState | None = None
@@ -166,7 +157,10 @@ def _log_files(engine: Engine, table: str) -> Iterator[FileStatus]:
 
 
 def _unfinished(engine: Engine, table: str, modified_before: int) -> tuple[str, ...]:
-    """Temporary files of killed writers, older than a timestamp. Names with a dot sort first."""
+    """List killed writers' temporary files that were last modified before a timestamp.
+
+    The names of temporary files start with `.`, so these files come first in the listing.
+    """
     paths: list[str] = []
     try:
         with engine.files.list_from(f"{log_path(table)}/.") as statuses:
@@ -196,7 +190,7 @@ def _first_commit(engine: Engine, table: str) -> FileStatus | None:
 
 
 def _cutoff_checkpoint(engine: Engine, state: TableState, newest: int) -> Checkpoint | None:
-    """The newest checkpoint up to a version whose files all exist and are readable."""
+    """Find the newest readable checkpoint of version `newest` or earlier; None if there is none."""
     checkpoints = complete_checkpoints(_log_files(engine, state.path), include_duplicates=True)
     for checkpoint in sorted(checkpoints, key=lambda c: c.version, reverse=True):
         if checkpoint.version <= newest and _is_readable(engine, state.path, checkpoint):
@@ -207,7 +201,7 @@ def _cutoff_checkpoint(engine: Engine, state: TableState, newest: int) -> Checkp
 def _is_readable(engine: Engine, table: str, checkpoint: Checkpoint) -> bool:
     """Whether all files of a checkpoint exist and have valid footers.
 
-    This is checked because the deleted commits can't be recovered if the checkpoint is truncated.
+    This is checked before commits are deleted, because a truncated checkpoint can't replace them.
     """
     try:
         contents = locate_checkpoint_files(engine, table, checkpoint)
@@ -224,7 +218,7 @@ def _is_readable(engine: Engine, table: str, checkpoint: Checkpoint) -> bool:
 
 
 def _expired(engine: Engine, table: str, cutoff: int) -> list[str]:
-    """Log files of versions before the cutoff checkpoint, in ascending order."""
+    """List the log files of versions before `cutoff`, ascending."""
     paths = []
     for status in _log_files(engine, table):
         match parse_log_file(_name(status)):
@@ -246,7 +240,10 @@ def _expired(engine: Engine, table: str, cutoff: int) -> list[str]:
 
 
 def _expired_staged_commits(engine: Engine, state: TableState, cutoff: int) -> list[str]:
-    """Those that the catalog doesn't name any more: what it names is read, published or not."""
+    """List the staged commits of versions up to `cutoff` that the catalog no longer lists.
+
+    A staged commit that the catalog lists is kept, because readers read it even if it is published.
+    """
     table = state.path
     named: set[str] = set()
     if state.catalog is not None:
@@ -268,9 +265,10 @@ def _expired_staged_commits(engine: Engine, state: TableState, cutoff: int) -> l
 
 
 def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> list[str]:
-    """Sidecars without a checkpoint; none if a checkpoint can't be read.
+    """List the sidecars that no checkpoint refers to; none if a checkpoint can't be read.
 
-    Newer sidecars are excluded, because their checkpoint may still be in progress.
+    Only sidecars modified before `modified_before` are listed: the checkpoint of a newer sidecar
+    may still be in progress.
     """
     folder = f"{log_path(table)}/{SIDECAR_DIRECTORY}"
     try:
@@ -291,10 +289,10 @@ def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> 
 
 
 def _is_allowed(engine: Engine, state: TableState, cutoff: int) -> bool:
-    """Whether `checkpointProtection` allows the cleanup.
+    """Whether the table feature `checkpointProtection` allows deleting versions before `cutoff`.
 
-    It allows a cleanup of all protected versions at once, or of versions whose protocols are all
-    supported.
+    The cleanup is allowed if it deletes all protected versions, or if this package supports the
+    protocols of all versions that it deletes.
     """
     if features.CHECKPOINT_PROTECTION not in features.writer_features(state.protocol):
         return True
@@ -303,7 +301,7 @@ def _is_allowed(engine: Engine, state: TableState, cutoff: int) -> bool:
 
 
 def _supports_protocols(engine: Engine, state: TableState, cutoff: int) -> bool:
-    """Whether the protocols of all deleted versions and of the first retained one are supported."""
+    """Whether this package supports the protocols of all versions up to `cutoff`."""
     versions: list[tuple[int, FileStatus]] = []
     for status in _log_files(engine, state.path):
         match parse_log_file(_name(status)):

@@ -1,7 +1,7 @@
 """Symlink manifests (Hive's format) of a table's files for Presto, Athena and other readers.
 
-Each partition has a file `manifest` below `_symlink_format_manifest`, with the address of one data
-file on each line. This follows `GenerateSymlinkManifest` of delta-spark 4.4.
+Each partition has a file `manifest` in its folder below `_symlink_format_manifest`. Each line of
+the file is the address of a data file, as in `GenerateSymlinkManifest` of delta-spark 4.4.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from bayou.protocol.actions import Action, AddFile, Metadata, RemoveFile
 from bayou.protocol.file_names import partition_directory
 from bayou.protocol.schema import StructField
 
-__all__ = ["update_symlink_manifests", "write_symlink_manifests"]
-
 _FOLDER = "_symlink_format_manifest"
 _CONDITIONS = {
     features.COLUMN_MAPPING: "DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING",
@@ -46,14 +44,10 @@ _ACTIONS = {
 def update_symlink_manifests(
     engine: Engine, table: str, version: int, catalog: Catalog | None = None
 ) -> None:
-    """Update the manifests of the partitions that a commit changed to the latest version.
+    """Write the manifests of the partitions that the commit `version` changed.
 
-    All manifests are updated if the commit changed the table's metadata, or doesn't contain the
-    partition values.
-
-    Raises:
-        UnsupportedFeatureError: as `write_symlink_manifests`.
-        CorruptTableError: the log can't be read.
+    The manifests list the files of the latest version. All manifests are written if the commit
+    changed the metadata, if its actions lack partition values, or if there are no manifests.
     """
     state = load_table_state(engine, table, catalog=catalog)
     commits = [
@@ -73,11 +67,10 @@ def write_symlink_manifests(
     """Write the manifests of a version, and delete the manifests of partitions without files.
 
     Args:
-        partitions: partition values by partition folder. Only these partitions are updated; None
-            for all.
+        partitions: folder and values of each partition to update; None for all partitions.
 
     Returns:
-        The number of manifests that were written.
+        The number of manifests written.
 
     Raises:
         UnsupportedFeatureError: the table has deletion vectors or column mapping, which readers of
@@ -108,7 +101,10 @@ def write_symlink_manifests(
 def _changed_partitions(
     state: TableState, actions: Collection[Action]
 ) -> dict[str, PartitionKey] | None:
-    """The partitions that have files in a commit, by folder; None if they can't be determined."""
+    """Return folder and values of the partitions whose files a commit adds or removes.
+
+    None if they are unknown: the commit changed the metadata, or an action has no valid values.
+    """
     partitions: dict[str, PartitionKey] = {}
     names = state.partition_columns
     columns = _partition_fields(state)
@@ -135,7 +131,6 @@ def _partition_fields(state: TableState) -> list[StructField]:
 def _lines(
     engine: Engine, state: TableState, partitions: Mapping[str, PartitionKey] | None
 ) -> dict[str, list[str]]:
-    """Addresses of data files by partition folder, for some partitions or all (None)."""
     lines: dict[str, list[str]] = {}
     scan = ScanBuilder(state)
     if partitions is not None:
@@ -156,7 +151,7 @@ def _lines(
 
 
 def _by_folder(state: TableState, add: Any) -> Iterator[tuple[str, list[str]]]:
-    """A batch's addresses, grouped by partition folder."""
+    """Group `add` structs by partition; yield the folder and the files' addresses of each."""
     uris: Any = pc.struct_field(add, "path")
     names = state.partition_columns
     if not names:
@@ -179,7 +174,7 @@ def _address(table: str, uri: str) -> str:
 
 
 def _has_manifests(engine: Engine, table: str) -> bool:
-    """Whether the table has manifests; if not, all of them have to be written."""
+    """Whether the table has any manifest. If not, all partitions need one."""
     with engine.files.list_tree(f"{table}/{_FOLDER}", lambda _: False) as files:
         return next(iter(files), None) is not None
 

@@ -1,8 +1,4 @@
-"""Scan files as columns for connectors that have their own Parquet reader.
-
-They contain a file's decoded path, size and modification time, its partition values, and its
-deletion vector.
-"""
+"""The files of a scan as columns, for connectors that have their own Parquet reader."""
 
 from __future__ import annotations
 
@@ -21,8 +17,6 @@ from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.protocol import partition_values
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = ["DataFiles", "concat_data_files", "data_files", "vector_keys"]
-
 _FILE_FIELDS: list[pa.Field[Any]] = [
     pa.field("path", pa.string()),
     pa.field("size", pa.int64()),
@@ -34,11 +28,11 @@ _FILE_SCHEMA = pa.schema(_FILE_FIELDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFiles:
-    """Files as two batches with one row per file.
+    """The files of a scan as two batches, each with one row per file.
 
     Attributes:
-        files: columns `path` (decoded, absolute), `size` in bytes, `modification_time` in ms since
-            the epoch, and `deletion_vector` (the descriptor, null for none).
+        files: columns `path` (decoded, absolute), `size` (bytes), `modification_time` (ms since the
+            epoch), and `deletion_vector` (the descriptor, or null).
         partition_values: the partition columns by logical name, in the table's order and types;
             timestamps in UTC.
     """
@@ -47,23 +41,13 @@ class DataFiles:
     partition_values: pa.RecordBatch
 
     def __len__(self) -> int:
-        """Number of files."""
         return self.files.num_rows
 
 
 def data_files(
     batch: ScanFileBatch, schema: StructType, partition_columns: Sequence[str], time_zone: str
 ) -> DataFiles:
-    """Convert the selected scan files of a batch.
-
-    Args:
-        schema: schema of the table.
-        partition_columns: logical names of the partition columns.
-        time_zone: time zone of partition values that are timestamps without a zone.
-
-    Raises:
-        CorruptTableError: a file has no path or size, or a partition value is invalid.
-    """
+    """Convert the selected scan files of a batch to `DataFiles`."""
     selected = batch.selected()
     add: Any = selected.column("add")
     root = selected.column("tableRoot")
@@ -71,7 +55,8 @@ def data_files(
     paths, sizes = pc.struct_field(add, "path"), pc.struct_field(add, "size")
     if paths.null_count or sizes.null_count:
         raise CorruptTableError(
-            f"{table}: the checkpoint is damaged: a file in it has no path or no size. Restore the "
+            f"{table}: the checkpoint is damaged: an add action has no path or no size. Restore "
+            "the "
             "checkpoint, or delete it if the log still has all commits from version 0 on.",
             table=table,
         )
@@ -96,7 +81,7 @@ def data_files(
 def concat_data_files(
     parts: Sequence[DataFiles], schema: StructType, partition_columns: Sequence[str]
 ) -> DataFiles:
-    """Concatenate files in order; for the arguments see `data_files`."""
+    """Concatenate the files of several parts, in order; for other arguments see `data_files`."""
     fields = [_field(schema, name) for name in partition_columns]
     return DataFiles(
         files=_concatenate([p.files for p in parts], _FILE_SCHEMA),
@@ -107,11 +92,7 @@ def concat_data_files(
 
 
 def vector_keys(files: pa.RecordBatch) -> pa.Array[Any]:
-    """Unique keys of logical files with a deletion vector, null for files without.
-
-    Args:
-        files: `DataFiles.files`.
-    """
+    """Return a key of each data file's path and deletion vector; null without a deletion vector."""
     vector = files.column("deletion_vector")
     offset = pc.fill_null(pc.cast(pc.struct_field(vector, "offset"), pa.string()), "")
     key = pc.binary_join_element_wise(
@@ -144,7 +125,12 @@ def _concatenate(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Rec
 
 
 def _decode_paths(table: str, uris: Any) -> pa.Array[Any]:
-    """Absolute paths of paths in the log; vectorized for paths that need no decoding."""
+    """Return the absolute paths of data files.
+
+    Args:
+        table: path of the table.
+        uris: paths as in the log: URIs, usually relative to `table`.
+    """
     special = pc.match_substring_regex(uris, r"^/|%|:|(?:^|/)\.\.(?:/|$)")
     paths: pa.Array[Any] = pc.binary_join_element_wise(table, uris, "/")
     if not pc.any(special).as_py():
@@ -155,7 +141,12 @@ def _decode_paths(table: str, uris: Any) -> pa.Array[Any]:
 
 
 def _partition_column(table: str, values: Any, field: StructField, time_zone: str) -> pa.Array[Any]:
-    """The values of a partition column; each distinct value is parsed once."""
+    """Parse the values of a partition column, each distinct value once.
+
+    Args:
+        values: `partitionValues` of the files.
+        time_zone: time zone of timestamps without a zone.
+    """
     encoded: Any = partition_strings(values, physical_name(field)).dictionary_encode()
     try:
         distinct: Any = pa.array(

@@ -23,9 +23,9 @@ from bayou.kernel.checkpoint.parsed_stats import full_stats_type
 from bayou.kernel.checkpoint.stats import cache_statistics, with_cached_statistics
 from bayou.kernel.crc.read import FileTotals, compare_totals
 from bayou.kernel.engine import Engine, FileSplit
-from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.kernel.expressions.model import And, Predicate, referenced_columns
+from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.log.slices import (
@@ -34,9 +34,10 @@ from bayou.kernel.log.slices import (
     tail_slices,
 )
 from bayou.kernel.log.table_state import TableState
-from bayou.kernel.scan.data_skipping.pruning import Pruning
+from bayou.kernel.metrics import ScanReport, measured
+from bayou.kernel.scan.data_skipping.pruning import Pruning, ScanCounts
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
-from bayou.kernel.scan.metrics import ScanCounts, measure_scan
+from bayou.kernel.scan.scan_definition import ScanDefinition, ScanSource
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch, scan_batch
 from bayou.kernel.scan.scan_state import (
     METADATA_COLUMNS,
@@ -45,12 +46,9 @@ from bayou.kernel.scan.scan_state import (
     decode_scan,
     encode_scan,
 )
-from bayou.kernel.scan.source import ScanDefinition, ScanSource
 from bayou.kernel.scan.transform import select_columns, transform_physical_data
 from bayou.kernel.table_features.column_mapping import to_physical_schema
 from bayou.protocol.schema import VOID, StructType
-
-__all__ = ["Scan", "ScanBuilder"]
 
 _BASE_COLUMNS = ("path", "partitionValues", "size", "modificationTime")
 
@@ -88,7 +86,7 @@ class ScanBuilder:
         return builder
 
     def with_read_schema(self, schema: StructType | None) -> ScanBuilder:
-        """Read only these columns and nested fields, in this order."""
+        """Read only these columns and nested fields, in this order; None for all columns."""
         builder = copy.copy(self)
         builder._read_schema = schema
         return builder
@@ -100,7 +98,7 @@ class ScanBuilder:
         return builder
 
     def with_statistics(self) -> ScanBuilder:
-        """Include the statistics (`stats`) in scan files, even if the filter doesn't need them."""
+        """Include `add.stats` in scan files, even if the filter doesn't need statistics."""
         builder = copy.copy(self)
         builder._statistics = True
         return builder
@@ -116,7 +114,7 @@ class ScanBuilder:
         return builder
 
     def with_whole_adds(self) -> ScanBuilder:
-        """Include all fields of `add` in scan files, so that the files can be removed or copied."""
+        """Include all fields of `add` in scan files, for callers that remove or copy files."""
         builder = copy.copy(self)
         builder._statistics = True
         builder._whole_adds = True
@@ -127,7 +125,7 @@ class ScanBuilder:
 
         Raises:
             PredicateError: the filter can't be parsed, or references an unknown column.
-            SchemaError: the read schema has an unknown column or another type.
+            SchemaError: a column of the read schema isn't in the table, or has another type there.
             UnsupportedFeatureError: row ids are requested of a table without row tracking.
         """
         source = ScanSource.of(self._state)
@@ -160,8 +158,8 @@ class ScanBuilder:
 class Scan:
     """A planned read of one version of a table. Holds no engine and no open file.
 
-    `scan_files` lists all files. To list them in several processes, call `slices` and `to_bytes`
-    here, and `from_bytes` and `replay_slice` there.
+    `scan_files` lists all files of the scan. To list the files in several processes, call `slices`
+    and `to_bytes` in this process, and `from_bytes` and `replay_slice` in the other processes.
     """
 
     METADATA_COLUMNS = METADATA_COLUMNS
@@ -194,13 +192,13 @@ class Scan:
 
     @property
     def reads_statistics(self) -> bool:
-        """Whether statistics are read, because they were requested or the filter needs them."""
+        """Whether the scan reads statistics, on request or because the filter needs them."""
         needed = self._pruning is not None and self._pruning.needs_statistics
         return self._definition.statistics or needed
 
     @property
     def remaining_filter(self) -> Predicate | None:
-        """The filter that the caller must apply to the rows; None if selecting files suffices."""
+        """The part of the filter to apply to rows; None if all rows of the listed files match."""
         return None if self._plan is None else self._plan.residual
 
     @property
@@ -211,20 +209,24 @@ class Scan:
         return 0 if self._source.checkpoint is None else self._source.checkpoint.size
 
     def scan_files(self, engine: Engine) -> CloseableIterator[ScanFileBatch]:
-        """List the files to read. Memory is limited to a batch of the log.
+        """List the files to read, in batches. The log is read batch by batch, to limit memory.
 
         Raises:
-            CorruptTableError: the checkpoint can't be read, and older log files can't replace it or
-                files of the checkpoint were already returned.
+            CorruptTableError: the checkpoint can't be read. If older log files can replace it, the
+                error is only raised if files of the checkpoint were already returned.
             UnsupportedFeatureError: a live file requires an unsupported feature.
         """
         return self._measured(engine, lambda counts: self._list_files(engine, counts))
 
     def slices(self, engine: Engine, max_slices: int | None = None) -> list[LogSlice]:
-        """Split the log into independent slices, the tail of commits first.
+        """Split the log into slices that can be replayed independently.
+
+        First come slices with the files that the commits after the checkpoint added, then slices of
+        the checkpoint.
 
         Args:
-            max_slices: approximate number of slices of the checkpoint, None for one per file.
+            max_slices: approximate maximum number of slices of the checkpoint; None for one slice
+                per checkpoint file.
 
         Raises:
             ArgumentError: the scan was deserialized.
@@ -248,14 +250,14 @@ class Scan:
         return slices
 
     def replay_slice(self, engine: Engine, part: LogSlice) -> CloseableIterator[ScanFileBatch]:
-        """List the files of one slice that the scan must read."""
+        """List the files of one slice of the log that the scan must read."""
         return self._measured(engine, lambda counts: self._replay_slice(engine, part, counts))
 
     def prune(self, engine: Engine, adds: pa.StructArray) -> CloseableIterator[ScanFileBatch]:
-        """Select the files that the scan must read from a list of live files.
+        """Apply the scan's filter to live files, and return the files that the scan must read.
 
         Args:
-            adds: live files, `ADD_TYPE`; files without `stats` can't be skipped by statistics.
+            adds: live files, `ADD_TYPE`. A file without `stats` is never skipped by statistics.
         """
         return CloseableIterator(self._select(engine, CheckpointAdds(adds), None, None))
 
@@ -266,9 +268,40 @@ class Scan:
     ) -> CloseableIterator[ScanFileBatch]:
         if engine.metrics_reporter is None:
             return plan(None)
-        predicate = self._definition.predicate
-        sql = None if predicate is None else str(predicate)
-        return measure_scan(engine.metrics_reporter, self._source.table, sql, plan)
+        return self._report_metrics(engine, plan)
+
+    @closeable
+    def _report_metrics(
+        self, engine: Engine, plan: Callable[[ScanCounts], CloseableIterator[ScanFileBatch]]
+    ) -> Iterator[ScanFileBatch]:
+        counts = ScanCounts()
+        selected = selected_bytes = 0
+        is_complete = False
+
+        def report(duration_ms: float, error: str | None) -> ScanReport:
+            predicate = self._definition.predicate
+            return ScanReport(
+                table=self._source.table,
+                filter=None if predicate is None else str(predicate),
+                duration_ms=duration_ms,
+                log_bytes=counts.log_bytes,
+                files_considered=counts.considered,
+                files_pruned_by_partition=counts.pruned_by_partition,
+                files_skipped_by_statistics=counts.skipped_by_statistics,
+                files_selected=selected,
+                bytes_selected=selected_bytes,
+                is_complete=is_complete,
+                error=error,
+            )
+
+        with plan(counts) as batches, measured(engine.metrics_reporter, report) as watch:
+            for batch in batches:
+                selected += batch.num_selected
+                sizes = pc.struct_field(batch.selected().column("add"), "size")
+                selected_bytes += pc.sum(sizes).as_py() or 0
+                with watch.paused():
+                    yield batch
+            is_complete = True
 
     def _list_files(
         self, engine: Engine, counts: ScanCounts | None
@@ -283,7 +316,7 @@ class Scan:
     def _check_totals(
         self, files: CloseableIterator[ScanFileBatch], stated: FileTotals
     ) -> Iterator[ScanFileBatch]:
-        """Count the live files, and compare the totals with the version checksum."""
+        """Yield the files; at the end, compare their number and size with the version checksum."""
         number = size = 0
         with files:
             for batch in files:
@@ -315,9 +348,9 @@ class Scan:
     def _list_without_checkpoint(
         self, engine: Engine, counts: ScanCounts | None, error: CorruptTableError
     ) -> Iterator[ScanFileBatch]:
-        """List the checkpoint's files from older log files.
+        """List the files that an unreadable checkpoint should contain, from older log files.
 
-        Files that commits after the checkpoint added are omitted; they were already returned.
+        Files that later commits added aren't listed, because they were already returned.
         """
         source = self._source
         if source.checkpoint is None or (source.contents is not None and source.contents.adds):
@@ -377,7 +410,7 @@ class Scan:
         )
 
     def scan_state(self, engine: Engine) -> ScanState:
-        """The state that a process needs to read the rows of scan files."""
+        """Return the state that a process needs, besides a scan file, to read the file's rows."""
         return ScanState(
             table=self._source.table,
             logical_schema=self._definition.read_schema,
@@ -413,20 +446,21 @@ class Scan:
     ) -> CloseableIterator[FilteredColumnarBatch]:
         """Convert the rows of a data file to rows of the table.
 
-        Rows that the file's deletion vector contains aren't selected.
+        In the result, rows in the file's deletion vector aren't selected.
 
         Args:
-            batches: rows of `file`, read with `state.physical_read_schema`; closed with the result.
+            batches: rows of `file`, read with `state.physical_read_schema`. Closing the result
+                closes this iterator.
         """
         return transform_physical_data(engine, state, file, batches)
 
     def to_bytes(self) -> bytes:
-        """Serialize the scan, without files, for another process that replays slices."""
+        """Serialize the scan for another process that replays slices. No files are included."""
         return encode_scan(self._definition)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Scan:
-        """The inverse of `to_bytes`. The result can replay slices, but can't list them.
+        """Deserialize a scan, which can replay slices. Its method `slices` raises an error.
 
         Raises:
             SerializationError: the bytes aren't a scan, or a newer version of Bayou wrote them.

@@ -12,8 +12,9 @@ Connectors don't depend on this layout if they use `ScanFileBatch.rows`.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -24,22 +25,10 @@ from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.row import FilteredColumnarBatch, Row
 from bayou.kernel.arrow.serialization import WireFormat
 from bayou.kernel.engine import FileStatus
-from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
+from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from bayou.protocol.deletion_vectors import DeletionVectorError, stored_vector
 from bayou.protocol.file_names import decode_data_file_uri, is_absolute_uri
 from bayou.protocol.json_decoding import JsonDecoder
-
-__all__ = [
-    "ADD_TYPE",
-    "DELETION_VECTOR_TYPE",
-    "SCAN_SCHEMA",
-    "ScanFile",
-    "ScanFileBatch",
-    "adds_to_array",
-    "data_file_path",
-    "scan_batch",
-    "vector_file_path",
-]
 
 _STRING_MAP = pa.map_(pa.string(), pa.string())
 
@@ -87,7 +76,7 @@ _WIRE = WireFormat("scan file", 1, _WireScanFile)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanFile(Row):
-    """A logical file that a scan reads; a row with `SCAN_SCHEMA`.
+    """A logical file that a scan reads: one row of a batch with `SCAN_SCHEMA`.
 
     Attributes:
         table_root: path of the table.
@@ -104,7 +93,7 @@ class ScanFile(Row):
 
     @property
     def status(self) -> FileStatus:
-        """The data file's decoded absolute path, size in bytes and modification time in ms."""
+        """The data file's absolute path (decoded), size in bytes and modification time in ms."""
         return FileStatus(
             path=data_file_path(self.table_root, self.add.path),
             size=self.add.size,
@@ -123,20 +112,21 @@ class ScanFile(Row):
 
     @property
     def partition_values(self) -> Mapping[str, str | None]:
-        """Values by physical column name (PROTOCOL.md, Partition Value Serialization)."""
+        """Serialized partition values by physical column name, as in the log."""
         return self.add.partition_values
 
     @property
     def deletion_vector(self) -> DeletionVectorDescriptor | None:
-        """Descriptor of the deletion vector, None for none."""
+        """Descriptor of the deletion vector, None if the file has none."""
         return self.add.deletion_vector
 
     @property
     def num_records(self) -> int | None:
-        """Number of physical rows from the file's statistics; None if unknown or not read.
+        """Number of rows, including deleted rows, from the file's statistics; None if unknown.
 
-        Some writers, such as Trino's ANALYZE, exclude deleted rows from `numRecords`. For a file
-        with a deletion vector, the number is therefore only known if `tightBounds` is false.
+        Some writers, such as Trino's ANALYZE, exclude deleted rows from `numRecords`. If a file has
+        a deletion vector, the number is therefore None unless `tightBounds` is false. It is also
+        None if the scan doesn't read statistics.
         """
         if self.add.stats is None:
             return None
@@ -169,14 +159,15 @@ class ScanFile(Row):
 
 @dataclass(frozen=True, slots=True)
 class ScanFileBatch(FilteredColumnarBatch):
-    """Scan files as columns with `SCAN_SCHEMA`, and a selection of the files to read."""
+    """Scan files as a batch with `SCAN_SCHEMA`, and a mask of the files to read."""
 
     @closeable
     def rows(self) -> Iterator[ScanFile]:
-        """The selected files as objects.
+        """Yield the selected files as objects.
 
         Raises:
-            CorruptTableError: a file has no path or size, or a string that isn't UTF-8.
+            CorruptTableError: an `add` has no path or no size, or contains a string that isn't
+                UTF-8.
         """
         batch = self.selected()
         add: Any = batch.column("add")
@@ -184,7 +175,7 @@ class ScanFileBatch(FilteredColumnarBatch):
         for required in ("path", "size"):
             if add.field(required).null_count:
                 raise CorruptTableError(
-                    f"{roots[0]}: the checkpoint is damaged: a file in it has no {required}. "
+                    f"{roots[0]}: the checkpoint is damaged: an add action has no {required}. "
                     "Restore the checkpoint, or delete it if the log still has all commits from "
                     "version 0 on.",
                     table=roots[0],
@@ -227,12 +218,10 @@ class ScanFileBatch(FilteredColumnarBatch):
 
 
 def data_file_path(table_root: str, uri: str) -> str:
-    """Absolute path of a data file from its URI in the log.
+    """Return the absolute path of a data file from its URI in the log.
 
-    Every path in a log is decoded here, so that relative paths can't leave the table's directory.
-
-    Raises:
-        CorruptTableError: a relative path leaves the table's directory.
+    All paths in a log must be decoded with this function, because it raises an error for a relative
+    path that leaves the table's directory.
     """
     if is_absolute_uri(uri):
         path = decode_data_file_uri(uri)
@@ -244,11 +233,7 @@ def data_file_path(table_root: str, uri: str) -> str:
 
 
 def vector_file_path(table_root: str, descriptor: DeletionVectorDescriptor) -> str | None:
-    """Absolute path of a deletion vector's file, None for an inline deletion vector.
-
-    Raises:
-        CorruptTableError: the descriptor is invalid, or its path leaves the table's directory.
-    """
+    """Return the absolute path of a deletion vector's file; None for an inline deletion vector."""
     if descriptor.storage_type == "i":
         return None
     try:
@@ -294,32 +279,44 @@ def scan_batch(table_root: str, adds: pa.StructArray) -> pa.RecordBatch:
 
 def adds_to_array(adds: Sequence[AddFile]) -> pa.StructArray:
     """Convert actions to a struct array of `ADD_TYPE`."""
-    vectors = [a.deletion_vector for a in adds]
-    columns: list[pa.Array[Any]] = [
-        pa.array([a.path for a in adds], pa.string()),
-        pa.array([list(a.partition_values.items()) for a in adds], _STRING_MAP),
-        pa.array([a.size for a in adds], pa.int64()),
-        pa.array([a.modification_time for a in adds], pa.int64()),
-        pa.array([a.data_change for a in adds], pa.bool_()),
-        pa.array([a.stats for a in adds], pa.string()),
-        pa.array([None if a.tags is None else list(a.tags.items()) for a in adds], _STRING_MAP),
-        pa.array(
-            [
-                None
-                if v is None
-                else {
-                    "storageType": v.storage_type,
-                    "pathOrInlineDv": v.path_or_inline_dv,
-                    "offset": v.offset,
-                    "sizeInBytes": v.size_in_bytes,
-                    "cardinality": v.cardinality,
-                }
-                for v in vectors
-            ],
-            DELETION_VECTOR_TYPE,
-        ),
-        pa.array([a.base_row_id for a in adds], pa.int64()),
-        pa.array([a.default_row_commit_version for a in adds], pa.int64()),
-        pa.array([a.clustering_provider for a in adds], pa.string()),
-    ]
-    return pa.StructArray.from_arrays(columns, fields=list(ADD_TYPE))
+    return file_actions_to_array(adds, ADD_TYPE)
+
+
+def file_actions_to_array(
+    actions: Sequence[AddFile | RemoveFile], kind: pa.StructType
+) -> pa.StructArray:
+    """Convert actions to a struct array of type `kind`, whose fields are named as in the log."""
+    columns: list[pa.Array[Any]] = []
+    for field in kind:
+        values: Any = list(map(attrgetter(_ATTRIBUTES[field.name]), actions))
+        convert = _CONVERTERS.get(field.name)
+        if convert is not None:
+            values = [None if v is None else convert(v) for v in values]
+        columns.append(pa.array(values, field.type))
+    return pa.StructArray.from_arrays(columns, fields=list(kind))
+
+
+def _map_items(strings: Mapping[str, str | None]) -> Any:
+    return list(strings.items())
+
+
+def _vector_fields(vector: DeletionVectorDescriptor) -> Mapping[str, Any]:
+    return {
+        "storageType": vector.storage_type,
+        "pathOrInlineDv": vector.path_or_inline_dv,
+        "offset": vector.offset,
+        "sizeInBytes": vector.size_in_bytes,
+        "cardinality": vector.cardinality,
+    }
+
+
+_ATTRIBUTES = dict(
+    name
+    for kind in (AddFile, RemoveFile)
+    for name in zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
+)
+_CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
+    "partitionValues": _map_items,
+    "tags": _map_items,
+    "deletionVector": _vector_fields,
+}

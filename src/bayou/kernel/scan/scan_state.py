@@ -18,7 +18,7 @@ from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.expressions.resolution import map_columns
 from bayou.kernel.expressions.serialization import from_tree, to_tree
 from bayou.kernel.log.file_action_keys import FileActionKeys
-from bayou.kernel.scan.source import ScanDefinition, ScanSource
+from bayou.kernel.scan.scan_definition import ScanDefinition, ScanSource
 from bayou.kernel.table_features.column_mapping import (
     ColumnMappingMode,
     physical_field,
@@ -27,22 +27,6 @@ from bayou.kernel.table_features.column_mapping import (
 )
 from bayou.protocol.actions import CHANGE_TYPE
 from bayou.protocol.schema import VOID, StructField, StructType
-
-__all__ = [
-    "FILE_MODIFICATION_TIME",
-    "FILE_NAME",
-    "FILE_PATH",
-    "FILE_SIZE",
-    "METADATA_COLUMNS",
-    "ROW_COMMIT_VERSION",
-    "ROW_ID",
-    "ROW_INDEX_COLUMN",
-    "ScanState",
-    "check_metadata_columns",
-    "decode_scan",
-    "encode_scan",
-]
-
 
 FILE_PATH = "_metadata.file_path"
 FILE_NAME = "_metadata.file_name"
@@ -67,15 +51,7 @@ METADATA_COLUMNS = tuple(_METADATA_TYPES)
 def check_metadata_columns(
     table: str, names: tuple[str, ...], *, has_row_tracking: bool
 ) -> tuple[str, ...]:
-    """Check the names of metadata columns and return them.
-
-    Args:
-        has_row_tracking: whether the table has row tracking enabled.
-
-    Raises:
-        SchemaError: a name isn't in `METADATA_COLUMNS`.
-        UnsupportedFeatureError: row ids or row commit versions are requested without row tracking.
-    """
+    """Return the names if all are metadata columns that the table has; otherwise raise an error."""
     for name in names:
         if name not in METADATA_COLUMNS:
             raise SchemaError(
@@ -116,12 +92,13 @@ class ScanState:
     Attributes:
         table: path of the table.
         logical_schema: columns of the scan's rows, in order.
-        partition_columns: logical names in the table's order.
+        partition_columns: logical names of the partition columns, in the table's order.
         metadata_columns: names from `METADATA_COLUMNS` to append to the rows, and `_change_type`
             for files of the change data feed.
-        row_tracking: physical names of the materialized columns of row ids and row commit versions;
-            None if row tracking is disabled.
-        predicate: predicate over logical names for skipping row groups; a hint.
+        row_tracking: physical names of the materialized columns for row ids and row commit
+            versions; None if row tracking is disabled.
+        predicate: predicate on logical names. The engine may use it to skip row groups, but
+            needn't.
         column_mapping: column mapping mode of the data files.
         deletion_vectors: whether files may have deletion vectors.
         time_zone: time zone of partition values that are timestamps without a zone.
@@ -161,10 +138,10 @@ class ScanState:
     def physical_read_schema(self) -> pa.Schema:
         """Columns to read from a data file, with physical names.
 
-        `data_columns` come first. All fields are nullable, because a file may be older than a
-        column. With column mapping by id, every field has its id (`FIELD_ID_KEY`). Requested
-        materialized row ids and row commit versions follow. The row index comes last if it is
-        needed for deletion vectors, row ids, or, without other columns, the number of rows.
+        First come `data_columns`. They are nullable, because a file may be older than a column.
+        With column mapping by id, every field has its id (`FIELD_ID_KEY`). Then come the
+        materialized row ids and row commit versions, if requested. Last comes the row index, if
+        deletion vectors or row ids need it, or if there is no other column to count the rows.
 
         Raises:
             CorruptTableError: column mapping is by id, and a column has no id.
@@ -256,7 +233,7 @@ class ScanState:
 
 
 def encode_scan(scan: ScanDefinition) -> bytes:
-    """Serialize a scan definition without files, which are in the slices."""
+    """Serialize a scan definition. The result contains no files; log slices contain them."""
     source = scan.source
     wire = _WireScan(
         table=source.table,
@@ -279,11 +256,7 @@ def encode_scan(scan: ScanDefinition) -> bytes:
 
 
 def decode_scan(data: bytes) -> ScanDefinition:
-    """The inverse of `encode_scan`. The source of the result has no checkpoint and no tail.
-
-    Raises:
-        SerializationError: the bytes aren't a scan, or a newer version of Bayou wrote them.
-    """
+    """Deserialize a scan definition. Its `source` has no checkpoint and no tail."""
     return _WIRE_FORMAT.decode(data, _definition)
 
 

@@ -41,9 +41,6 @@ from bayou.protocol import partition_values
 from bayou.protocol.actions import CHANGE_TYPE
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
-__all__ = ["data_file_errors", "read_scan_file", "select_columns", "transform_physical_data"]
-
-
 _Column: TypeAlias = Callable[[pa.RecordBatch], "pa.Array[Any]"]
 """Computes a column of the result from a batch of the file."""
 
@@ -53,16 +50,8 @@ def transform_physical_data(
 ) -> CloseableIterator[FilteredColumnarBatch]:
     """Convert the rows of a data file to rows of the table with `state.logical_arrow_schema`.
 
-    Columns are renamed to their logical names. Partition columns have the file's values and void
-    columns are null. Rows that the file's deletion vector contains aren't selected. Closing the
-    result closes `batches`.
-
-    Args:
-        batches: the rows of the file or of a part of it, with `state.physical_read_schema`.
-
-    Raises:
-        CorruptTableError: a partition value or the format of the deletion vector is invalid.
-        DataFileError: the file of the deletion vector is missing or damaged.
+    In the result, rows in the file's deletion vector aren't selected. Closing the result closes
+    `batches`.
     """
     return CloseableIterator(_transform(engine, state, file, batches, {}), batches)
 
@@ -79,12 +68,15 @@ def read_scan_file(
 ) -> Iterator[pa.RecordBatch]:
     """Read a scan file, or some of its row groups, and convert the rows to rows of the table.
 
-    Rows are in the order of the file, without deleted rows. The remaining filter of the scan isn't
-    applied to rows, but row groups without matching rows are skipped.
+    Rows are in the order of the file, without deleted rows. Row groups that can't contain a row
+    matching the scan's filter are skipped. The filter isn't applied to rows of other row groups.
 
     Args:
-        vectors: deletion vectors that were read ahead (`prefetch_vectors`). The file's deletion
-            vector is read if it isn't among them.
+        first_row_group: number of the first row group to read.
+        end_row_group: number of the row group after the last one to read; None reads to the end of
+            the file.
+        vectors: deletion vectors that were read ahead (`prefetch_vectors`). If the file's deletion
+            vector isn't among them, it is read now.
 
     Returns:
         Batches with `state.logical_arrow_schema`.
@@ -112,7 +104,7 @@ def read_scan_file(
 
 @contextmanager
 def data_file_errors(table: str, path: str) -> Iterator[None]:
-    """Convert an engine's errors for a data file to `DataFileError` with file and table."""
+    """Convert errors that an engine raises for a data file to `DataFileError`."""
     try:
         yield
     except FileMissingError as error:
@@ -179,7 +171,7 @@ def _to_batch(arrays: list[pa.Array[Any]], schema: pa.Schema, table: str) -> pa.
 
 
 def _columns(state: ScanState, file: ScanFile) -> list[_Column]:
-    """A function for each column of `state.logical_arrow_schema`."""
+    """Return a function for each column of `state.logical_arrow_schema`, to compute the column."""
     positions = {f.name: i for i, f in enumerate(state.data_columns)}
     columns: list[_Column] = []
     for field in state.logical_schema:
@@ -202,7 +194,6 @@ def _constant_column(value: Any) -> _Column:
 
 
 def _metadata_column(state: ScanState, file: ScanFile, name: str) -> _Column:
-    """A function for a metadata column; for row ids see PROTOCOL.md, Row Tracking."""
     status = file.status
     if name == FILE_PATH:
         return _constant_column(pa.scalar(status.path))
@@ -219,7 +210,7 @@ def _metadata_column(state: ScanState, file: ScanFile, name: str) -> _Column:
 
 
 def _row_tracking_column(state: ScanState, file: ScanFile, name: str) -> _Column:
-    """A materialized value, else `baseRowId` plus row index or `defaultRowCommitVersion`."""
+    """The function that computes row ids or row commit versions (PROTOCOL.md, Row Tracking)."""
     assert state.row_tracking is not None  # checked by the scan builder
     materialized_name = state.row_tracking[0 if name == ROW_ID else 1]
     base = file.add.base_row_id if name == ROW_ID else file.add.default_row_commit_version
@@ -262,13 +253,10 @@ def _partition_scalar(state: ScanState, file: ScanFile, field: StructField) -> p
 
 
 def select_columns(table: str, schema: StructType, requested: StructType) -> StructType:
-    """Select columns and nested fields of the table's schema, with the table's field metadata.
+    """Select the requested columns and nested fields of a table's schema, in the requested order.
 
-    Names must match exactly. The order of fields is that of `requested`. A NOT NULL column may be
-    requested as nullable.
-
-    Raises:
-        SchemaError: a requested column or nested field is unknown, duplicate or of another type.
+    The result has the field metadata of the table's schema. Names must match exactly, also in case.
+    A NOT NULL column may be requested as nullable.
     """
     return _select_fields(table, schema, requested, "")
 

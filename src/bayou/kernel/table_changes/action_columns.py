@@ -23,8 +23,6 @@ from bayou.protocol.actions import (
     Transaction,
 )
 
-__all__ = ["DeltaAction", "action_schema", "actions_to_batch"]
-
 
 class DeltaAction(StrEnum):
     """Kinds of actions, named as in the log (PROTOCOL.md, Actions)."""
@@ -103,10 +101,7 @@ _KINDS: dict[type[Any], DeltaAction] = {
 
 
 def action_schema(kinds: Collection[DeltaAction]) -> pa.Schema:
-    """Schema of actions: `version`, `timestamp` (ms since the epoch), then the requested kinds.
-
-    The kinds are always in the order of `DeltaAction`.
-    """
+    """Schema of actions: `version`, `timestamp` (ms since the epoch), then the requested kinds."""
     return pa.schema(
         [
             pa.field("version", pa.int64(), False),
@@ -151,7 +146,7 @@ def _struct_array(kind: DeltaAction, actions: Sequence[Any]) -> pa.Array[Any]:
 
 
 def _maps_as_pairs(value: Any, kind: Any) -> Any:
-    """Convert maps to lists of pairs, which Arrow expects."""
+    """Convert dicts in a value to lists of pairs where the Arrow type `kind` is a map."""
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -166,7 +161,10 @@ def _commit_info(values: Any, kind: Any) -> dict[str, Any]:
 
 
 def _commit_info_value(value: Any, kind: Any) -> Any:
-    """Convert a `commitInfo` value to a column's type; a value of another type is JSON or null."""
+    """Convert a field of `commitInfo` to the Arrow type `kind`.
+
+    A value of another type becomes JSON if `kind` is string, otherwise null.
+    """
     if value is None:
         return None
     if pa.types.is_map(kind):

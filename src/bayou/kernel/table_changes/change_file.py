@@ -1,4 +1,4 @@
-"""Change files and change state, which any process needs to read the changed rows of a commit."""
+"""Files with changed rows, and the state needed to read them. Both can be serialized."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ScanState
 from bayou.protocol.actions import CHANGE_COLUMNS, AddFile, DeletionVectorDescriptor
-
-__all__ = ["ChangeFile", "ChangeState"]
 
 
 class _WireChangeFile(msgspec.Struct, frozen=True, array_like=True):
@@ -34,12 +32,12 @@ class ChangeFile:
     """A file with rows that a commit changed.
 
     Attributes:
-        file: the file, with a deletion vector of the rows to exclude.
+        file: the file. Rows in its deletion vector are excluded.
         version: version of the commit.
         timestamp: timestamp of the commit, ms since the epoch.
         change_type: change type of all rows; None if the file has the column `_change_type`
             (PROTOCOL.md, Change Data Files).
-        only: deletion vector of the rows to include; None for all rows.
+        only: a deletion vector: only rows in it are included. None includes all rows.
     """
 
     file: ScanFile
@@ -93,10 +91,10 @@ class ChangeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeState:
-    """The state that all change files of a range share.
+    """The state that is needed to read any change file of a scan.
 
     Attributes:
-        scan_state: state for reading data files.
+        scan_state: state for reading data files, which the reader extends for change data files.
     """
 
     scan_state: ScanState
@@ -105,8 +103,8 @@ class ChangeState:
     def logical_arrow_schema(self) -> pa.Schema:
         """Schema of the changed rows.
 
-        The requested columns, `_change_type`, `_commit_version` (int64) and `_commit_timestamp`
-        (us, UTC).
+        First the requested columns, then `_change_type` (string), `_commit_version` (int64) and
+        `_commit_timestamp` (timestamp in microseconds, UTC).
         """
         return pa.schema([*self.scan_state.logical_arrow_schema, *to_arrow_schema(CHANGE_COLUMNS)])
 

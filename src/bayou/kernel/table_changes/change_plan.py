@@ -40,9 +40,6 @@ from bayou.protocol.actions import (
 )
 from bayou.protocol.file_names import canonical_path, equivalent_paths, hadoop_encoded_path
 
-__all__ = ["ChangePlan", "is_merge_without_changes", "path_order"]
-
-
 _CHUNK = 4_096
 """Number of files of a commit that are pruned at a time."""
 
@@ -51,15 +48,17 @@ _MERGE_METRICS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePlan:
-    """A plan for selecting the files of commits.
+    """A plan for selecting the files with changed rows.
 
     Attributes:
-        commits: the commits to read, None for none.
+        commits: the commits to read; None for no commits.
         read_state: the version whose schema the rows have.
-        partitioned: whether the table may have had partition columns in the range or before it.
-        scan: scan with the part of the filter over table columns, which prunes files.
+        partitioned: whether the table may have had partition columns at or before any version of
+            the range.
+        scan: a scan with the conjuncts of the filter on columns of the table.
         prunes: whether `scan` has a filter.
-        feed_filters: conjuncts of the filter over the columns of the change data feed.
+        feed_filters: the conjuncts of the filter on `_change_type`, `_commit_version` and
+            `_commit_timestamp`.
     """
 
     commits: CommitRange | None
@@ -70,7 +69,7 @@ class ChangePlan:
     feed_filters: tuple[Predicate, ...]
 
     def files_of(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
-        """The files of a commit that may contain matching rows."""
+        """Yield the files of a commit that may contain matching rows."""
         if not self._may_match(engine, commit, None):
             return
         changes = self._changes(engine, commit)
@@ -82,7 +81,10 @@ class ChangePlan:
             yield from self._prune(engine, files) if self.prunes and files else files
 
     def _changes(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
-        """The change files of a commit; only adds that replace a file are held in memory."""
+        """Yield the files with the changed rows of a commit, without applying filters.
+
+        Only the removes, and the adds that replace a removed file of the same path, are in memory.
+        """
         removes: dict[str, RemoveFile] = {}
         for action in commit.decoded(RemoveFile, AddCDCFile):
             if isinstance(action, AddCDCFile):
@@ -105,7 +107,6 @@ class ChangePlan:
                 yield self._change(commit, add, INSERT)
 
     def _change_data_files(self, commit: CommitActions) -> Iterator[ChangeFile]:
-        """The change data files of a commit, which replace its adds and removes."""
         for cdc in commit.decoded(AddCDCFile):
             assert isinstance(cdc, AddCDCFile)  # the only requested type
             yield _change_data_file(self.read_state.path, commit, cdc)
@@ -113,9 +114,9 @@ class ChangePlan:
     def _vector_change(
         self, commit: CommitActions, remove: RemoveFile, add: AddFile
     ) -> Iterator[ChangeFile]:
-        """The changed rows of a file with a new deletion vector.
+        """Yield deleted and restored rows of a file for which a commit changes the deletion vector.
 
-        Statistics are dropped, because they may exclude deleted rows.
+        The file's statistics are dropped, because they may exclude deleted rows.
         """
         before, after = remove.deletion_vector, add.deletion_vector
         file = msgspec.structs.replace(add, stats=None)
@@ -130,7 +131,10 @@ class ChangePlan:
     def _removed_files(
         self, engine: Engine, commit: CommitActions, removes: Sequence[RemoveFile]
     ) -> Iterator[AddFile]:
-        """The add actions of removed files, completed from the previous version."""
+        """Create an `add` for each removed file.
+
+        Partition values that a `remove` doesn't have are read from the previous version.
+        """
         incomplete = [r.path for r in removes if r.partition_values is None and self.partitioned]
         adds = self._previous_adds(engine, commit.version, incomplete) if incomplete else {}
         for remove in removes:
@@ -151,7 +155,7 @@ class ChangePlan:
     def _previous_adds(
         self, engine: Engine, version: int, paths: Sequence[str]
     ) -> dict[str, AddFile]:
-        """The adds, by canonical path, of files that a version removes without partition values."""
+        """Return the adds of some files in the version before `version`, by canonical path."""
         table = self.read_state.path
         spelled = pa.array(
             sorted({name for path in paths for name in equivalent_paths(path)}), pa.string()
@@ -171,9 +175,9 @@ class ChangePlan:
         missing = [path for path in paths if canonical_path(path) not in adds]
         if missing:
             raise CorruptTableError(
-                f"{table}: version {version} removes file {missing[0]} without its partition "
-                f"values, and version {version - 1} doesn't have this file. Start after version "
-                f"{version}.",
+                f"{table}: the remove action of file {missing[0]} in version {version} has no "
+                f"partition values, and version {version - 1} doesn't contain this file. Start "
+                f"after version {version}.",
                 table=table,
                 file=missing[0],
             )
@@ -208,9 +212,9 @@ class ChangePlan:
         )
 
     def _prune(self, engine: Engine, files: list[ChangeFile]) -> Iterator[ChangeFile]:
-        """The files that may match according to their partition values and statistics.
+        """Select the files whose partition values and statistics permit a matching row.
 
-        Files with other partition columns than the table's current ones aren't pruned.
+        A file is always selected if its partition columns aren't those of `read_state`.
         """
         state = self.read_state
         partitions = {physical_name(f) for f in state.schema if f.name in state.partition_columns}
@@ -222,10 +226,10 @@ class ChangePlan:
         yield from (f for f in files if f.file.path in selected)
 
     def _may_match(self, engine: Engine, commit: CommitActions, change_type: str | None) -> bool:
-        """Whether a row of the commit can match the filters over the columns of the feed.
+        """Whether a row of the commit can match `feed_filters`.
 
         Args:
-            change_type: change type of the row, None if unknown.
+            change_type: change type of the row; None if unknown.
         """
         filters = [
             f
@@ -247,7 +251,7 @@ class ChangePlan:
 
 
 def _adds(commit: CommitActions) -> Iterator[tuple[str, AddFile]]:
-    """The adds of a commit that change data, with their canonical paths."""
+    """Yield canonical path and action of each add with `dataChange`."""
     for action in commit.decoded(AddFile):
         if isinstance(action, AddFile) and action.data_change:
             yield canonical_path(action.path), action
@@ -267,7 +271,7 @@ def _change_data_file(table: str, commit: CommitActions, cdc: AddCDCFile) -> Cha
 
 
 def is_merge_without_changes(commit: CommitActions) -> bool:
-    """Whether a commit is a MERGE that, by its metrics, rewrites files without changing a row."""
+    """Whether a commit is a MERGE that changes no rows, according to `operationMetrics`."""
     info = next(commit.decoded(CommitInfo), None)
     if not isinstance(info, CommitInfo) or info.get("operation") != "MERGE":
         return False
@@ -279,7 +283,10 @@ _HAS_SEVERAL_SPELLINGS = r"[^A-Za-z0-9_\-.=/]|^/"
 
 
 def path_order(paths: pa.Array[Any]) -> pa.Array[Any]:
-    """Sort keys of paths in the log, equal for all spellings of a path."""
+    """Return a key for each path in the log, by which paths can be sorted and compared.
+
+    Different encodings of the same path have the same key.
+    """
     several = pc.match_substring_regex(paths, _HAS_SEVERAL_SPELLINGS)
     if not pc.any(several).as_py():
         return paths

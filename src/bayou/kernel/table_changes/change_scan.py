@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import Engine
-from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import And, Predicate, referenced_columns
+from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan import ScanBuilder
@@ -17,8 +17,6 @@ from bayou.kernel.table_changes.change_plan import ChangePlan
 from bayou.kernel.table_changes.commit_range import CommitRange
 from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
-
-__all__ = ["ChangeScan", "ChangeScanBuilder"]
 
 
 class ChangeScanBuilder:
@@ -55,7 +53,10 @@ class ChangeScanBuilder:
         return builder
 
     def with_read_schema(self, schema: StructType | None) -> ChangeScanBuilder:
-        """Read only these columns of the table, in this order, followed by those of the feed."""
+        """Read only these columns of the table, in this order; None for all columns.
+
+        The columns of the change data feed, such as `_change_type`, follow in any case.
+        """
         builder = copy.copy(self)
         builder._read_schema = schema
         return builder
@@ -71,7 +72,7 @@ class ChangeScanBuilder:
 
         Raises:
             PredicateError: the filter can't be parsed, or references an unknown column.
-            SchemaError: the read schema has an unknown column or another type.
+            SchemaError: a column of the read schema isn't in the table, or has another type there.
         """
         predicate = self._filter
         if isinstance(predicate, str):
@@ -101,10 +102,10 @@ class ChangeScanBuilder:
 
 
 class ChangeScan:
-    """A planned read of changes. Holds no engine and no open file.
+    """A planned read of the change data feed. Holds no engine and no open file.
 
-    The driver lists `change_files`. They and the `change_state` are serializable, and any process
-    can read them with `read_change_file`.
+    One process lists the files with `change_files`. The files and the result of `change_state` can
+    be serialized, and any process can read the files with `read_change_file`.
     """
 
     __slots__ = ("_plan", "_predicate")
@@ -115,18 +116,18 @@ class ChangeScan:
 
     @property
     def remaining_filter(self) -> Predicate | None:
-        """The filter that the caller must apply to the rows: the whole filter."""
+        """The whole filter, which the caller must apply to the rows."""
         return self._predicate
 
     def change_state(self, engine: Engine) -> ChangeState:
-        """The state that a process needs to read change files."""
+        """Return the state that a process needs, besides a change file, to read the file's rows."""
         return ChangeState(scan_state=self._plan.scan.scan_state(engine))
 
     @closeable
     def change_files(self, engine: Engine) -> Iterator[ChangeFile]:
-        """List the files to read in the order of commits; within a commit, deletes come first.
+        """List the files to read, in the order of commits; removed files before added files.
 
-        Memory is limited to the commits that are read ahead and the removes of one commit.
+        Only the commits that are read ahead, and the removes of one commit, are in memory.
 
         Raises:
             CorruptTableError: a commit can't be read, or removes a file that was never added.
@@ -140,7 +141,10 @@ class ChangeScan:
 
 
 def _split(predicate: Predicate) -> tuple[Predicate | None, tuple[Predicate, ...]]:
-    """The conjuncts over only table columns, and the conjuncts over only columns of the feed."""
+    """Split a filter into conjuncts on table columns and conjuncts on change data feed columns.
+
+    Conjuncts that reference both are dropped.
+    """
     table_filters: list[Predicate] = []
     feed_filters: list[Predicate] = []
     for part in predicate.operands if isinstance(predicate, And) else (predicate,):

@@ -17,30 +17,15 @@ from bayou.errors import (
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine, FileStatus
-from bayou.kernel.log.commit_times import (
-    in_commit_time,
-    monotonic_times,
-    version_at,
-    version_at_or_after,
-)
+from bayou.kernel.log.commit_times import in_commit_time, version_at, version_at_or_after
 from bayou.kernel.log.replay import decode_commit, read_commit_files
-from bayou.kernel.log.segment import commit_files, log_path
+from bayou.kernel.log.segment import commit_files, log_path, monotonic_times
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.table_changes.action_columns import DeltaAction, actions_to_batch
 from bayou.protocol import features
 from bayou.protocol.actions import Action, CommitInfo, Metadata, Protocol
 from bayou.protocol.file_names import commit_file_name
 from bayou.protocol.schema import StructType
-
-__all__ = [
-    "CommitActions",
-    "CommitBoundary",
-    "CommitRange",
-    "CommitRangeBuilder",
-    "end_version",
-    "load_commit_range",
-    "start_version",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +55,16 @@ class CommitBoundary:
 
     @classmethod
     def at_timestamp(cls, timestamp: int) -> CommitBoundary:
-        """A boundary at the first commit at or after a time (start) or the last before it (end)."""
+        """A boundary at a time in ms since the epoch.
+
+        A range starts at the first commit at or after its start time, and ends at the last commit
+        at or before its end time.
+        """
         return cls(timestamp=timestamp)
 
 
 def start_version(engine: Engine, latest: TableState, boundary: CommitBoundary) -> int:
-    """The version of a start boundary; raises as `version_at_or_after` does."""
+    """Return the first version of a range; errors as in `version_at_or_after`."""
     if boundary.version is not None:
         return boundary.version
     assert boundary.timestamp is not None  # checked by CommitBoundary
@@ -83,7 +72,7 @@ def start_version(engine: Engine, latest: TableState, boundary: CommitBoundary) 
 
 
 def end_version(engine: Engine, latest: TableState, boundary: CommitBoundary) -> int:
-    """The version of an end boundary; raises as `version_at` does."""
+    """Return the last version of a range; errors as in `version_at`."""
     if boundary.version is not None:
         return boundary.version
     assert boundary.timestamp is not None  # checked by CommitBoundary
@@ -105,8 +94,8 @@ class CommitActions:
     Attributes:
         table: path of the table.
         version: version of the commit.
-        timestamp: timestamp of the commit, ms since the epoch: the in-commit timestamp, else the
-            file's time, adjusted to be later than the previous commit's.
+        timestamp: in-commit timestamp in ms since the epoch. Without one, the modification time
+            of the file, increased if necessary to be later than the previous commit's.
         file: the commit file.
         data: JSON lines of the commit.
         kinds: the requested kinds of actions.
@@ -129,7 +118,7 @@ class CommitActions:
         return tuple(self.decoded())
 
     def decoded(self, *kinds: type[Action]) -> Iterator[Action]:
-        """Decode the actions of some types in order; without types, all actions.
+        """Decode the actions of these types, in order; all actions if `kinds` is empty.
 
         Raises:
             CorruptTableError: a line isn't an action; the message has file and line.
@@ -138,9 +127,10 @@ class CommitActions:
 
     @closeable
     def actions(self) -> Iterator[pa.RecordBatch]:
-        """The actions of the requested kinds as batches; see `CommitRange.actions`. Repeatable.
+        """Yield the actions of the requested kinds as batches; see `CommitRange.actions`.
 
-        A commit without such actions has no batch.
+        Yields no batch if the commit has no actions of these kinds. Each call decodes the commit
+        again.
         """
         decoded = self.decoded()
         while chunk := list(islice(decoded, _BATCH_ROWS)):
@@ -159,7 +149,8 @@ class CommitRange:
         query_start_boundary: the requested start.
         query_end_boundary: the requested end, None for the latest version.
         files: the commit files, ascending.
-        file_times: times of the files in ms, each later than the previous one.
+        file_times: modification time of each file in ms, increased if necessary to be later than
+            the previous file's.
     """
 
     table: str
@@ -180,8 +171,9 @@ class CommitRange:
 
         Args:
             action_set: requested kinds of actions.
-            start_snapshot: snapshot of `start_version`, which proves that the table is readable
-                there. Later protocols are checked here.
+            start_snapshot: snapshot of `start_version`. The protocol of `start_version` is checked
+                when this snapshot is loaded. This method checks only the protocols that the
+                commits of the range set.
 
         Returns:
             Batches of one commit each, with `action_schema(action_set)`: `version` and `timestamp`
@@ -205,7 +197,7 @@ class CommitRange:
     ) -> CloseableIterator[CommitActions]:
         """Iterate the commits, including commits without requested actions.
 
-        Arguments and errors are those of `actions`.
+        Arguments and errors are the same as for `actions`.
         """
         if start_snapshot is not None and start_snapshot.version != self.start_version:
             raise ArgumentError(
@@ -292,21 +284,20 @@ def load_commit_range(
     query_end_boundary: CommitBoundary | None = None,
     catalog: Catalog | None = None,
 ) -> CommitRange:
-    """List the commits of a range of versions; raises as `CommitRangeBuilder.build` does."""
+    """List the commits of a range of versions; errors as in `CommitRangeBuilder.build`."""
     if end is not None and end < start:
         raise ArgumentError(
             f"{table}: the commit range ends at version {end}, before its start at version "
             f"{start}. Use an end at or after the start.",
             argument="end",
         )
-    listed: list[tuple[int, FileStatus]] = []
-    first = max(0, start - _PRECEDING_COMMITS)
-    with commit_files(engine, table, first, catalog=catalog) as commits:
-        for version, file in commits:
-            if end is not None and version > end:
-                break
-            listed.append((version, file))
-    _check_complete(engine, table, start, end, [v for v, _ in listed], catalog=catalog)
+    listed = _listed(engine, table, start, end, catalog)
+    try:
+        _check_complete(engine, table, start, end, [v for v, _ in listed], catalog=catalog)
+    except CorruptTableError:
+        # A listing that isn't atomic may miss a concurrent commit and contain the next one.
+        listed = _listed(engine, table, start, end, catalog)
+        _check_complete(engine, table, start, end, [v for v, _ in listed], catalog=catalog)
     times = [time for version, time in monotonic_times(listed) if version >= start]
     return CommitRange(
         table=table,
@@ -319,6 +310,20 @@ def load_commit_range(
     )
 
 
+def _listed(
+    engine: Engine, table: str, start: int, end: int | None, catalog: Catalog | None
+) -> list[tuple[int, FileStatus]]:
+    """List the commits of a range, and earlier commits on which `monotonic_times` depends."""
+    listed: list[tuple[int, FileStatus]] = []
+    first = max(0, start - _PRECEDING_COMMITS)
+    with commit_files(engine, table, first, catalog=catalog) as commits:
+        for version, file in commits:
+            if end is not None and version > end:
+                break
+            listed.append((version, file))
+    return listed
+
+
 def _check_complete(
     engine: Engine,
     table: str,
@@ -328,7 +333,6 @@ def _check_complete(
     *,
     catalog: Catalog | None,
 ) -> None:
-    """Raise an error if the log doesn't have all commits of a range."""
     versions = [v for v in listed if v >= start]
     if not versions or versions[0] != start or (end is not None and versions[-1] != end):
         with commit_files(engine, table, catalog=catalog) as commits:
@@ -350,8 +354,8 @@ def _check_complete(
                 else f"the earliest available commit is {earliest}"
             )
             raise VersionNotFoundError(
-                f"{table}: commit {start} was cleaned up; {available}. Read a snapshot, and "
-                "continue from its version.",
+                f"{table}: log cleanup has deleted commit {start}; {available}. Read a snapshot, "
+                "and continue from its version.",
                 table=table,
                 earliest=earliest,
                 latest=latest,

@@ -23,20 +23,6 @@ from bayou.protocol.schema import (
 )
 from bayou.protocol.type_changes import is_readable_change
 
-__all__ = [
-    "MetadataChange",
-    "TableShape",
-    "changes_between",
-    "incompatibility",
-    "partition_schema",
-    "read_problem",
-    "same_metadata",
-    "same_protocol",
-    "schema_of",
-    "widens_types",
-    "with_metadata",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableShape:
@@ -47,11 +33,11 @@ class TableShape:
 
 
 def incompatibility(earlier: TableShape, later: TableShape) -> str | None:
-    """Why rows of an earlier schema can't be read with a later schema; None if they can.
+    """Return why rows of an earlier schema can't be read with a later schema; None if they can.
 
-    As in delta-spark, the later schema may have more columns, and columns may become nullable. All
-    other differences are incompatible. Column mapping may be enabled but not disabled, because only
-    physical names distinguish a renamed from a new column.
+    As in delta-spark, columns may be added and may become nullable; other changes are incompatible.
+    Column mapping may be enabled but not disabled: without physical names, a renamed column looks
+    like a new column.
     """
     return _mapping_change(earlier, later) or _schema_change(earlier.schema, later.schema, "")
 
@@ -74,7 +60,7 @@ def _mapping_change(earlier: TableShape, later: TableShape) -> str | None:
 def _physical_paths(
     data_type: DataType, prefix: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """(physical path, logical name) of every field, including nested fields."""
+    """Yield (physical path, logical name) of every field, including nested fields."""
     match data_type:
         case StructType(fields):
             for field in fields:
@@ -130,8 +116,7 @@ def _type_change(earlier: DataType, later: DataType, name: str) -> str | None:
 
 
 def _null_change(name: str, earlier: bool, later: bool) -> str | None:
-    """The incompatibility of a column that becomes NOT NULL, None for none."""
-    return f"{name!r} can no longer be null" if earlier and not later else None
+    return f"column {name!r} can no longer be null" if earlier and not later else None
 
 
 _PREFIX = "delta."
@@ -139,13 +124,13 @@ _PREFIX = "delta."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataChange:
-    """Changes between two metadata actions, without additions.
+    """Incompatible changes between two `metaData` actions. `bool(...)` is False if there are none.
 
     Attributes:
         renamed: `'old' -> 'new'` for each renamed column.
-        dropped: names of dropped columns.
+        dropped: `'name'` of each dropped column.
         widened: `'name': from -> to` for each column with a wider type.
-        other: description of any other incompatible change, None for none.
+        other: a description of another change; None if there is none.
     """
 
     renamed: tuple[str, ...] = ()
@@ -158,9 +143,9 @@ class MetadataChange:
 
 
 def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
-    """Find dropped, renamed and widened columns.
+    """Find the changes that `MetadataChange` contains.
 
-    Columns are compared by physical name. Without column mapping only widened types are found.
+    Renamed and dropped columns are found only if the table has column mapping.
     """
     before, after = _shape(table, old), _shape(table, new)
     old_columns = dict(_columns(before.schema, (), ""))
@@ -188,12 +173,10 @@ def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
 
 
 def read_problem(table: str, data: Metadata, read: Metadata, *, widens: bool = False) -> str | None:
-    """Why rows of one metadata can't be read with another metadata; None if they can.
+    """Return why rows written with the metadata `data` can't be read with `read`; None if they can.
 
     Args:
-        data: metadata of the rows.
-        read: metadata of the reader, which may have more columns.
-        widens: whether the rows may have narrower types.
+        widens: whether columns may have a wider type in `read`.
     """
     before, after = _shape(table, data), _shape(table, read)
     if widens:
@@ -201,13 +184,8 @@ def read_problem(table: str, data: Metadata, read: Metadata, *, widens: bool = F
     return incompatibility(before, after) or _partition_change(table, data, read)
 
 
-def schema_of(table: str, metadata: Metadata) -> StructType:
-    """The parsed schema of metadata; raises as loading the table does."""
-    return table_schema(table, metadata)
-
-
 def partition_schema(metadata: Metadata) -> StructType:
-    """The partition columns of metadata, in order."""
+    """Return the schema of the partition columns, in the order of `metaData.partitionColumns`."""
     schema = StructType.from_json(metadata.schema_string)
     fields = {field.name: field for field in schema}
     return StructType(tuple(fields[name] for name in metadata.partition_columns))
@@ -239,11 +217,7 @@ def widens_types(protocol: Protocol) -> bool:
 
 
 def with_metadata(state: TableState, metadata: Metadata, protocol: Protocol) -> TableState:
-    """A copy of a table state with other metadata and protocol, to read its files with them.
-
-    Raises:
-        UnsupportedFeatureError: the protocol requires an unsupported feature.
-    """
+    """Return a copy of a table state with other metadata and protocol but the same files."""
     schema = table_schema(state.path, metadata)
     check_readable(state.path, protocol, metadata, schema, managed=state.catalog is not None)
     return TableState(
@@ -285,7 +259,7 @@ def _physical_partitions(table: str, metadata: Metadata) -> tuple[str, ...]:
 def _columns(
     data_type: DataType, prefix: tuple[str, ...], name: str
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, DataType]]]:
-    """(physical path, (logical name, type)) of every field, element, key and value."""
+    """Yield (physical path, (logical name, type)) of every field, element, key and value."""
     match data_type:
         case StructType(fields):
             for field in fields:
@@ -305,7 +279,7 @@ def _columns(
 
 
 def _widen(narrow: StructType, wide: StructType) -> StructType:
-    """The narrow schema with the types of the wide schema that hold all of its values."""
+    """Return the schema `narrow` with the types of `wide` for columns that are wider there."""
     by_name = {field.name: field for field in wide}
     return StructType(
         tuple(

@@ -47,9 +47,6 @@ from bayou.protocol.actions import (
 )
 from bayou.protocol.schema import SchemaJsonError, StructType
 
-__all__ = ["TableChanges", "load_table_changes", "read_change_file"]
-
-
 _MAX_CACHED_BYTES = 32 << 20
 """Size of the commits that are cached after the check of a range; other commits are read again."""
 
@@ -59,9 +56,10 @@ class TableChanges:
     """The rows that changed in a range of versions. Holds no engine and no open file.
 
     Attributes:
-        commits: commits of the range; None if the range is between two commits and so empty.
-        read_state: the version whose schema the rows have: the latest version, or with column
-            mapping the last version of the range.
+        commits: commits of the range; None if the range contains no commit, because its start
+            and end are timestamps between two commits.
+        read_state: state of the table version whose schema the rows have. This is the table's
+            latest version, or with column mapping the last version of the range.
         partitioned: whether the table may have had partition columns in the range or before it.
     """
 
@@ -81,11 +79,11 @@ class TableChanges:
 
     @property
     def schema(self) -> StructType:
-        """The table's columns, without the columns of the feed."""
+        """The table's columns, without those that the feed adds (`_change_type`, ...)."""
         return self.read_state.schema
 
     def scan_builder(self) -> ChangeScanBuilder:
-        """A builder for a scan of the changes."""
+        """Return a builder for a scan of the changes."""
         return ChangeScanBuilder(self.read_state, self.commits, partitioned=self.partitioned)
 
 
@@ -102,18 +100,17 @@ def load_table_changes(
     commits are cached; other commits are read again.
 
     Args:
-        start: first version, or the time of the first commit at or after it.
-        end: last version, or the time of the last commit at or before it; None or a later version
-            for the latest version.
-        catalog: the catalog that manages the table, None for none.
+        start: first version; or a time, for the first commit at or after this time.
+        end: last version; or a time, for the last commit at or before this time. None means the
+            latest version, as does a version after it.
 
     Raises:
         VersionNotFoundError: the range starts after the latest version or before the earliest
             version that can be rebuilt, or a time is after the last commit.
         ArgumentError: the range ends before it starts.
         ChangeDataFeedError: the feed is disabled at a version of the range, or the range contains
-            an incompatible schema change; names the version.
-        SchemaError: a column of the table has the name of a column of the feed.
+            an incompatible schema change; the message names the version.
+        SchemaError: a column of the table has a name that the feed reserves (`_change_type`, ...).
         UnsupportedFeatureError: a commit sets a protocol that isn't supported.
     """
     latest = load_table_state(engine, table, catalog=catalog)
@@ -160,7 +157,7 @@ def load_table_changes(
     if reserved:
         raise SchemaError(
             f"{table}: the name of column {reserved[0]!r} is reserved for the change data feed. "
-            "Rename the column; changes can then be read from that version on.",
+            "Rename the column; changes can be read from the version of the rename on.",
             table=table,
             column=reserved[0],
         )
@@ -173,7 +170,10 @@ def load_table_changes(
 
 
 def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
-    """Whether files that a version removes may have partition columns that the version drops."""
+    """Whether the table had partition columns just before `version`; True if this is unknown.
+
+    A commit can drop partition columns and remove files that have values of these columns.
+    """
     if version == 0:
         return False
     try:
@@ -184,7 +184,7 @@ def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
 
 
 def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
-    """Whether a range has ascending timestamps, so that it may be between two commits."""
+    """Whether a range may lie between two commits: both ends are timestamps, in ascending order."""
     if start.timestamp is None or end is None or end.timestamp is None:
         return False
     return start.timestamp <= end.timestamp
@@ -193,11 +193,10 @@ def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
 def _check_commits(
     engine: Engine, commits: CommitRange, first: TableState
 ) -> tuple[CommitRange, list[tuple[int, Metadata]], bool]:
-    """Check that the feed is enabled in all versions of a range.
+    """Check that the feed is enabled in all versions of a range, and cache small commits.
 
-    Returns:
-        The range with cached commits, the metadata that commits after the first set, and whether
-        the first commit sets metadata.
+    Returns the range with cached commits, the metadata changes after the first version as
+    (version, metadata), and whether the first version sets the metadata.
     """
     _check_enabled(commits, first.version, first.metadata)
     changes: list[tuple[int, Metadata]] = []
@@ -239,10 +238,11 @@ def _check_enabled(commits: CommitRange, version: int, metadata: Metadata) -> No
 def _check_shapes(
     table: str, shapes: dict[int, TableShape], commits: CommitRange, read_state: TableState
 ) -> None:
-    """Raise an error if rows of the range can't be read with the read schema.
+    """Raise an error if a version's rows can't be read with the schema of `read_state`.
 
     Args:
-        shapes: schemas in the range by the versions that set them, ascending.
+        shapes: table shape by version, for the range's first version and for each version that
+            changes the metadata.
     """
     read = _shape(table, read_state.metadata)
     problems = {version: incompatibility(shape, read) for version, shape in shapes.items()}
@@ -257,8 +257,9 @@ def _check_shapes(
     )
     if changed_at is None:
         raise ChangeDataFeedError(
-            f"{prefix}without column mapping they are read with the latest schema, that of version "
-            f"{read_state.version}, and since version {last} {problem}. Read snapshots instead.",
+            f"{prefix}without column mapping all changes are read with the schema of version "
+            f"{read_state.version}, which is incompatible with version {last}: {problem}. "
+            "Read snapshots instead.",
             table=table,
             version=last,
         )
@@ -299,11 +300,12 @@ def read_change_file(
 ) -> Iterator[pa.RecordBatch]:
     """Read the changed rows of a file, or of some of its row groups.
 
-    Rows are in the order of the file. The remaining filter of the scan isn't applied to rows, but
-    row groups without matching rows are skipped.
+    Rows are in the order of the file. Row groups in which no row can match the scan's filter are
+    skipped. Rows aren't filtered: the caller applies the scan's remaining filter.
 
     Args:
-        vectors: deletion vectors that were read ahead (`prefetch_vectors`). Missing ones are read.
+        vectors: deletion vectors that `prefetch_vectors` has read. All other deletion vectors are
+            read when they are needed.
 
     Returns:
         Non-empty batches with `state.logical_arrow_schema`.
@@ -347,9 +349,9 @@ def read_change_file(
 
 
 def _state_for(state: ScanState, file: ScanFile) -> ScanState:
-    """The scan state for a file that may have other partition columns than the table.
+    """Return the scan state for a file that may have other partition columns than the table.
 
-    The partition columns of a file are the columns with a partition value in the log.
+    The partition columns of a file are the columns for which its `add` has a partition value.
     """
     partition_columns = tuple(
         f.name for f in state.logical_schema if state.partition_key(f) in file.partition_values
@@ -362,7 +364,6 @@ def _state_for(state: ScanState, file: ScanFile) -> ScanState:
 
 
 def _select_rows(only: BitMap64, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of a batch that the bitmap contains."""
     others = read.selection_vector(only, batch.column(ROW_INDEX_COLUMN))
     if others is None:
         return batch.slice(0, 0)

@@ -9,17 +9,11 @@ import pyarrow as pa
 from bayou.errors import ConstraintViolationError, UnsupportedFeatureError
 from bayou.kernel.arrow.compute import pc
 from bayou.protocol.schema import SchemaJsonError, StructType
-from bayou.protocol.type_string import LengthLimit, length_limits
-
-__all__ = ["LengthLimits"]
+from bayou.protocol.sql import LengthLimit, length_limits
 
 
 class LengthLimits:
-    """Checks the char and varchar limits of a table's columns.
-
-    Raises:
-        UnsupportedFeatureError: a column's length limit can't be parsed.
-    """
+    """Checks the char and varchar limits of a table's columns."""
 
     def __init__(self, table: str, schema: StructType) -> None:
         self._table = table
@@ -33,11 +27,7 @@ class LengthLimits:
                 self._limits.append((path[0], column_limit))
 
     def check(self, rows: pa.RecordBatch) -> None:
-        """Check rows of the table's columns.
-
-        Raises:
-            ConstraintViolationError: a string is too long. The message quotes it.
-        """
+        """Raise an error if a string in `rows` is too long; `rows` has the table's columns."""
         for column, limit in self._limits:
             strings = _strings(rows.column(column), limit.path)
             if strings is None or not _is_string_type(strings.type):
@@ -63,7 +53,6 @@ class LengthLimits:
 def _limits(
     table: str, schema: StructType, prefix: tuple[str, ...]
 ) -> list[tuple[tuple[str, ...], tuple[LengthLimit, ...]]]:
-    """Limits with the path of the field whose metadata holds them: a column or a struct field."""
     all_limits: list[tuple[tuple[str, ...], tuple[LengthLimit, ...]]] = []
     for field in schema:
         path = (*prefix, field.name)
@@ -97,7 +86,7 @@ def _structs(data_type: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...
 
 
 def _strings(array: Any, path: tuple[str, ...]) -> Any:
-    """All strings at a path, in no relation to rows; None if the rows lack the path."""
+    """Return all strings at a path in a column, as a flat array; None if a field is missing."""
     for step in path:
         if pa.types.is_struct(array.type):
             index = array.type.get_field_index(step)
@@ -114,7 +103,7 @@ def _strings(array: Any, path: tuple[str, ...]) -> Any:
 
 
 def _sliced_children(array: Any, children: Any) -> Any:
-    """The keys or values of a map array's own rows: a sliced array has its parent's children."""
+    """Return the part of `children` (all keys or all values) that a sliced map array uses."""
     if len(array) == 0:
         return children.slice(0, 0)
     offsets = array.offsets
@@ -122,7 +111,7 @@ def _sliced_children(array: Any, children: Any) -> Any:
 
 
 def _is_string_type(data_type: pa.DataType) -> bool:
-    """Whether a limit applies: other writers may have set one for a type that isn't a string."""
+    """Whether a type can have a length limit. A limit on another type is ignored."""
     return (
         pa.types.is_string(data_type)
         or pa.types.is_large_string(data_type)

@@ -1,4 +1,4 @@
-"""Checks and stored form of clustering columns (PROTOCOL.md, Clustered Table)."""
+"""Validates clustering columns and encodes them as JSON (PROTOCOL.md, Clustered Table)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["clustering_configuration", "resolve_clustering_columns"]
-
 _MAX_COLUMNS = 4
 
 
@@ -32,16 +30,12 @@ def resolve_clustering_columns(
     partition_columns: Sequence[str],
     paths: Sequence[tuple[str, ...]],
 ) -> tuple[tuple[str, ...], ...]:
-    """The clustering columns, spelled as in the schema.
-
-    Raises:
-        SchemaError: the table is partitioned, more than four columns are requested, or a column is
-            unknown, is repeated, has a type without bounds, or has no statistics.
-    """
+    """Validate clustering columns, and return their paths as spelled in the schema."""
     if paths and partition_columns:
         raise SchemaError(
-            f"{table} can't be clustered: it is partitioned by ({', '.join(partition_columns)}), "
-            "and a table can't be both (DELTA_CLUSTER_BY_WITH_PARTITIONED_BY).",
+            f"{table} can't be clustered, because it is partitioned by "
+            f"({', '.join(partition_columns)}) (DELTA_CLUSTER_BY_WITH_PARTITIONED_BY). Use either "
+            "partition columns or clustering columns.",
             table=table,
         )
     if len(paths) > _MAX_COLUMNS:
@@ -59,7 +53,8 @@ def resolve_clustering_columns(
         if match is None:
             column = ".".join(path)
             raise SchemaError(
-                f"{table} can't be clustered by {column!r}: the column doesn't exist.",
+                f"{table} can't be clustered by {column!r}: the column doesn't exist. The table's "
+                f"columns are {', '.join(schema.names)}.",
                 table=table,
                 column=column,
             )
@@ -92,12 +87,7 @@ def resolve_clustering_columns(
 
 
 def clustering_configuration(schema: StructType, paths: Sequence[tuple[str, ...]]) -> str:
-    """The JSON configuration of the domain `delta.clustering`, with physical names.
-
-    Args:
-        schema: the table's schema, with ids and physical names if it has column mapping.
-        paths: clustering columns, spelled as in the schema.
-    """
+    """Return the configuration of the domain `delta.clustering` as JSON, with physical names."""
     columns = [list(physical_path(schema, path)) for path in paths]
     value = {"clusteringColumns": columns, "domainName": "delta.clustering"}
     return msgspec.json.encode(value).decode()

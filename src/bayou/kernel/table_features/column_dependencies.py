@@ -1,7 +1,4 @@
-"""Checks for dependencies on a column before it is dropped, renamed or changed.
-
-Also checks the columns named in `delta.dataSkippingStatsColumns`.
-"""
+"""Checks for dependencies on a column before it is dropped, renamed or changed."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from bayou.errors import PredicateError, SchemaError, TablePropertyError
 from bayou.kernel.expressions.model import referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.kernel.log.table_state import TableState
-from bayou.protocol import column_rules
-from bayou.protocol.column_rules import GENERATION_EXPRESSION_KEY
+from bayou.protocol import column_metadata
+from bayou.protocol.column_metadata import GENERATION_EXPRESSION_KEY
 from bayou.protocol.properties import SKIPPING_COLUMNS
 from bayou.protocol.property_strings import column_paths
 from bayou.protocol.schema import (
@@ -28,33 +25,16 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = [
-    "ColumnPath",
-    "check_not_in_layout",
-    "check_not_referenced",
-    "check_statistics_columns",
-    "quote_path",
-]
-
-
 ColumnPath: TypeAlias = tuple[str, ...]
 
 
 def quote_path(path: ColumnPath) -> str:
-    """A path as delta-spark writes it into the history: names with a dot in backticks."""
+    """Join a path with dots, as in delta-spark's history; a name with a dot gets backticks."""
     return ".".join(f"`{name}`" if "." in name else name for name in path)
 
 
 def check_not_referenced(state: TableState, path: ColumnPath, what: str) -> None:
-    """Check that no constraint, invariant or generated column references a column or its fields.
-
-    Args:
-        path: the column, spelled as in the schema.
-        what: the change, a participle for the error message, such as `renamed`.
-
-    Raises:
-        SchemaError: an expression references the column. The message quotes it.
-    """
+    """Check that no constraint, invariant or generated column references a column or its fields."""
     for owner, sql in _expressions(state):
         try:
             references = list(referenced_columns(parse_expression(sql)))
@@ -63,31 +43,26 @@ def check_not_referenced(state: TableState, path: ColumnPath, what: str) -> None
             references = [path]
         if any(_overlap(path, other) for other in references):
             raise SchemaError(
-                f"Column {quote_path(path)!r} of {state.path} can't be {what}: {owner} ({sql}) "
-                "references it. Drop that first.",
+                f"{state.path}: column {quote_path(path)!r} can't be {what}, because {owner} "
+                f"({sql}) references it. Drop the {owner.removeprefix('the ')} first.",
                 table=state.path,
                 column=quote_path(path),
             )
 
 
 def check_not_in_layout(state: TableState, path: ColumnPath, what: str) -> None:
-    """Check that a column is neither a partition column nor a clustering column.
-
-    Raises:
-        SchemaError: the table is partitioned or clustered by the column.
-    """
+    """Check that a column is neither a partition column nor a clustering column."""
     layout = "partitioned" if path[0] in state.partition_columns and len(path) == 1 else None
     if layout is None and any(p[: len(path)] == path for p in state.clustering_columns):
         layout = "clustered"
     if layout is not None:
         raise SchemaError(
-            f"Column {quote_path(path)!r} of {state.path} can't be {what}: the table is {layout} "
-            "by "
-            "it. "
+            f"{state.path}: column {quote_path(path)!r} can't be {what}, because the table is "
+            f"{layout} by this column. "
             + (
-                "Change the clustering first."
+                "Change the clustering columns first."
                 if layout == "clustered"
-                else "Create a new table without it."
+                else "Create a new table without this partition column."
             ),
             table=state.path,
             column=quote_path(path),
@@ -95,15 +70,15 @@ def check_not_in_layout(state: TableState, path: ColumnPath, what: str) -> None:
 
 
 def _expressions(state: TableState) -> Iterator[tuple[str, str]]:
-    """The expressions of a table: what each belongs to, and its SQL."""
-    for name, sql in column_rules.check_constraints(state.properties).items():
+    """Yield (description, SQL) of all constraints, generated columns and invariants of a table."""
+    for name, sql in column_metadata.check_constraints(state.properties).items():
         yield f"CHECK constraint {name}", sql
     for field in _fields(state.schema):
         generated = field.metadata.get(GENERATION_EXPRESSION_KEY)
         if generated is not None:
             yield f"generated column {field.name}", str(generated)
         try:
-            invariant = column_rules.column_invariant(field)
+            invariant = column_metadata.column_invariant(field)
         except ValueError:
             invariant = None
         if invariant is not None:
@@ -118,7 +93,6 @@ def _fields(schema: StructType) -> Iterator[StructField]:
 
 
 def _overlap(path: ColumnPath, other: ColumnPath) -> bool:
-    """Whether one path is a prefix of the other."""
     length = min(len(path), len(other))
     return [s.lower() for s in path[:length]] == [s.lower() for s in other[:length]]
 
@@ -132,13 +106,10 @@ def check_statistics_columns(
     partition_columns: Sequence[str],
     configuration: Mapping[str, str],
 ) -> None:
-    """Check the columns in `delta.dataSkippingStatsColumns` as delta-spark does.
+    """Check the columns in `delta.dataSkippingStatsColumns` by delta-spark's rules.
 
-    Fields of structs may have any type: a type without an order has a null count only.
-
-    Raises:
-        TablePropertyError: a column is unknown, is a partition column, has a type without bounds,
-            or is listed twice (by name or within a listed struct).
+    A top-level column needs a type that has minimum and maximum. A nested field may have any type:
+    if the type has no minimum and maximum, only the nulls of the field are counted.
     """
     value = SKIPPING_COLUMNS.read(configuration)
     columns: list[tuple[str, ...]] = []

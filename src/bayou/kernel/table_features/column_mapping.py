@@ -25,24 +25,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = [
-    "ID_KEY",
-    "MAX_COLUMN_ID",
-    "ColumnMappingMode",
-    "column_mapping_mode",
-    "logical_path",
-    "physical_arrow_type",
-    "physical_field",
-    "physical_name",
-    "physical_path",
-    "physical_stats_schema",
-    "physical_write_schema",
-    "to_physical_schema",
-    "with_column_ids",
-    "without_mapping",
-]
-
-
 ColumnMappingMode: TypeAlias = Literal["none", "name", "id"]
 
 ID_KEY = "delta.columnMapping.id"
@@ -52,11 +34,7 @@ _MODES = ("none", "name", "id")
 
 
 def column_mapping_mode(properties: Mapping[str, str]) -> ColumnMappingMode:
-    """The column mapping mode in a table's properties, `none` by default.
-
-    Raises:
-        ValueError: the mode is unknown.
-    """
+    """Return the column mapping mode in a table's properties; ValueError if it is unknown."""
     mode = properties.get(MODE_KEY, "none").strip().lower()
     if mode not in _MODES:
         raise ValueError(f"{MODE_KEY} is {mode!r}; it must be one of {', '.join(_MODES)}")
@@ -64,22 +42,22 @@ def column_mapping_mode(properties: Mapping[str, str]) -> ColumnMappingMode:
 
 
 def physical_name(field: StructField) -> str:
-    """The field's name in data files and in the log: its logical name without column mapping.
+    """Return a field's name in data files and in the log.
 
-    The mode isn't needed: in mode `none`, a snapshot's schema has no mapping metadata (see
-    `without_mapping`).
+    Without column mapping, this is the logical name: in mode `none`, a snapshot's schema has no
+    mapping metadata (see `without_mapping`).
     """
     name = field.metadata.get(PHYSICAL_NAME_KEY)
     return name if isinstance(name, str) else field.name
 
 
 def physical_path(schema: StructType, logical_path: tuple[str, ...]) -> tuple[str, ...]:
-    """The physical path of a column or a nested field.
+    """Return the physical path of a column or a nested field.
 
     The steps `element`, `key` and `value` of arrays and maps stay as they are.
 
     Raises:
-        KeyError: the schema doesn't contain the path, which is the error's argument.
+        KeyError: the schema doesn't contain the path; the error's argument is the path.
     """
     names: list[str] = []
     level: DataType | None = schema
@@ -105,10 +83,10 @@ def physical_path(schema: StructType, logical_path: tuple[str, ...]) -> tuple[st
 
 
 def logical_path(schema: StructType, physical: tuple[str, ...]) -> tuple[str, ...]:
-    """The inverse of `physical_path`, for columns and fields of structs.
+    """Return the logical path of a physical path, for columns and fields of structs.
 
     Raises:
-        KeyError: the schema doesn't contain the path, which is the error's argument.
+        KeyError: the schema doesn't contain the path; the error's argument is the path.
     """
     names: list[str] = []
     level: DataType = schema
@@ -123,21 +101,17 @@ def logical_path(schema: StructType, physical: tuple[str, ...]) -> tuple[str, ..
 
 
 def to_physical_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
-    """The schema with physical names at every level and the same types, nullability, metadata."""
+    """Return the schema with physical names at every level; everything else is unchanged."""
     return schema if mode == "none" else _physical_struct(schema)
 
 
 def without_mapping(schema: StructType) -> StructType:
-    """The schema without mapping metadata, which has no meaning in mode `none`."""
+    """Remove the mapping metadata from a schema; in mode `none`, it has no meaning."""
     return cast("StructType", _without_mapping(schema))
 
 
 def physical_field(field: StructField, mode: ColumnMappingMode) -> pa.Field[Any]:
-    """The nullable Arrow field to request from a data file.
-
-    Raises:
-        ValueError: the mode is `id` and the field or a nested field has no id.
-    """
+    """Return the nullable Arrow field to request from a data file."""
     return pa.field(
         field.name if mode == "none" else physical_name(field),
         physical_arrow_type(field.data_type, mode),
@@ -146,17 +120,12 @@ def physical_field(field: StructField, mode: ColumnMappingMode) -> pa.Field[Any]
 
 
 def physical_write_schema(schema: StructType, mode: ColumnMappingMode) -> pa.Schema:
-    """The Arrow schema of written data files: physical names, field ids, nullability."""
+    """Return the Arrow schema to write data files with: physical names, field ids, nullability."""
     return pa.schema([_write_field(f, mode) for f in schema])
 
 
 def physical_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
-    """A schema of statistics (`numRecords`, `nullCount`, ...) with physical names.
-
-    Args:
-        stats_schema: the schema with logical names, nested like `schema`.
-        schema: the table's schema.
-    """
+    """Rename columns to physical names in a schema of statistics (`numRecords`, ...)."""
     fields: list[pa.Field[Any]] = [
         f.with_type(_physical_stats(f.type, schema)) for f in stats_schema
     ]
@@ -164,13 +133,9 @@ def physical_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Sch
 
 
 def physical_arrow_type(data_type: DataType, mode: ColumnMappingMode) -> pa.DataType:
-    """The Arrow type to request from a data file for a logical type.
+    """Return the Arrow type to request from a data file for a logical type.
 
-    Nested fields have physical names, and ids in mode `id`. They are all nullable, because a file
-    may be older than a field.
-
-    Raises:
-        ValueError: the mode is `id` and a nested field has no id.
+    All nested fields are nullable, because a file that is older than a field doesn't contain it.
     """
     match data_type:
         case StructType(fields):
@@ -187,7 +152,11 @@ def physical_arrow_type(data_type: DataType, mode: ColumnMappingMode) -> pa.Data
 def _write_field(
     field: StructField, mode: ColumnMappingMode, *, optional: bool = False
 ) -> pa.Field[Any]:
-    """The field as written to Parquet: fields within a nullable field are nullable too."""
+    """Return the Arrow field to write to Parquet.
+
+    Args:
+        optional: whether an enclosing field is nullable, which makes this field nullable too.
+    """
     name = field.name if mode == "none" else physical_name(field)
     field_id = None if mode == "none" else field.metadata.get(ID_KEY)
     metadata = _type_metadata(field.data_type)
@@ -309,17 +278,14 @@ def with_column_ids(
     configuration: Mapping[str, str],
     before: Mapping[str, str] | None,
 ) -> tuple[StructType, dict[str, str]]:
-    """Assign an id and a physical name to each field without them; return schema and properties.
+    """Return the schema and properties with an id and a physical name for each field.
 
-    If the table enables column mapping, the physical names of its fields are their current names,
-    which its data files use.
+    Fields that have an id and a physical name keep them. If column mapping is being enabled on an
+    existing table, the physical names are the logical names, because existing data files have
+    these names. Without column mapping, nothing is changed.
 
     Args:
-        configuration: the table's new properties.
-        before: the table's current properties; None for a new table.
-
-    Raises:
-        TablePropertyError: the mode is unknown or can't be changed to the new one.
+        before: the table's properties before the change; None for a new table.
     """
     try:
         mode = column_mapping_mode(configuration)
@@ -344,7 +310,7 @@ def with_column_ids(
 
 
 class _IdAssigner:
-    """Assigns ids greater than `max_id`, and physical names."""
+    """Assigns physical names, and ids greater than `max_id`, to the fields of a schema."""
 
     def __init__(self, max_id: int, *, keep_names: bool) -> None:
         self.max_id = max_id

@@ -1,7 +1,6 @@
-"""Values that a table generates and constraints that it enforces for written rows.
+"""Generates column values of written rows, and enforces the table's constraints.
 
-Missing generated columns, identity columns and columns with defaults are computed. Then NOT NULL,
-CHECK constraints, invariants and length limits are checked (PROTOCOL.md, Generated Columns,
+First missing columns are computed, then constraints are checked (PROTOCOL.md, Generated Columns,
 Identity Columns, Default Columns, CHECK Constraints, Column Invariants).
 """
 
@@ -20,14 +19,15 @@ from bayou.errors import (
 )
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import Engine, ExpressionEvaluator, PredicateEvaluator
+from bayou.kernel.expressions.functions import check_exact
 from bayou.kernel.expressions.model import Expression, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.kernel.schema_enforcement import conform_to_schema
 from bayou.kernel.table_features.char_varchar import LengthLimits
 from bayou.kernel.table_features.identity_columns import IdentityValues
 from bayou.kernel.transaction_state import TransactionState
-from bayou.protocol import column_rules
-from bayou.protocol.column_rules import CURRENT_DEFAULT_KEY, GENERATION_EXPRESSION_KEY
+from bayou.protocol import column_metadata
+from bayou.protocol.column_metadata import CURRENT_DEFAULT_KEY, GENERATION_EXPRESSION_KEY
 from bayou.protocol.schema import (
     BINARY,
     STRING,
@@ -38,15 +38,9 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["RowConstraints"]
-
 
 class RowConstraints:
-    """Generates values and enforces constraints for rows. Only identity values are mutable state.
-
-    Raises:
-        UnsupportedFeatureError: an expression or a length limit of the table isn't supported.
-    """
+    """Generates values and enforces constraints for the rows that one writer writes."""
 
     def __init__(self, engine: Engine, state: TransactionState) -> None:
         self._state = state
@@ -60,11 +54,11 @@ class RowConstraints:
             sql = field.metadata.get(GENERATION_EXPRESSION_KEY)
             if sql is not None:
                 owner = f"generated column {field.name}"
-                self._generated[field.name] = self._evaluator(owner, str(sql), field)
+                self._generated[field.name] = self._evaluator(owner, str(sql), field, exact=True)
             sql = field.metadata.get(CURRENT_DEFAULT_KEY)
             if sql is not None:
                 owner = f"default of column {field.name}"
-                self._defaults[field.name] = self._evaluator(owner, str(sql), field)
+                self._defaults[field.name] = self._evaluator(owner, str(sql), field, exact=False)
         self._checks = list(self._conditions())
         self._limits = LengthLimits(self._table, state.schema)
         self._partition_strings = [
@@ -80,18 +74,13 @@ class RowConstraints:
         *,
         unchanged_columns: Collection[str] | None = None,
     ) -> pa.RecordBatch:
-        """Rows with exactly the table's columns, checked against all constraints.
+        """Return the rows with exactly the table's columns, after checking all constraints.
 
         Args:
-            constants: values of partition columns, in the types of their columns.
-            unchanged_columns: columns with unchanged values, if the rows are new versions of
-                existing rows. Identity columns keep their values, and generated columns among these
-                aren't recomputed. None for new rows.
-
-        Raises:
-            SchemaError: the table doesn't have a column, or a column has another type.
-            ConstraintViolationError: a row violates a constraint. The message names the column or
-                the constraint, and a value.
+            constants: values of columns that `batch` lacks, the same for all rows.
+            unchanged_columns: None for new rows. Otherwise the rows are updated rows: identity
+                columns keep their values, and the values of these generated columns aren't
+                checked.
         """
         batch = _with_constants(batch, constants or {})
         input_names = {name.lower() for name in batch.schema.names}
@@ -202,28 +191,36 @@ class RowConstraints:
 
     def _conditions(self) -> Any:
         for sql in self._state.conditions:
-            yield self._condition("replaceWhere", sql)
-        for name, sql in column_rules.check_constraints(self._state.configuration).items():
-            yield self._condition(f"CHECK constraint {name}", sql)
+            yield self._condition("replaceWhere", sql, exact=False)
+        for name, sql in column_metadata.check_constraints(self._state.configuration).items():
+            yield self._condition(f"CHECK constraint {name}", sql, exact=True)
         for path, field in _fields(self._schema, ""):
             try:
-                invariant = column_rules.column_invariant(field)
+                invariant = column_metadata.column_invariant(field)
             except ValueError as error:
                 raise self._unsupported(f"invariant of column {path}", str(error)) from error
             if invariant is not None:
-                yield self._condition(f"invariant of column {path}", invariant)
+                yield self._condition(f"invariant of column {path}", invariant, exact=True)
 
-    def _condition(self, name: str, sql: str) -> tuple[str, str, Expression, PredicateEvaluator]:
+    def _condition(
+        self, name: str, sql: str, *, exact: bool
+    ) -> tuple[str, str, Expression, PredicateEvaluator]:
         try:
             predicate = parse_predicate(sql)
+            if exact:
+                check_exact(predicate)
             evaluator = self._engine.expressions.predicate_evaluator(self._schema, predicate)
         except PredicateError as error:
             raise self._unsupported(name, str(error)) from error
         return name, sql, predicate, evaluator
 
-    def _evaluator(self, owner: str, sql: str, field: StructField) -> ExpressionEvaluator:
+    def _evaluator(
+        self, owner: str, sql: str, field: StructField, *, exact: bool
+    ) -> ExpressionEvaluator:
         try:
             expression = parse_expression(sql)
+            if exact:
+                check_exact(expression)
             return self._engine.expressions.evaluator(self._schema, expression, field.data_type)
         except PredicateError as error:
             raise self._unsupported(owner, str(error)) from error

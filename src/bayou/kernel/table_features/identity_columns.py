@@ -14,11 +14,9 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import AddFile
-from bayou.protocol.column_rules import IdentityColumn, identity_column, with_high_water_mark
+from bayou.protocol.column_metadata import IdentityColumn, identity_column, with_high_water_mark
 from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.schema import StructType
-
-__all__ = ["IdentityValues", "with_high_water_marks"]
 
 
 class IdentityValues:
@@ -31,22 +29,15 @@ class IdentityValues:
         }
 
     def is_generated(self, name: str) -> bool:
-        """Whether the values of a column are generated."""
+        """Whether this transaction generates the values of a column."""
         return name in self._state.generated_identity
 
     def check_explicit_values(self, columns: set[str]) -> None:
-        """Check that rows have no values for generated identity columns.
-
-        Args:
-            columns: names of the rows' columns, in lower case.
-
-        Raises:
-            SchemaError: the rows have values for a generated column.
-        """
+        """Raise an error if the rows' columns include an identity column that is generated."""
         for name, column in self._columns.items():
             if name.lower() not in columns:
                 continue
-            if not column.allow_explicit:
+            if not column.allow_explicit_insert:
                 raise SchemaError(
                     f"{self._state.table}: column {name!r} is GENERATED ALWAYS AS IDENTITY, and "
                     "its values are generated on write. Remove it from the rows.",
@@ -56,19 +47,14 @@ class IdentityValues:
             if self.is_generated(name):
                 raise SchemaError(
                     f"{self._state.table}: the rows have values for identity column {name!r}, and "
-                    "the transaction was started without them. Pass the rows' schema to "
+                    "the transaction was built for rows without it. Pass the rows' schema to "
                     "with_schema.",
                     table=self._state.table,
                     column=name,
                 )
 
     def next_values(self, name: str, count: int) -> pa.Array[pa.Int64Scalar]:
-        """The values of the next `count` rows, int64.
-
-        Raises:
-            ArgumentError: the state was deserialized and `for_writer` wasn't called, or the values
-                of the column are exhausted.
-        """
+        """Generate the values of the next `count` rows, int64."""
         writer, writers = self._state.writer
         if writers < 1:
             raise ArgumentError(
@@ -99,11 +85,7 @@ class _Bounds(msgspec.Struct, frozen=True, rename="camel"):
 def with_high_water_marks(
     schema: StructType, generated: tuple[str, ...], adds: list[AddFile]
 ) -> StructType:
-    """The schema with the high-water marks of identity columns raised to the values in new files.
-
-    The values are taken from the files' statistics, and from their partition values because other
-    writers can partition a table by an identity column.
-    """
+    """Raise the high-water marks of identity columns to the values in new files."""
     if not generated or not adds:
         return schema
     bounds = [decode_json(a.stats, _Bounds) for a in adds if a.stats is not None]
@@ -123,7 +105,7 @@ def with_high_water_marks(
 
 
 def _parse_int(string: str | None) -> int | None:
-    """A serialized partition value as an integer; None if it isn't one."""
+    """Parse a serialized partition value as an integer; None if it isn't an integer."""
     try:
         return None if string is None else int(string)
     except ValueError:

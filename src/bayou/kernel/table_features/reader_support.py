@@ -14,21 +14,14 @@ from bayou.kernel.catalog import is_catalog_managed
 from bayou.kernel.table_features.column_mapping import column_mapping_mode, without_mapping
 from bayou.protocol import features
 from bayou.protocol.actions import Metadata, Protocol
-from bayou.protocol.column_rules import has_usable_step
+from bayou.protocol.column_metadata import has_usable_step
 from bayou.protocol.properties import COLUMN_MAPPING_MODE
 from bayou.protocol.schema import ArrayType, DataType, MapType, SchemaJsonError, StructType
 from bayou.protocol.type_changes import unsupported_type_changes
 
-__all__ = ["check_readable", "table_schema"]
-
 
 def table_schema(table: str, metadata: Metadata) -> StructType:
-    """The table's schema, with column mapping metadata if column mapping is enabled.
-
-    Raises:
-        SchemaError: the table has no schema yet, or the schema is invalid.
-        TablePropertyError: the column mapping mode is unknown.
-    """
+    """Return the table's schema, with column mapping metadata if column mapping is enabled."""
     if not metadata.schema_string:
         raise SchemaError(
             f"{table}: the table has no schema yet: its metaData action has no schemaString.",
@@ -64,7 +57,7 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
 
 
 def _schema_problems(data_type: DataType) -> Iterator[str]:
-    """Descriptions of fields that Arrow schemas or writers can't represent."""
+    """Describe each field that an Arrow schema or a writer can't represent."""
     match data_type:
         case StructType(fields):
             seen: set[str] = set()
@@ -92,11 +85,7 @@ def check_readable(
     """Check that this version of Bayou can read a table.
 
     Args:
-        managed: whether a catalog provides the table's commits.
-
-    Raises:
-        UnsupportedFeatureError: the table needs a table feature, a type change or a file format
-            that isn't supported. The message names it.
+        managed: whether the caller reads the table through its catalog.
     """
     missing = features.unsupported_for_read(protocol, metadata.configuration, schema)
     if missing:

@@ -11,17 +11,11 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructType
 
-__all__ = ["conform_variants", "fill_null_variants"]
-
 _NAMES = ("metadata", "value")
 
 
 def conform_variants(table: str, array: Any, path: str) -> pa.StructArray:
-    """Variants in the kernel's Arrow type, from any struct of binary `metadata` and `value`.
-
-    Raises:
-        SchemaError: the array isn't a struct of these fields, or the bytes aren't a variant's.
-    """
+    """Convert structs of binary `metadata` and `value` to the kernel's Arrow type of variants."""
     variant_type: Any = to_arrow_type(VARIANT)
     if {f.name for f in array.type} != set(_NAMES):
         raise _invalid(table, path, f"has type {array.type}")
@@ -33,7 +27,7 @@ def conform_variants(table: str, array: Any, path: str) -> pa.StructArray:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise _invalid(table, path, f"has type {array.type}") from error
         if child.null_count and pc.and_(pc.is_null(child), valid).true_count:
-            raise _invalid(table, path, f"has a row whose {name} alone is null")
+            raise _invalid(table, path, f"has a row in which only {name} is null")
         children.append(child)
     _check_bytes(table, path, children[0].filter(valid), children[1].filter(valid))
     mask = pc.invert(valid) if array.null_count else None
@@ -44,9 +38,6 @@ def fill_null_variants(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBa
     """Replace null fields of null variants by empty bytes, also in nested variants.
 
     Both fields of a variant are required in Parquet, while Arrow's null structs have null fields.
-
-    Args:
-        schema: types of the columns by name. Other columns stay unchanged.
     """
     for field in schema:
         if _has_variant(field.data_type):
@@ -94,7 +85,6 @@ def _filled(array: Any, data_type: DataType) -> Any:
 
 
 def _with_child(array: Any, child: Any) -> Any:
-    """The list or map array with a different child array."""
     buffers = array.buffers()[:2]
     return pa.Array.from_buffers(
         array.type, len(array), buffers, offset=array.offset, children=[child]
@@ -107,7 +97,7 @@ def _check_bytes(table: str, path: str, metadata: Any, values: Any) -> None:
     invalid = [header for header in headers if not header or header[0] & 0x0F != 1]
     if invalid:
         raise _invalid(
-            table, path, f"has metadata that starts with {invalid[0]!r}, which isn't version 1"
+            table, path, f"has metadata with the header {invalid[0]!r}, which isn't version 1"
         )
     if len(values) and not pc.min(pc.binary_length(values)).as_py():
         raise _invalid(table, path, "has a row with an empty value")

@@ -1,9 +1,8 @@
 """Checks that a transaction leaves a table in a state that Bayou can write.
 
 `only_enables_features` decides whether a commit can be rebased onto a concurrent metadata change.
-As in delta-spark's conflict checker, a commit prepared without a feature is valid in a table that
-has enabled it since. Unlike in delta-spark, row tracking is an exception: the files would have no
-ids.
+As in delta-spark, the commit can be rebased if the change only enables features. Unlike in
+delta-spark, it can't if the change enables row tracking: the commit's files would have no row ids.
 """
 
 from __future__ import annotations
@@ -34,20 +33,6 @@ from bayou.protocol.actions import Metadata, Protocol, is_change_data_feed_enabl
 from bayou.protocol.property_strings import PropertyValueError
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = [
-    "check_catalog",
-    "check_change_data_columns",
-    "check_maintenance",
-    "check_properties",
-    "check_row_tracking_columns",
-    "check_schema_can_be_read",
-    "check_universal_format",
-    "check_writable",
-    "normalize_properties",
-    "only_enables_features",
-]
-
-
 _UNIVERSAL_FORMATS = "delta.universalFormat.enabledFormats"
 _MAINTENANCE = {
     Operation.OPTIMIZE: "OPTIMIZE",
@@ -70,18 +55,7 @@ def check_catalog(
     catalog: Catalog | None,
     operation: Operation,
 ) -> None:
-    """Check that commits to a catalog-managed table go through its catalog.
-
-    Args:
-        state: the version that the commit is based on; None for a new table.
-        protocol: the protocol after the commit.
-        configuration: the table properties after the commit.
-
-    Raises:
-        UnsupportedFeatureError: there is no catalog, the catalog is read-only or doesn't permit
-            the maintenance operation, or the existing table isn't catalog-managed yet.
-        TablePropertyError: in-commit timestamps are disabled, which catalog-managed tables need.
-    """
+    """Check that commits to a catalog-managed table go through its catalog."""
     if not is_catalog_managed(protocol.reader_features or ()):
         return
     if isinstance(catalog, CommittingCatalog) and (
@@ -90,8 +64,8 @@ def check_catalog(
         if not properties.IN_COMMIT_TIMESTAMPS.read(configuration):
             key = properties.IN_COMMIT_TIMESTAMPS.key
             raise TablePropertyError(
-                f"{table}: the table is catalog-managed, and its catalog publishes commits after "
-                f"they are ratified. Set {key} = true.",
+                f"{table}: the table is catalog-managed, which requires in-commit timestamps. Set "
+                f"{key} = true.",
                 table=table,
                 key=key,
             )
@@ -119,11 +93,7 @@ def check_catalog(
 
 
 def check_maintenance(table: str, catalog: Catalog | None, operation: str) -> None:
-    """Check that the catalog of a catalog-managed table permits a maintenance operation.
-
-    Raises:
-        UnsupportedFeatureError: the catalog doesn't permit the operation.
-    """
+    """Check that the catalog of a catalog-managed table permits a maintenance operation."""
     if not permits_maintenance(catalog, table, operation):
         raise UnsupportedFeatureError(
             f"{table}: the catalog that manages the table ({features.CATALOG_MANAGED}) doesn't "
@@ -136,11 +106,7 @@ def check_maintenance(table: str, catalog: Catalog | None, operation: str) -> No
 
 
 def check_properties(table: str, configuration: Mapping[str, str]) -> None:
-    """Check the values of the properties that writes use, before anything is written.
-
-    Raises:
-        TablePropertyError: a value is invalid.
-    """
+    """Check the values of the properties that writes use, before anything is written."""
     for table_property in _USED_IN_WRITES:
         try:
             table_property.read(configuration)
@@ -149,11 +115,7 @@ def check_properties(table: str, configuration: Mapping[str, str]) -> None:
 
 
 def normalize_properties(table: str, user_properties: Mapping[str, str]) -> dict[str, str]:
-    """Properties set by the user, with keys spelled as in the log.
-
-    Raises:
-        TablePropertyError: a property is unknown, or its value is invalid.
-    """
+    """Return the user's properties with their keys spelled as in the log."""
     try:
         properties.validate(user_properties)
     except PropertyValueError as error:
@@ -162,11 +124,7 @@ def normalize_properties(table: str, user_properties: Mapping[str, str]) -> dict
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:
-    """Check that all features which the table requires of writers are supported.
-
-    Raises:
-        UnsupportedFeatureError: a feature isn't supported. The message names it.
-    """
+    """Check that all features which the table requires of writers are supported."""
     missing = features.unsupported_for_write(protocol, metadata.configuration, schema)
     if missing:
         raise UnsupportedFeatureError(
@@ -183,9 +141,6 @@ def check_universal_format(
     """Check that the table has no Universal Format metadata, which a write would leave stale.
 
     VACUUM is allowed because it changes no rows.
-
-    Raises:
-        UnsupportedFeatureError: `delta.universalFormat.enabledFormats` names a format.
     """
     formats = configuration.get(_UNIVERSAL_FORMATS, "").strip()
     if formats and operation not in (Operation.VACUUM_START, Operation.VACUUM_END):
@@ -201,11 +156,7 @@ def check_universal_format(
 def check_change_data_columns(
     table: str, configuration: Mapping[str, str], schema: StructType
 ) -> None:
-    """Check that no column has a name that the change data feed reserves.
-
-    Raises:
-        SchemaError: a column has such a name.
-    """
+    """Check that no column has a name that the change data feed reserves."""
     reserved = reserved_columns(schema) if is_change_data_feed_enabled(configuration) else ()
     if reserved:
         raise SchemaError(
@@ -217,11 +168,7 @@ def check_change_data_columns(
 
 
 def check_schema_can_be_read(table: str, metadata: Metadata) -> None:
-    """Check that readers accept the schema: otherwise its commit would make the table unreadable.
-
-    Raises:
-        SchemaError: readers would reject the schema.
-    """
+    """Raise a `SchemaError` if readers would reject the new schema."""
     try:
         table_schema(table, metadata)
     except CorruptSchemaError as error:
@@ -235,11 +182,7 @@ def check_schema_can_be_read(table: str, metadata: Metadata) -> None:
 def check_row_tracking_columns(
     table: str, configuration: Mapping[str, str], schema: StructType
 ) -> None:
-    """Check that no column has the name of a materialized row tracking column.
-
-    Raises:
-        SchemaError: a column has such a name.
-    """
+    """Check that no column has the name of a materialized row tracking column."""
     reserved = {
         name.lower()
         for key in (properties.ROW_ID_COLUMN, properties.ROW_COMMIT_VERSION_COLUMN)
@@ -248,8 +191,8 @@ def check_row_tracking_columns(
     for field in schema if reserved else ():
         if {field.name.lower(), physical_name(field).lower()} & reserved:
             raise SchemaError(
-                f"{table}: row tracking materializes its values in a column named {field.name!r}. "
-                "Rename the column.",
+                f"{table}: the column name {field.name!r} is reserved, because row tracking "
+                "materializes its values in a column of this name. Rename the column.",
                 table=table,
                 column=field.name,
             )
@@ -284,7 +227,7 @@ _ALLOWED: Mapping[str, Callable[[str | None, str], bool]] = {
     _MODE: lambda before, after: before in (None, "none") and after == "name",
     "delta.columnMapping.maxColumnId": lambda *_: True,
 }
-"""For each property, whether a change from the old to the new value only enables a feature."""
+"""By property, a function (old value, new value) -> whether the change only enables a feature."""
 
 _COLUMN_IDS = frozenset(
     {

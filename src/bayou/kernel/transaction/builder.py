@@ -37,11 +37,8 @@ from bayou.kernel.transaction.transaction import Transaction
 from bayou.protocol import features, properties
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol
 from bayou.protocol.actions import Transaction as TransactionIdentifier
-from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
-from bayou.protocol.column_rules import identity_column
+from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, identity_column
 from bayou.protocol.schema import StructType
-
-__all__ = ["TransactionBuilder"]
 
 _DEFAULT_RETRIES = 200
 
@@ -49,7 +46,7 @@ _DEFAULT_RETRIES = 200
 class TransactionBuilder:
     """Builds a `Transaction`. Each `with_` method returns a new builder.
 
-    `Table.create_transaction_builder` and `Snapshot.build_update_table_transaction` create it.
+    Created by `Table.create_transaction_builder` or `Snapshot.build_update_table_transaction`.
     """
 
     def __init__(
@@ -105,10 +102,12 @@ class TransactionBuilder:
     def with_partition_columns(self, columns: Iterable[str]) -> TransactionBuilder:
         """Set the partition columns of a new table.
 
-        If the table exists, they must be equal to its partition columns.
+        If the table exists and its schema isn't replaced, `columns` must be equal to the table's
+        partition columns.
 
         Raises:
-            ArgumentError: the builder was created from a snapshot and doesn't replace the schema.
+            ArgumentError: the builder was created from a snapshot, and `with_schema_replaced`
+                wasn't called before.
         """
         if self._read_state is not None and not self._replaces_schema:
             raise ArgumentError(
@@ -152,7 +151,7 @@ class TransactionBuilder:
         return builder
 
     def with_definition_recorded(self) -> TransactionBuilder:
-        """Record the table's definition in the history, as delta-spark's CREATE TABLE does."""
+        """Record description, partitioning, clustering and properties in the table's history."""
         builder = copy.copy(self)
         builder._records_definition = True
         return builder
@@ -164,7 +163,10 @@ class TransactionBuilder:
         return builder
 
     def with_protocol_versions(self, reader: int = 0, writer: int = 0) -> TransactionBuilder:
-        """Upgrade the protocol to at least these versions; from (3, 7) on it lists features."""
+        """Upgrade the protocol to at least these versions.
+
+        With writer version 7, the protocol lists the features that the lower version implied.
+        """
         if not (0 <= reader <= 3 and 0 <= writer <= 7):
             raise ArgumentError(
                 f"{self._table}: protocol ({reader}, {writer}) doesn't exist. Use reader versions "
@@ -176,7 +178,7 @@ class TransactionBuilder:
         return builder
 
     def with_domain_metadata(self, domain: str, configuration: str) -> TransactionBuilder:
-        """Set a domain's configuration (PROTOCOL.md, Domain Metadata); a string up to 50 MB.
+        """Set a domain's configuration, a string of up to 50 MB (PROTOCOL.md, Domain Metadata).
 
         Raises:
             ArgumentError: the domain is empty or reserved for Delta (`delta.`).
@@ -186,26 +188,30 @@ class TransactionBuilder:
         )
 
     def with_domain_metadata_removed(self, domain: str) -> TransactionBuilder:
-        """Remove a domain. Writes nothing if the table doesn't have it."""
+        """Remove a domain. Writes nothing if the table doesn't have the domain."""
         return self._with_domain(DomainMetadata(domain=domain, configuration="", removed=True))
 
     def with_metadata(self, metadata: Metadata) -> TransactionBuilder:
-        """Replace the `metaData` action before other changes are applied.
+        """Replace the table's `metaData` action. Other changes are applied to the new action.
 
-        The caller must have checked that the table's files fit it.
+        The caller must have checked that the table's files fit the new metadata.
         """
         builder = copy.copy(self)
         builder._metadata = metadata
         return builder
 
     def with_files_checked(self) -> TransactionBuilder:
-        """Declare that all live files satisfy new constraints and have the row ids they need."""
+        """Declare that the caller has checked all live files.
+
+        Their rows satisfy the constraints that the transaction adds. If it enables row tracking,
+        the files already have row ids.
+        """
         builder = copy.copy(self)
         builder._files_checked = True
         return builder
 
     def with_protocol(self, protocol: Protocol) -> TransactionBuilder:
-        """Replace the `protocol` action before other changes are applied.
+        """Replace the table's `protocol` action. Other changes are applied to the new action.
 
         The caller must have checked that the table doesn't use the removed features.
         """
@@ -214,7 +220,7 @@ class TransactionBuilder:
         return builder
 
     def with_delta_domain(self, domain: str, configuration: str | None) -> TransactionBuilder:
-        """Set a domain that is reserved for Delta; None removes it."""
+        """Set the configuration of a domain that is reserved for Delta; None removes the domain."""
         action = DomainMetadata(
             domain=domain, configuration=configuration or "", removed=configuration is None
         )
@@ -236,18 +242,18 @@ class TransactionBuilder:
     def with_table_created(self) -> TransactionBuilder:
         """Require that the transaction creates the table.
 
-        `build` raises `ProtocolChangedError` if another writer has created the table since the
-        caller found none.
+        If another writer creates the table before `build` is called, `build` raises
+        `ProtocolChangedError`.
         """
         builder = copy.copy(self)
         builder._creates_table = True
         return builder
 
     def with_transaction_id(self, app_id: str, version: int) -> TransactionBuilder:
-        """Record the version of an application in the commit. May be called for several.
+        """Add a transaction identifier (`txn` action) to the commit. May be called for several ids.
 
-        If the table already has this version or a later one, the commit writes nothing, and its
-        result has `already_committed`.
+        If the table has already recorded `version` or a higher number for `app_id`, the commit
+        writes nothing, and its result has `already_committed`.
         """
         if not app_id:
             raise ArgumentError(
@@ -263,15 +269,15 @@ class TransactionBuilder:
     ) -> TransactionBuilder:
         """Write the transaction identifiers of another table unchanged.
 
-        Unlike with `with_transaction_id`, the commit is always written, and a version may be lower
-        than the table's.
+        Unlike with `with_transaction_id`, the commit is always written, and an identifier may have
+        a lower version than the table has recorded for its application.
         """
         builder = copy.copy(self)
         builder._copied_transaction_ids = {t.app_id: t for t in identifiers}
         return builder
 
     def with_schema_evolution(self, enabled: bool = True) -> TransactionBuilder:
-        """Add new columns of the rows to an existing table, as nullable columns."""
+        """Allow rows with additional columns, which are added to the table as nullable columns."""
         builder = copy.copy(self)
         builder._schema_evolution = enabled
         return builder
@@ -280,7 +286,7 @@ class TransactionBuilder:
         """Replace schema and partition columns of an existing table.
 
         Without `with_partition_columns` the table becomes unpartitioned. The commit must remove all
-        files, because they no longer fit.
+        files, because they have the old schema.
         """
         builder = copy.copy(self)
         builder._replaces_schema = True
@@ -293,7 +299,7 @@ class TransactionBuilder:
         return builder
 
     def with_data_change(self, data_change: bool) -> TransactionBuilder:
-        """Set `dataChange` of the written files; false if the commit only rewrites rows."""
+        """Set `dataChange` of the written files; pass False if the commit only rewrites rows."""
         builder = copy.copy(self)
         builder._data_change = data_change
         return builder
@@ -302,8 +308,8 @@ class TransactionBuilder:
         """Limit the rows of a data file; None limits only its size in bytes."""
         if rows is not None and rows < 1:
             raise ArgumentError(
-                f"{self._table}: the maximum number of rows of a data file is {rows}. Use 1 or "
-                "more.",
+                f"{self._table}: the maximum number of rows of a data file must be at least 1, not "
+                f"{rows}.",
                 argument="rows",
             )
         builder = copy.copy(self)
@@ -354,14 +360,15 @@ class TransactionBuilder:
         return builder
 
     def build(self, engine: Engine) -> Transaction:
-        """Load the table if no snapshot was given, and start the transaction.
+        """Start the transaction. Loads the table, unless a snapshot created the builder.
 
         Raises:
             TableNotFoundError: the table doesn't exist, and there is no schema to create it.
             SchemaError: schema or partition columns are invalid, or don't fit the table.
             TablePropertyError: a property is unknown or has an invalid value.
             UnsupportedFeatureError: the table requires an unsupported writer feature.
-            ProtocolChangedError: `with_table_created` is set, and another writer has created it.
+            ProtocolChangedError: `with_table_created` is set, and another writer has created the
+                table.
         """
         state = self._read_state
         if state is None:
@@ -469,7 +476,6 @@ class TransactionBuilder:
         }
 
     def _next_protocol(self, state: TableState | None, change: MetadataChange) -> Protocol:
-        """The protocol with the features that the metadata uses or requests."""
         configuration = {**change.metadata.configuration, **change.protocol_properties}
         protocol = self._protocol or (None if state is None else state.protocol)
         if protocol is None:
@@ -501,7 +507,7 @@ class TransactionBuilder:
         return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=configuration, removed=False)
 
     def _generated_identity(self, schema: StructType) -> tuple[str, ...]:
-        """Identity columns that the rows don't have, so that writers generate their values."""
+        """Return the identity columns that the rows lack: the writers generate the values."""
         if self._operation in OPERATIONS_WITHOUT_INSERTS:
             return ()
         rows = self._schema

@@ -1,14 +1,13 @@
 """Writing a commit to the log (PROTOCOL.md, Creation of New Log Entries), and its result.
 
 A commit is a put-if-absent of the next version. If another writer has committed this version, its
-commit is checked for conflicts and the following version is tried. If the storage fails with an
-unknown result, the log is searched for the commit's `txnId`.
+commit is checked for conflicts, and the following version is tried. If the result of a put is
+unknown, the `txnId` in the commit file shows whose commit it is.
 
-`discard_unless_committed` deletes the data files of a failed commit, but only if the commit
-certainly did not happen. `commit_with_retries` reports each commit before it sends it to the
-storage, and withdraws the report when it finds another commit with the same version. All open
-`discard_unless_committed` blocks of the thread see these reports. An interrupt, a storage error or
-an error after the commit can therefore never delete a file that the log may reference.
+`discard_unless_committed` must never delete a file that the log may reference.
+`commit_with_retries` therefore reports each commit before it is sent to the storage, and withdraws
+the report when it finds another commit with the same version. All open `discard_unless_committed`
+blocks of the thread see these reports.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -29,25 +28,16 @@ from bayou.errors import (
     PrerequisiteError,
     StorageError,
 )
-from bayou.kernel.engine import Engine
+from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log.replay import CommitActions
 from bayou.kernel.log.segment import log_path
 from bayou.kernel.metrics import TransactionMetrics
+from bayou.kernel.transaction.commit_contents import PartitionKey
 from bayou.kernel.transaction.committers import Committer, LogCommitter
 from bayou.kernel.transaction.conflict_checker import ReadSet, WriteSet, check_winner, operation_of
 from bayou.kernel.transaction.post_commit_hooks import PostCommitHook, run_hooks
 from bayou.protocol.actions import CommitInfo
 from bayou.protocol.file_names import CommitFile, commit_file_name, parse_log_file
-
-__all__ = [
-    "CommitAttempt",
-    "TransactionCommitResult",
-    "commit_with_retries",
-    "discard_unless_committed",
-    "report_lost_commit",
-    "report_possible_commit",
-]
-
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,13 +47,13 @@ _OPEN_BLOCKS: ContextVar[tuple[set[str], ...]] = ContextVar("open_blocks", defau
 
 @contextmanager
 def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
-    """Call `discard` if the block fails and no commit can have happened in it.
+    """Call `discard` if the block fails and certainly made no commit.
 
-    The block must run in the thread that commits. An error of `discard` is logged, so that the
-    error of the block is raised; VACUUM deletes the remaining files.
+    The block must run in the thread that commits. If `discard` fails too, its error is logged and
+    the error of the block is raised; VACUUM later deletes the remaining files.
 
     Args:
-        discard: deletes the files that were written for the commit.
+        discard: function that deletes the files that were written for the commit.
     """
     possible: set[str] = set()
     token = _OPEN_BLOCKS.set((*_OPEN_BLOCKS.get(), possible))
@@ -84,7 +74,7 @@ def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
 
 
 def report_possible_commit(txn_id: str) -> None:
-    """Report that a commit is about to be sent, so that it may happen from now on."""
+    """Report that a commit is about to be sent to the storage: it may succeed from now on."""
     for possible in _OPEN_BLOCKS.get():
         possible.add(txn_id)
 
@@ -100,8 +90,11 @@ _MAX_PAUSE_SECONDS = 0.5
 _STORAGE_RETRIES = 5
 
 _GAP_CHECK_SECONDS = 5.0
-"""If the version was read longer ago, the commit lists the log first, because the following commits
-may have been cleaned up already: retention may be short, or a clock may be ahead."""
+"""If the transaction read its version longer ago than this, `_check_gap` lists the log first.
+
+Log cleanup may have deleted the commits after this version, because retention is short or a clock
+is ahead. The table may also have been recreated, or its log replaced by an older copy.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,16 +102,12 @@ class CommitAttempt:
     """A commit to write.
 
     Attributes:
-        table: path of the table.
         read_version: the version that the transaction read, -1 for a new table.
-        txn_id: `commitInfo.txnId` of the commit.
-        lines: returns the JSON lines for a version and the winning commits since `read_version`,
-            oldest first.
-        reads, writes: read set and write set for the conflict check.
-        max_retries: maximum number of retries after other commits won.
-        read_seconds_ago: seconds since the version was read or, for a new table, since the
-            transaction was built.
-        committer: writes the commit to the log or the catalog.
+        lines: function that returns the commit's JSON lines. Its arguments are the version to
+            commit and the winning commits since `read_version`, oldest first.
+        read_seconds_ago: seconds since the transaction read `read_version`; for a new table, since
+            the transaction was built.
+        read_commit: commit file of `read_version` as the transaction saw it; None if unknown.
     """
 
     table: str
@@ -129,19 +118,12 @@ class CommitAttempt:
     writes: WriteSet
     max_retries: int
     read_seconds_ago: float = 0.0
+    read_commit: FileStatus | None = None
     committer: Committer = field(default_factory=LogCommitter)
 
 
 def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, list[CommitActions]]:
-    """Write a commit, and retry with the next version if another commit wins.
-
-    Returns:
-        The committed version, and the winning commits before it.
-
-    Raises:
-        CommitConflictError: the commit can't be rebased onto a winning commit.
-        CommitFailedError: the retries are exhausted, or the storage failed.
-    """
+    """Write a commit, with retries; return its version and the commits that won before it."""
     if attempt.read_version < 0:
         engine.files.mkdirs(log_path(attempt.table))
     version = attempt.read_version + 1
@@ -175,28 +157,54 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
 
 
 def _check_gap(engine: Engine, attempt: CommitAttempt) -> None:
-    """Reject a commit if log cleanup has deleted an existing commit of its version.
+    """Raise an error if commits after `read_version` were deleted, or the log was replaced.
 
-    Put-if-absent would succeed, but no reader would ever read the commit.
+    In such a log, put-if-absent would succeed, but readers would ignore the new commit or find a
+    gap before it.
     """
     next_version = attempt.read_version + 1
-    first = next_version
+    read = attempt.read_commit
+    if read is not None and read.path != _path(attempt.table, attempt.read_version):
+        read = None  # the commit isn't published yet
+    commits: dict[int, FileStatus] = {}
+    start = next_version if read is None else attempt.read_version
     try:
-        with engine.files.list_from(_path(attempt.table, next_version)) as files:
-            names = (parse_log_file(file.path.rpartition("/")[2]) for file in files)
-            first = next((name.version for name in names if isinstance(name, CommitFile)), first)
+        with engine.files.list_from(_path(attempt.table, start)) as files:
+            for file in files:
+                name = parse_log_file(file.path.rpartition("/")[2])
+                if isinstance(name, CommitFile):
+                    commits[name.version] = file
+                    if name.version >= next_version:
+                        break
     except FileMissingError:
-        return
+        if read is None:
+            return
+    if read is not None:
+        listed = commits.pop(attempt.read_version, None)
+        if listed != read and (listed is not None or not commits):
+            raise _replaced(attempt)
+    first = min(commits, default=next_version)
     if first > next_version:
         raise CommitConflictError(
-            f"{attempt.table}: conflicts can't be checked, because the commits after version "
-            f"{attempt.read_version}, which this transaction read "
-            f"{_duration(attempt.read_seconds_ago)} ago, were cleaned up to version {first - 1}. "
-            "Nothing was changed; read the table again and repeat the operation, or set "
-            "delta.logRetentionDuration to more than the duration of a transaction.",
+            f"{attempt.table}: conflicts can't be checked. This transaction read version "
+            f"{attempt.read_version} {_duration(attempt.read_seconds_ago)} ago, and log cleanup "
+            f"has since deleted the commits up to version {first - 1}. Nothing was changed; read "
+            "the table again and repeat the operation, or set delta.logRetentionDuration to more "
+            "than the duration of a transaction.",
             table=attempt.table,
             winning_version=first,
         )
+
+
+def _replaced(attempt: CommitAttempt) -> CommitConflictError:
+    return CommitConflictError(
+        f"{attempt.table}: the log no longer has the commit of version {attempt.read_version} that "
+        f"this transaction read {_duration(attempt.read_seconds_ago)} ago. The table was deleted "
+        "or recreated, or its log was replaced by a copy. Nothing was changed; read the table "
+        "again and repeat the operation.",
+        table=attempt.table,
+        winning_version=attempt.read_version,
+    )
 
 
 def _duration(seconds: float) -> str:
@@ -211,8 +219,8 @@ def _out_of_retries(
         f"{attempt.table}: the commit lost {lost} times in a row to other writers, last to version "
         f"{winner.version}"
         + ("" if operation is None else f" ({operation})")
-        + f"; there is no conflict, but the limit of {attempt.max_retries} retries is reached. "
-        "Nothing was changed; try again, or allow more retries.",
+        + f"; the changes don't conflict, but the limit of {attempt.max_retries} retries is "
+        "reached. Nothing was changed; try again, or allow more retries.",
         table=attempt.table,
         version=version,
         attempts=lost,
@@ -224,9 +232,10 @@ def _out_of_retries(
 def _put(
     engine: Engine, attempt: CommitAttempt, version: int, winners: Sequence[CommitActions]
 ) -> bool:
-    """Put a commit if its version is absent, and retry with the same bytes on storage errors.
+    """Write a commit if its version is absent; return False if the version has another commit.
 
-    A failed put may still take effect. The next attempt then finds the file with this `txnId`.
+    After a storage error, the log is searched for the commit's `txnId`, because a failed write may
+    have created the file. If it did not, the same bytes are written again.
     """
     lines = attempt.lines(version, winners)
     failures = 0
@@ -246,8 +255,8 @@ def _put(
                 raise CommitFailedError(
                     f"{attempt.table}: commit {version} failed: {error} "
                     + (
-                        "The log can't be read either, so the commit may or may not be there; "
-                        "check the table's history before you repeat the operation."
+                        "The log can't be read either, so it is unknown whether the commit was "
+                        "written; check the table's history before you repeat the operation."
                         if committed is None
                         else "The commit isn't in the log; nothing was changed. Try again."
                     ),
@@ -258,7 +267,7 @@ def _put(
 
 
 def _is_committed(engine: Engine, attempt: CommitAttempt, version: int) -> bool | None:
-    """Whether the log has this commit with this version; None if the log can't be read."""
+    """Whether the log has this commit as this version; None if the log can't be read."""
     try:
         commit = attempt.committer.find(engine, attempt.table, version)
     except StorageError:
@@ -275,7 +284,7 @@ def _path(table: str, version: int) -> str:
 
 
 def _pause(attempts: int) -> None:
-    """Exponential backoff with full jitter, so that concurrent writers don't collide again."""
+    """Sleep with exponential backoff and full jitter, so that writers don't collide again."""
     max_seconds = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(attempts, 10))
     time.sleep(random.uniform(0, max_seconds))  # noqa: S311 - jitter isn't a secret
 
@@ -289,12 +298,15 @@ class TransactionCommitResult:
         already_committed: whether the table already had the transaction's identifiers, so that
             nothing was written.
         post_commit_hooks: hooks that are due, in the order in which to run them.
+        small_files: number of added small files by partition, for auto compaction; empty if the
+            table isn't compacted automatically.
         metrics: metrics of the commit, None if nothing was measured.
     """
 
     version: int
     already_committed: bool = False
     post_commit_hooks: tuple[PostCommitHook, ...] = ()
+    small_files: Mapping[PartitionKey, int] = field(default_factory=dict)
     metrics: TransactionMetrics | None = field(default=None, compare=False)
 
     @property

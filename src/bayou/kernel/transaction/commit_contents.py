@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import msgspec
 
@@ -19,7 +21,16 @@ from bayou.protocol.actions import (
 from bayou.protocol.file_names import canonical_path
 from bayou.protocol.json_decoding import JsonDecoder
 
-__all__ = ["CommitContents", "num_records"]
+PartitionKey: TypeAlias = tuple[tuple[str, str | None], ...]
+"""A partition of files: `partitionValues`, sorted by column."""
+
+SMALL_FILE_BYTES = 64 << 20
+"""Size in bytes below which auto compaction counts a file, as in delta-spark."""
+
+
+def partition_key(values: Mapping[str, str | None]) -> PartitionKey:
+    """Return the partition of a file's `partitionValues`."""
+    return tuple(sorted(values.items()))
 
 
 class _NumRecords(msgspec.Struct, frozen=True, rename="camel"):
@@ -34,16 +45,10 @@ class CommitContents:
     """Encoded file actions of a commit.
 
     Attributes:
-        lines: one line per action in order, without `adds`.
-        adds: adds that aren't encoded yet, because row tracking assigns their ids at the commit.
-        removed_paths: canonical paths of the removes.
-        changes_removed: whether a remove has `dataChange`.
-        changes_data: whether an add or a remove has `dataChange`.
-        num_added: number of adds.
-        num_changes: number of change data files.
-        added_bytes, removed_bytes: total size of the adds and of the removes.
-        rows: total rows of the adds; None if a file's statistics don't have them.
-        tally: histogram of the sizes of added and removed files.
+        lines: JSON lines of all actions that aren't in `adds`, in order.
+        adds: adds that can't be encoded yet, because their row ids are assigned at the commit.
+        rows: total number of rows of the added files; None if a file has no `numRecords`.
+        small_files: number of added small files by partition; empty if they weren't counted.
     """
 
     lines: list[bytes]
@@ -57,13 +62,17 @@ class CommitContents:
     removed_bytes: int
     rows: int | None
     tally: FileChanges
+    small_files: Mapping[PartitionKey, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, actions: Iterable[Action], *, keep_adds: bool = False) -> CommitContents:
+    def of(
+        cls, actions: Iterable[Action], *, keep_adds: bool = False, count_small: bool = False
+    ) -> CommitContents:
         """Encode and count actions in one pass.
 
-        Raises:
-            ArgumentError: an action isn't a file action.
+        Args:
+            keep_adds: leave the adds unencoded in `adds`.
+            count_small: count the added small files of each partition.
         """
         lines: list[bytes] = []
         adds: list[AddFile] = []
@@ -72,6 +81,7 @@ class CommitContents:
         num_added = num_changes = added_bytes = removed_bytes = 0
         rows: int | None = 0
         tally = FileChanges()
+        small: Counter[PartitionKey] = Counter()
         for action in actions:
             if keep_adds and isinstance(action, AddFile):
                 adds.append(action)
@@ -81,6 +91,8 @@ class CommitContents:
                 case AddFile():
                     num_added += 1
                     tally.add(action)
+                    if count_small and action.data_change and action.size < SMALL_FILE_BYTES:
+                        small[partition_key(action.partition_values)] += 1
                     added_bytes += action.size
                     changes_data = changes_data or action.data_change
                     added = num_records(action.stats)
@@ -95,8 +107,8 @@ class CommitContents:
                     num_changes += 1
                 case _:
                     raise ArgumentError(
-                        f"actions: {type(action).__name__} isn't a file action. Set it with the "
-                        "transaction builder.",
+                        f"actions: {type(action).__name__} isn't a file action. Make this change "
+                        "with the transaction builder.",
                         argument="actions",
                     )
         return cls(
@@ -111,10 +123,11 @@ class CommitContents:
             removed_bytes=removed_bytes,
             rows=rows,
             tally=tally,
+            small_files=small,
         )
 
     def metrics(self) -> dict[str, object]:
-        """`operationMetrics` of a write, named as in delta-spark."""
+        """Return `commitInfo.operationMetrics` of a write, with delta-spark's names."""
         metrics: dict[str, object] = {
             "numFiles": self.num_added,
             "numOutputBytes": self.added_bytes,
@@ -128,7 +141,7 @@ class CommitContents:
 
 
 def num_records(stats: str | None) -> int | None:
-    """`numRecords` in the JSON of statistics, None if missing."""
+    """Return `numRecords` from the JSON of a file's statistics; None if it is missing."""
     if stats is None:
         return None
     try:

@@ -1,7 +1,7 @@
 """Parts of a commit that depend on its version: timestamps, row ids and row commit versions.
 
-Each attempt computes them again, so that a rebased commit follows the winning commits (PROTOCOL.md,
-In-Commit Timestamps and Row Tracking).
+Each attempt computes these parts again, because they depend on the commits that won before it
+(PROTOCOL.md, In-Commit Timestamps and Row Tracking).
 """
 
 from __future__ import annotations
@@ -20,18 +20,6 @@ from bayou.kernel.transaction.commit_contents import num_records
 from bayou.protocol.actions import AddFile, CommitInfo, DomainMetadata, Metadata
 from bayou.protocol.json_decoding import decode_json
 
-__all__ = [
-    "ENABLEMENT_TIMESTAMP",
-    "ENABLEMENT_VERSION",
-    "ROW_TRACKING_DOMAIN",
-    "commit_info_after",
-    "high_water_mark",
-    "in_commit_timestamp",
-    "metadata_after",
-    "with_enablement",
-    "with_row_ids",
-]
-
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
 ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
 ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
@@ -44,10 +32,11 @@ class _HighWaterMark(msgspec.Struct, frozen=True, rename="camel"):
 def in_commit_timestamp(
     now: int, state: TableState | None, winners: Sequence[CommitActions]
 ) -> int:
-    """In-commit timestamp of a commit, ms since the epoch: `now`, but after the previous commit.
+    """Return the in-commit timestamp of a new commit, ms since the epoch.
 
-    If the previous commit has no in-commit timestamp, the time of its file counts, because its
-    writer's clock may have been ahead.
+    This is `now`, increased if necessary to be later than the previous commit's in-commit
+    timestamp. If the previous commit has none, the result is later than the modification time of
+    the previous commit's file, because that writer's clock may have been ahead.
     """
     if state is None:
         return now
@@ -60,7 +49,7 @@ def in_commit_timestamp(
 
 
 def metadata_after(state: TableState | None, winners: Sequence[CommitActions]) -> Metadata | None:
-    """The table's metadata after the winning commits; None for a new table."""
+    """Return the table's metadata after the winning commits; None if the table is new."""
     metadata = None if state is None else state.metadata
     for winner in winners:
         metadata = next((a for a in winner.actions if isinstance(a, Metadata)), metadata)
@@ -70,14 +59,14 @@ def metadata_after(state: TableState | None, winners: Sequence[CommitActions]) -
 def commit_info_after(
     state: TableState | None, winners: Sequence[CommitActions]
 ) -> CommitInfo | None:
-    """The `commitInfo` of the last winning commit, or of the read version without winners."""
+    """Return `commitInfo` of the last winning commit, or of the read version if no commit won."""
     if winners:
         return next((a for a in winners[-1].actions if isinstance(a, CommitInfo)), None)
     return None if state is None else state.replay_state.commit_info
 
 
 def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadata:
-    """Add the enablement version and timestamp of in-commit timestamps to the metadata."""
+    """Record in the metadata the version and time that enable in-commit timestamps."""
     return msgspec.structs.replace(
         metadata,
         configuration={
@@ -89,7 +78,7 @@ def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadat
 
 
 def high_water_mark(state: TableState | None, winners: Sequence[CommitActions]) -> int:
-    """The row id high watermark after the winning commits, -1 for none."""
+    """Return the row id high watermark after the winning commits, -1 without any row ids."""
     configuration = None if state is None else state.domain_metadata.get(ROW_TRACKING_DOMAIN)
     for winner in winners:
         for action in winner.actions:
@@ -103,14 +92,15 @@ def high_water_mark(state: TableState | None, winners: Sequence[CommitActions]) 
 def with_row_ids(
     table: str, adds: Iterable[AddFile], mark: int, version: int
 ) -> tuple[list[AddFile], DomainMetadata]:
-    """Assign row ids above a high watermark and the commit version; also returns the new mark.
+    """Assign row ids and row commit versions to adds that have none.
 
-    Adds that already have both, such as files with a new deletion vector, keep them. The new mark
-    isn't below their ids: it may have been reset when the feature was dropped, and RESTORE adds
-    older files.
+    Returns the adds and the action that sets the new high watermark. Adds that already have row ids
+    keep them, as after a RESTORE or for a file with a new deletion vector. These row ids can be
+    above `mark`, because dropping the feature resets the high watermark.
 
-    Raises:
-        ArgumentError: the statistics of a file have no `numRecords`.
+    Args:
+        mark: high watermark before the commit, -1 if no row ids were assigned.
+        version: the version to commit.
     """
     adds = list(adds)
     for add in adds:
@@ -132,16 +122,17 @@ def with_row_ids(
 
 
 def _file_time(winner: CommitActions) -> int:
-    """Time of a commit's file in ms, or the later time in its `commitInfo`."""
+    """Return the later of a commit file's modification time and `commitInfo.timestamp`, in ms."""
     info = next((a for a in winner.actions if isinstance(a, CommitInfo)), None)
     timestamp = None if info is None else info.integer("timestamp")
     return max(winner.file.modification_time, timestamp or 0)
 
 
 def _num_rows(table: str, add: AddFile) -> int:
-    """Number of row ids that a file needs: one per row, including deleted rows.
+    """Return how many row ids a file needs: one for each row, including deleted rows.
 
-    If the statistics may exclude deleted rows, the cardinality of the deletion vector is added.
+    Some writers leave the deleted rows out of `numRecords`. If that can't be ruled out, the
+    deletion vector's cardinality is added.
     """
     rows = num_records(add.stats)
     if rows is None:

@@ -17,8 +17,6 @@ from bayou.kernel.log.replay import CommitActions, read_commit
 from bayou.kernel.log.segment import log_path
 from bayou.protocol.file_names import STAGED_COMMIT_DIRECTORY, commit_file_name
 
-__all__ = ["CatalogCommitter", "Committer", "LogCommitter", "publish_ratified", "stage_commit"]
-
 _LOG = logging.getLogger(__name__)
 
 
@@ -26,22 +24,14 @@ class Committer(Protocol):
     """Writes and finds commits of a table by version. Thread-safe."""
 
     def put(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
-        """Write the commit of a version if the version doesn't have one.
+        """Write the commit of a version; False if the version already has another commit.
 
-        Returns:
-            False if the version already has another commit.
-
-        Raises:
-            StorageError: the storage failed; `find` shows whether the commit was written.
+        After a StorageError, `find` shows whether the commit was written.
         """
         ...
 
     def find(self, engine: Engine, table: str, version: int) -> CommitActions | None:
-        """The commit of a version, None for none.
-
-        Raises:
-            StorageError: the storage failed.
-        """
+        """Return the commit of a version; None if the version has no commit."""
         ...
 
 
@@ -96,8 +86,8 @@ def stage_commit(
 ) -> RatifiedCommit:
     """Write a staged commit with a unique name to the directory of staged commits.
 
-    For catalogs that ratify a file by its name. Readers ignore staged commits that aren't ratified,
-    and log cleanup deletes them.
+    For catalogs that ratify a commit by the name of its staged file. Readers ignore a staged commit
+    that isn't ratified, and log cleanup deletes it.
 
     Raises:
         StorageError: the storage failed.
@@ -112,19 +102,16 @@ def stage_commit(
 def publish_ratified(
     engine: Engine, table: str, catalog: CommittingCatalog, end: int | None = None
 ) -> int:
-    """Copy the commits that a catalog keeps to the log in order, and report it to the catalog.
+    """Copy the catalog's unpublished commits to the log in order; return the last version.
 
-    Idempotent and safe with concurrent publishers.
+    Then notifies the catalog. The call can be repeated, also while other processes publish.
 
     Args:
-        end: the last version to publish, None for the latest ratified version.
-
-    Returns:
-        The last published version.
+        end: last version to publish, None for the catalog's latest version.
 
     Raises:
-        StorageError: the storage failed.
-        CorruptTableError: the log has another commit of a version; the catalog isn't notified.
+        CorruptTableError: the log has a commit file for one of the versions that isn't the ratified
+            commit; the catalog isn't notified.
     """
     ratified = catalog.ratified_commits(table, end)
     for version, status in ratified_files(table, ratified):
@@ -134,8 +121,9 @@ def publish_ratified(
             _lines(_read(engine, path)) != lines
         ):
             raise CorruptTableError(
-                f"{path} isn't the commit that the catalog has ratified as version {version} of "
-                f"{table}, so that it can't be published. Find out who wrote it, and move it away.",
+                f"{table}: version {version} can't be published, because {path} exists and isn't "
+                "the commit that the catalog ratified. Find out who wrote this file, and move it "
+                "out of the log.",
                 table=table,
                 file=path,
             )

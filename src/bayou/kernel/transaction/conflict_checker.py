@@ -2,7 +2,7 @@
 
 A transaction records what it read (`ReadSet`) and what it writes (`WriteSet`). Each winning commit
 is checked against both with the rules of delta-spark and the isolation level of the table
-(`delta.isolationLevel`).
+(`delta.isolationLevel`). One rule is Bayou's: transaction identifiers conflict with a RESTORE.
 """
 
 from __future__ import annotations
@@ -42,16 +42,6 @@ from bayou.protocol.file_names import canonical_path
 from bayou.protocol.partition_values import lacks_time_zone
 from bayou.protocol.schema import StructType
 
-__all__ = [
-    "REBASED_DOMAINS",
-    "ReadSet",
-    "WriteSet",
-    "check_winner",
-    "isolation_level",
-    "operation_of",
-]
-
-
 REBASED_DOMAINS = frozenset({"delta.rowTracking"})
 """Domains that are rebased onto the winning commit instead of causing a conflict."""
 
@@ -61,11 +51,11 @@ class ReadSet:
     """What a transaction has read.
 
     Attributes:
-        whole_table: whether it depends on every live file, such as an overwrite.
-        predicates: resolved filters of its scans; only their conditions on partition columns count.
-        paths: canonical paths of the files that it read.
-        schema, partition_columns: schema and partition columns of the table, for the predicates.
-        app_ids: application ids whose transaction identifiers it read.
+        whole_table: whether the transaction depends on every live file, as an overwrite does.
+        predicates: filters of the transaction's scans, with resolved columns. Only conditions on
+            partition columns are used.
+        schema, partition_columns: of the table; used to evaluate `predicates`.
+        app_ids: application ids of the transaction identifiers that the commit writes.
     """
 
     whole_table: bool = False
@@ -86,12 +76,10 @@ class WriteSet:
     """What a transaction changes besides adding files.
 
     Attributes:
-        removed_paths: canonical paths of the removed files.
-        protocol, metadata: whether it changes the protocol or the metadata.
-        domains: metadata domains that it changes.
-        isolation_level: isolation level for files that a winning commit adds.
-        read_protocol, read_metadata: protocol and metadata of the version it read, None for a new
-            table.
+        protocol, metadata: whether the transaction changes the protocol or the metadata.
+        isolation_level: decides whether files that a winning commit adds are a conflict.
+        read_protocol, read_metadata: protocol and metadata of the version that the transaction
+            read; None for a new table.
     """
 
     removed_paths: frozenset[str] = frozenset()
@@ -106,11 +94,7 @@ class WriteSet:
 def check_winner(
     table: str, winner: CommitActions, reads: ReadSet, writes: WriteSet, attempts: int
 ) -> None:
-    """Check whether a commit can be rebased onto a winning commit.
-
-    Raises:
-        CommitConflictError: of the type of the first violated rule.
-    """
+    """Raise a `CommitConflictError` if a commit can't be rebased onto a winning commit."""
     conflict = _find_conflict(table, _group(winner), reads, writes)
     if conflict is None:
         return
@@ -134,9 +118,10 @@ _RULES: dict[type[CommitConflictError], str] = {
     ProtocolChangedError: "protocol changed",
     MetadataChangedError: "metadata changed",
     ConcurrentTransactionError: "concurrent transaction",
+    CommitConflictError: "concurrent restore",
     ConcurrentAppendError: "concurrent append",
-    ConcurrentDeleteReadError: "concurrent delete of what was read",
-    ConcurrentDeleteDeleteError: "concurrent delete of what is deleted",
+    ConcurrentDeleteReadError: "concurrent delete of a file that was read",
+    ConcurrentDeleteDeleteError: "concurrent delete of a file that is also deleted",
 }
 
 
@@ -144,11 +129,12 @@ _CONDITIONS: dict[type[CommitConflictError], str] = {
     ProtocolChangedError: "DELTA_PROTOCOL_CHANGED",
     MetadataChangedError: "DELTA_METADATA_CHANGED",
     ConcurrentTransactionError: "DELTA_CONCURRENT_TRANSACTION",
+    CommitConflictError: "DELTA_CONCURRENT_WRITE",
     ConcurrentAppendError: "DELTA_CONCURRENT_APPEND",
     ConcurrentDeleteReadError: "DELTA_CONCURRENT_DELETE_READ",
     ConcurrentDeleteDeleteError: "DELTA_CONCURRENT_DELETE_DELETE",
 }
-"""Error conditions of delta-spark."""
+"""delta-spark's error condition for each class of errors."""
 
 
 @dataclass(slots=True)
@@ -161,12 +147,16 @@ class _WinnerActions:
     metadata: Metadata | None = None
     identity_only: bool = False
     is_blind_append: bool = False
+    restores: bool = False
 
 
 def _find_conflict(
     table: str, winner: _WinnerActions, reads: ReadSet, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
-    """The error of the first violated rule and its cause, in the order of docs/design/facts.md."""
+    """Return error type and cause of the first violated rule; None if there is no conflict.
+
+    The rules are listed in docs/design/facts.md.
+    """
     return (
         _metadata_conflict(winner, writes)
         or _identifier_conflict(winner, reads, writes)
@@ -200,7 +190,7 @@ def _permits(metadata: Metadata, winner: _WinnerActions, writes: WriteSet) -> bo
 
 
 def _feature_changes(new: Protocol, old: Protocol | None) -> list[str]:
-    """Added or dropped features that prevent rebasing a commit."""
+    """Return the added and dropped features that prevent rebasing a commit."""
     if old is None:
         return ["the table was created"]
     before, after = set(features.all_features(old)), set(features.all_features(new))
@@ -213,10 +203,17 @@ def _identifier_conflict(
 ) -> tuple[type[CommitConflictError], str] | None:
     domains = sorted({d.domain for d in winner.domains} & writes.domains - REBASED_DOMAINS)
     if domains:
-        return ConcurrentTransactionError, f"changed the metadata domain {domains[0]!r} too"
+        return ConcurrentTransactionError, f"also changed the metadata domain {domains[0]!r}"
     apps = sorted({t.app_id for t in winner.transactions} & reads.app_ids)
     if apps:
-        return ConcurrentTransactionError, f"changed the transaction identifier {apps[0]!r} too"
+        return ConcurrentTransactionError, f"also changed the transaction identifier {apps[0]!r}"
+    if winner.restores and reads.app_ids:
+        # Not a rule of delta-spark. A transaction identifier states that the table contains all
+        # rows up to its version, but RESTORE keeps the identifiers although it removes rows.
+        return CommitConflictError, (
+            "restored the table, and may have removed rows that earlier commits with the "
+            "application ids of this commit added"
+        )
     return None
 
 
@@ -247,7 +244,11 @@ def _ignores_adds(winner: _WinnerActions, writes: WriteSet) -> bool:
 
 
 def _first_match(table: str, adds: list[AddFile], reads: ReadSet) -> AddFile | None:
-    """The first added file that matches the read set by partition values, as in delta-spark."""
+    """Return the first added file whose partition values may match the read set, or None.
+
+    As in delta-spark, other columns aren't compared. Every file matches if the transaction read the
+    whole table, or the table is unpartitioned.
+    """
     if not adds:
         return None
     if reads.whole_table or not reads.partition_columns:
@@ -266,8 +267,9 @@ def _first_match(table: str, adds: list[AddFile], reads: ReadSet) -> AddFile | N
 
 
 def _any_time(add: AddFile, schema: StructType, columns: Sequence[str]) -> bool:
-    """Whether a partition that counts is a time without a zone: who reads it takes it in a zone of
-    his own, which nobody has noted, so that it may be any.
+    """Whether one of the partition columns has a timestamp string without a time zone.
+
+    Each reader interprets the string in the reader's time zone, so it can match any filter.
     """
     return any(
         lacks_time_zone(add.partition_values.get(physical_name(field)), field.data_type)
@@ -281,7 +283,7 @@ def _delete_conflict(
 ) -> tuple[type[CommitConflictError], str] | None:
     for remove in winner.removes:
         if canonical_path(remove.path) in writes.removed_paths:
-            return ConcurrentDeleteDeleteError, f"removed {remove.path} too"
+            return ConcurrentDeleteDeleteError, f"also removed {remove.path}"
     return None
 
 
@@ -308,6 +310,7 @@ def _group(winner: CommitActions) -> _WinnerActions:
                 grouped.metadata = action
             case CommitInfo():
                 grouped.is_blind_append = action.get("isBlindAppend") is True
+                grouped.restores = action.get("operation") == Operation.RESTORE
                 tags = action.get("tags")
                 grouped.identity_only = (
                     isinstance(tags, dict)
@@ -319,7 +322,7 @@ def _group(winner: CommitActions) -> _WinnerActions:
 
 
 def operation_of(commit: CommitActions) -> str | None:
-    """The `commitInfo.operation` of a commit, None for none."""
+    """Return `commitInfo.operation` of a commit; None if the commit has none."""
     infos: Sequence[CommitInfo] = [a for a in commit.actions if isinstance(a, CommitInfo)]
     operation = infos[0].get("operation") if infos else None
     return operation if isinstance(operation, str) else None
@@ -341,12 +344,16 @@ _REARRANGING = frozenset(
 
 
 def isolation_level(table_level: str, operation: Operation, *, rearranges: bool) -> str:
-    """The isolation level of a commit, which may be lower than the table's, as in delta-spark.
+    """Return the isolation level of a commit. As in delta-spark, it may be below the table's.
+
+    RESTORE is always serializable: otherwise the restored version could contain a file that another
+    writer added during the RESTORE.
 
     Args:
-        table_level: isolation level of the table.
-        rearranges: whether the commit has only file actions, none of which changes data.
+        rearranges: whether the commit has only file actions, all with `dataChange` false.
     """
+    if operation == Operation.RESTORE:
+        return "Serializable"
     if not rearranges or table_level == "SnapshotIsolation":
         return table_level
     if table_level == "WriteSerializable" and operation not in _REARRANGING:

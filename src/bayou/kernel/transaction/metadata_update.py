@@ -19,12 +19,10 @@ from bayou.kernel.transaction.schema_evolution import (
     merge_schemas,
     widened_columns,
 )
-from bayou.protocol import column_rules, features, properties
+from bayou.protocol import column_metadata, features, properties
 from bayou.protocol.actions import Metadata
 from bayou.protocol.schema import StructType
 from bayou.protocol.type_changes import with_type_changes
-
-__all__ = ["MetadataChange", "MetadataRequest", "preview_version", "update_metadata"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +30,14 @@ class MetadataRequest:
     """Changes of the metadata that a transaction requests.
 
     Attributes:
-        schema: schema of a new table, or of the rows for an existing table; None for no change.
-        evolves: whether new columns of the rows are added to the table.
-        replaces: whether schema and partition columns replace the table's.
-        partition_columns: requested partition columns, None for no request.
+        schema: of a new table, or of the rows for an existing table; None for no change.
+        evolves: whether columns that are in the rows but not in the table are added to the table.
         set_properties, removed_properties: properties with their keys in the log.
-        metadata: metadata that replaces the table's before other changes; None for no replacement.
-        files_checked: whether the files are known to satisfy new constraints and have row ids.
-        description: description of the table; None for no change, an empty string removes it.
+        metadata: metadata that replaces the table's before the other changes are applied; None
+            keeps the table's.
+        files_checked: whether the caller has checked that all live files satisfy new constraints,
+            and have row ids if row tracking is being enabled.
+        description: None for no change, "" to remove it.
     """
 
     schema: StructType | None = None
@@ -58,7 +56,6 @@ class MetadataChange:
     """Metadata after the commit.
 
     Attributes:
-        metadata: the metadata.
         schema: the parsed schema of `metadata`.
         protocol_properties: properties that only change the protocol (`delta.feature.*`,
             `delta.minReaderVersion`) and aren't stored in the metadata.
@@ -72,13 +69,7 @@ class MetadataChange:
 def update_metadata(
     table: str, state: TableState | None, request: MetadataRequest
 ) -> MetadataChange:
-    """Compute the metadata of a new table (`state` is None) or of an existing table.
-
-    Raises:
-        SchemaError: schema or partition columns are invalid, or don't fit the table.
-        TablePropertyError: a property can't be set on an existing table.
-        UnsupportedFeatureError: a property requires an operation that also changes files.
-    """
+    """Compute the metadata of a new table (`state` is None) or of an existing table."""
     if state is None:
         return _create(table, request)
     return _update(state, request)
@@ -163,7 +154,10 @@ def _update(state: TableState, request: MetadataRequest) -> MetadataChange:
 
 
 def preview_version(state: TableState) -> int | None:
-    """The next version, which type changes record only with the preview feature; else None."""
+    """Return the `tableVersion` to record in type changes: the next version.
+
+    None unless the protocol has the feature `typeWidening-preview`.
+    """
     has_preview = features.TYPE_WIDENING_PREVIEW in features.all_features(state.protocol)
     return state.version + 1 if has_preview else None
 
@@ -171,7 +165,7 @@ def preview_version(state: TableState) -> int | None:
 def _evolve_schema(
     state: TableState, schema: StructType, rows: StructType, configuration: Mapping[str, str]
 ) -> StructType:
-    """Add new columns of the rows, and widen types if type widening is enabled."""
+    """Add the columns that the table lacks, and widen types if type widening is enabled."""
     merged = merge_schemas(
         state.path,
         schema,
@@ -190,7 +184,7 @@ def _evolve_schema(
 def _replace_schema(
     state: TableState, schema: StructType, partition_columns: tuple[str, ...], *, mapped: bool
 ) -> StructType:
-    """Check the schema that replaces the table's; returns the table's schema if they are equal."""
+    """Check and return the new schema, or the old one (with column mapping) if they are equal."""
     check_new_table(state.path, schema, partition_columns, mapped=mapped)
     return state.schema if without_mapping(state.schema) == schema else schema
 
@@ -212,7 +206,7 @@ def _row_tracking_columns() -> dict[str, str]:
 
 
 def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> None:
-    """Reject properties that can't be set on an existing table without checking its files."""
+    """Reject changes of properties that would require a check of the table's files."""
     before = state.properties
     if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(before):
         raise UnsupportedFeatureError(
@@ -222,21 +216,20 @@ def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> No
             table=state.path,
             features=[features.ROW_TRACKING],
         )
-    existing = set(column_rules.check_constraints(before))
-    new = [name for name in column_rules.check_constraints(after) if name not in existing]
+    existing = set(column_metadata.check_constraints(before))
+    new = [name for name in column_metadata.check_constraints(after) if name not in existing]
     if new:
         raise TablePropertyError(
             f"{state.path}: CHECK constraint {new[0]!r} can't be set as a table property, because "
             "existing rows must be checked first. Add it with alter.add_constraint.",
             table=state.path,
-            key=f"{features.CONSTRAINT_PREFIX}{new[0]}",
+            key=f"{column_metadata.CONSTRAINT_PREFIX}{new[0]}",
         )
 
 
 def _split_protocol_properties(
     configuration: Mapping[str, str],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Properties to store in the metadata, and properties that only change the protocol."""
     protocol_properties = {
         k: v
         for k, v in configuration.items()

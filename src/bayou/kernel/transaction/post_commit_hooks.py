@@ -1,7 +1,7 @@
 """Post-commit hooks: checksum, checkpoint, log compaction, log cleanup and symlink manifests.
 
 They run in this order. The checksum comes first, because it is small and makes the other hooks
-cheaper. The cleanup follows the checkpoint, because it deletes commits that the checkpoint covers.
+cheaper. Log cleanup follows the checkpoint, because it deletes commits that the checkpoint covers.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from bayou.kernel.maintenance.symlink_manifest import update_symlink_manifests
 from bayou.protocol.properties import SYMLINK_MANIFESTS, TableProperties
 from bayou.protocol.property_strings import PropertyValueError
 
-__all__ = ["HookName", "PostCommitHook", "due_hooks", "run_hooks"]
-
 _LOG = logging.getLogger(__name__)
 
 HookName: TypeAlias = Literal[
@@ -36,8 +34,8 @@ HookName: TypeAlias = Literal[
 class PostCommitHook:
     """Maintenance that is due after a commit. The commit is valid without it.
 
-    Hooks are independent of each other. Each may run later, in another process, or never. Running
-    them in the given order is cheapest.
+    Hooks are independent of each other. Each may run later, in another process, or never. The order
+    of `due_hooks` needs the least work.
 
     Attributes:
         name: `checksum`, `checkpoint`, `log_compaction`, `log_cleanup` or `symlink_manifest`.
@@ -46,7 +44,7 @@ class PostCommitHook:
         first_version: for a log compaction, the first version to compact.
         effect: for a checksum, the changes of the commit; None to read the commit.
         retention_ms: for a log cleanup, the log retention; None to read the table property.
-        catalog: the catalog that manages the table, None for none.
+        catalog: the catalog that manages the table; None if no catalog does.
     """
 
     name: HookName
@@ -88,14 +86,7 @@ def due_hooks(
     compaction_interval: int | None = None,
     catalog: Catalog | None = None,
 ) -> tuple[PostCommitHook, ...]:
-    """The hooks that are due after the commit of a version.
-
-    Args:
-        configuration: the table's properties. If one is invalid, only the checksum is due.
-        effect: the changes of the commit; None to read the commit.
-        compaction_interval: number of commits per log compaction file, None for no log compaction.
-        catalog: the catalog that manages the table, None for none. It must permit log cleanup.
-    """
+    """Return the hooks to run after a commit; only the checksum if a property is invalid."""
     checksum = PostCommitHook(name="checksum", table=table, version=version, effect=effect)
     try:
         hooks = [
@@ -155,7 +146,7 @@ def _configured_hooks(
 def run_hooks(engine: Engine, hooks: Iterable[PostCommitHook]) -> None:
     """Run hooks in order. An error of a hook is logged, and the next hook runs.
 
-    No exception is raised, because the caller would repeat the commit and duplicate its rows.
+    An exception could make the caller repeat the commit, which would duplicate the rows.
     """
     for hook in hooks:
         try:

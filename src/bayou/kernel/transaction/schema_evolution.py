@@ -1,7 +1,8 @@
 """Schema enforcement and schema evolution.
 
-Names are case-insensitive. Types must be equal, as for an append in delta-spark, which doesn't cast
-(`DELTA_FAILED_TO_MERGE_FIELDS`). A MERGE casts. With type widening, columns change to a wider type.
+Column names are compared without case. As in delta-spark, an append doesn't cast: the rows must
+have the types of the table's columns (`DELTA_FAILED_TO_MERGE_FIELDS`), or with type widening, the
+column can change to the wider type of the rows. A MERGE casts values to the column's type.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from bayou.errors import SchemaError
-from bayou.protocol.column_rules import (
+from bayou.protocol.column_metadata import (
     CURRENT_DEFAULT_KEY,
     GENERATION_EXPRESSION_KEY,
     IDENTITY_START_KEY,
@@ -31,16 +32,6 @@ from bayou.protocol.schema import (
 )
 from bayou.protocol.type_changes import is_automatic_widening
 
-__all__ = [
-    "SchemaMerge",
-    "check_fits",
-    "check_names",
-    "check_new_table",
-    "is_variant",
-    "merge_schemas",
-    "widened_columns",
-]
-
 _FORBIDDEN_CHARACTERS = " ,;{}()\n\t="
 
 _METADATA_PREFIX = "_metadata."
@@ -54,18 +45,10 @@ def check_new_table(
     *,
     mapped: bool = False,
 ) -> None:
-    """Check schema and partition columns of a table to be created.
-
-    Args:
-        mapped: whether the table has column mapping, which permits any character in names.
-
-    Raises:
-        SchemaError: the schema is empty, has duplicate names or names that require column mapping,
-            or a partition column doesn't exist or has an unsupported type.
-    """
+    """Check schema and partition columns of a new table; column mapping permits any name."""
     if not schema.fields:
         raise SchemaError(
-            f"{table}: a table can't be created without a column. Add one.", table=table
+            f"{table}: a table can't be created without columns. Add a column.", table=table
         )
     check_names(table, schema, "", mapped=mapped)
     for name in partition_columns:
@@ -91,7 +74,7 @@ def check_new_table(
             )
     if len(set(partition_columns)) != len(partition_columns):
         raise SchemaError(
-            f"{table}: a partition column is named twice. Name each column once.", table=table
+            f"{table}: a partition column is listed twice. List each column once.", table=table
         )
     if len(partition_columns) == len(schema):
         raise SchemaError(
@@ -102,11 +85,7 @@ def check_new_table(
 
 
 def check_fits(table: str, current: StructType, incoming: StructType) -> None:
-    """Check that rows fit a table without changing its schema.
-
-    Raises:
-        SchemaError: the rows have an unknown column or another type, or lack a NOT NULL column.
-    """
+    """Check that rows fit a table without changing its schema."""
     merged = merge_schemas(table, current, incoming, mapped=True)
     if merged != current:
         existing = {path for path, _ in _paths(current, "")}
@@ -121,15 +100,7 @@ def check_fits(table: str, current: StructType, incoming: StructType) -> None:
 
 
 def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: bool) -> None:
-    """Check the names of columns and nested fields.
-
-    Args:
-        mapped: whether the table has column mapping, which permits any character in names.
-
-    Raises:
-        SchemaError: a name is duplicate, empty or reserved, contains a null character or requires
-            column mapping, or a struct has no field.
-    """
+    """Check the names of columns and nested fields; column mapping permits any character."""
     if prefix and not schema.fields:
         path = prefix.removesuffix(".")
         raise SchemaError(
@@ -188,16 +159,7 @@ def merge_schemas(
     widens: bool = False,
     of_files: bool = False,
 ) -> StructType:
-    """Append new columns and nested fields to a table's schema, as nullable columns.
-
-    Args:
-        mapped: whether the table has column mapping, which permits any character in names.
-        widens: whether columns change to the wider type of the rows (`delta.enableTypeWidening`).
-        of_files: see `SchemaMerge`.
-
-    Raises:
-        SchemaError: the rows have a column of another type, or lack a NOT NULL column.
-    """
+    """Return `current` with the new columns and fields of `incoming`, which become nullable."""
     check_names(table, incoming, "", mapped=mapped)
     return SchemaMerge(table=table, widens=widens, of_files=of_files).merged(current, incoming)
 
@@ -207,12 +169,11 @@ class SchemaMerge:
     """Merges the schema of rows into a table's schema.
 
     Attributes:
-        table: path of the table, for errors.
-        widens: whether columns change to a wider type.
-        casts: whether values are cast to the type of their column and rows may lack columns, as in
-            a MERGE; otherwise types must be equal.
-        of_files: whether both schemas are of Parquet files that become one table. Then the wider of
-            byte, short and int is used, and names must match case-sensitively.
+        widens: whether a column may change to the wider type that the rows have.
+        casts: whether values are cast to their column's type and rows may lack columns, as in a
+            MERGE. If False, the rows must have the columns' types, unless `widens` permits others.
+        of_files: whether both schemas come from Parquet files that are converted to a table. Then
+            byte, short and int merge into the wider type, and names must match case-sensitively.
     """
 
     table: str
@@ -221,12 +182,7 @@ class SchemaMerge:
     of_files: bool = False
 
     def merged(self, current: StructType, incoming: StructType) -> StructType:
-        """The table's columns, followed by the new columns of the rows as nullable columns.
-
-        Raises:
-            SchemaError: a column has another type, a NOT NULL column is missing, or a new column
-                has no type because it contains only nulls.
-        """
+        """Return the table's columns, followed by the rows' new columns, which become nullable."""
         return self._merge_structs(current, incoming, "")
 
     def _merge_structs(self, current: StructType, incoming: StructType, prefix: str) -> StructType:
@@ -240,7 +196,7 @@ class SchemaMerge:
                     raise SchemaError(
                         f"{self.table}: column {path!r} is named {prefix + other.name!r} in "
                         "another file, but columns of Parquet files are matched case-sensitively. "
-                        "Rewrite the file with the same name.",
+                        "Rewrite one of the files with the name of the other.",
                         table=self.table,
                         column=path,
                     )
@@ -250,7 +206,7 @@ class SchemaMerge:
                 continue
             if not self.casts and not field.nullable and not _is_generated(field):
                 raise SchemaError(
-                    f"{self.table}: column {path!r} may not be null, and the data doesn't have it. "
+                    f"{self.table}: column {path!r} is NOT NULL, but the data doesn't have it. "
                     "Add the column to the data.",
                     table=self.table,
                     column=path,
@@ -262,8 +218,8 @@ class SchemaMerge:
     def _new_field(self, field: StructField, path: str) -> StructField:
         if field.data_type == VOID:
             raise SchemaError(
-                f"{self.table}: column {path!r} can't be added, because the data has only nulls "
-                "for it and so no type"
+                f"{self.table}: column {path!r} can't be added, because its type is unknown: the "
+                "data has only nulls in it"
                 + (" (DELTA_MERGE_ADD_VOID_COLUMN)" if self.casts else "")
                 + ". Cast or drop the column.",
                 table=self.table,
@@ -306,7 +262,10 @@ _INT32: tuple[DataType, ...] = (BYTE, SHORT, INTEGER)
 
 
 def widened_columns(before: StructType, after: StructType) -> list[tuple[str, ...]]:
-    """Paths of the columns and fields whose type differs, including `element`, `key`, `value`."""
+    """Return the paths of columns and nested fields whose types differ.
+
+    A path contains `element`, `key` and `value` for the levels of arrays and maps.
+    """
     return list(_widened(before, after, ()))
 
 
@@ -327,7 +286,7 @@ def _widened(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterat
 
 
 def is_variant(current: DataType, incoming: DataType) -> bool:
-    """Whether rows have a variant as the struct that represents it in Arrow."""
+    """Whether a column is a variant and the rows have the struct that represents it in Arrow."""
     return (
         current == VARIANT
         and isinstance(incoming, StructType)

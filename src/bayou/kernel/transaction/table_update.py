@@ -27,16 +27,13 @@ from bayou.protocol.actions import (
     Metadata,
     Protocol,
     RemoveFile,
+    commit_info,
     encode_action,
 )
 from bayou.protocol.actions import Transaction as TransactionIdentifier
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, physical_clustering_columns
-from bayou.protocol.commit_info import commit_info
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import StructType
-
-__all__ = ["CommitLines", "TableUpdate", "now", "to_remove", "update_high_water_marks"]
-
 
 _PRESERVING_ROW_IDS = frozenset(
     {Operation.DELETE, Operation.UPDATE, Operation.MERGE, Operation.OPTIMIZE}
@@ -45,22 +42,15 @@ _PRESERVING_ROW_IDS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUpdate:
-    """The table that a transaction reads, and the table after its commit.
+    """The changes of a transaction besides files, and the table version on which they are based.
 
     Attributes:
-        table: path of the table.
-        read_state: the version that the transaction read, None for a new table.
-        catalog: the catalog that manages the table, None for none.
         protocol, metadata: new protocol and metadata, None for no change.
         schema, partition_columns, configuration: as they are after the commit.
-        transaction_ids: version by application id.
-        copied_transaction_ids: identifiers of another table by application id, written unchanged.
-        domains: domain metadata actions by domain.
+        transaction_ids: `txn.version` by application id.
+        copied_transaction_ids: transaction identifiers of another table by application id, written
+            unchanged.
         operation, operation_parameters, engine_info, user_metadata: fields of `commitInfo`.
-        max_retries: maximum number of retries of the commit.
-        generated_identity: identity columns whose values the writers generate.
-        log_compaction_interval: number of commits per log compaction file, None for no log
-            compaction.
         row_conditions, data_change, max_records_per_file, compression: see `TransactionState`.
     """
 
@@ -97,7 +87,7 @@ class TableUpdate:
         """The protocol after the commit."""
         if self.protocol is not None:
             return self.protocol
-        assert self.read_state is not None  # a new table has a protocol
+        assert self.read_state is not None  # new tables have `self.protocol`
         return self.read_state.protocol
 
     @property
@@ -107,7 +97,7 @@ class TableUpdate:
 
     @property
     def committer(self) -> Committer:
-        """The committer for the log or the catalog."""
+        """The committer: for the log or, if a catalog manages the table, for the catalog."""
         if self.is_catalog_managed:
             assert isinstance(self.catalog, CommittingCatalog)  # checked by `check_catalog`
             return CatalogCommitter(self.catalog)
@@ -121,23 +111,19 @@ class TableUpdate:
 
     @property
     def may_have_deletion_vectors(self) -> bool:
-        """Whether the table has the deletion vector feature, whether or not it is enabled."""
+        """Whether the protocol has the deletion vector feature, even if the table disables it."""
         return features.DELETION_VECTORS in features.writer_features(self.effective_protocol)
 
     @property
     def materializes_partitions(self) -> bool:
-        """Whether data files also contain partition columns (Materialize Partition Columns)."""
+        """Whether data files also contain partition columns."""
         return features.MATERIALIZE_PARTITION_COLUMNS in features.writer_features(
             self.effective_protocol
         )
 
     @property
     def clustering_columns(self) -> tuple[str, ...]:
-        """Dotted physical paths of the clustering columns after the commit.
-
-        Raises:
-            CorruptTableError: the domain `delta.clustering` is invalid.
-        """
+        """Dotted physical paths of the clustering columns after the commit."""
         action = self.domains.get(CLUSTERING_DOMAIN)
         domains = {} if self.read_state is None else self.read_state.domain_metadata
         configuration = domains.get(CLUSTERING_DOMAIN) if action is None else action.configuration
@@ -162,7 +148,7 @@ class TableUpdate:
         """Whether the table already has all transaction identifiers of this transaction.
 
         Raises:
-            ConcurrentTransactionError: the table has only some of them.
+            ConcurrentTransactionError: the table has some of the identifiers, but not all.
         """
         if self.read_state is None or not self.transaction_ids:
             return False
@@ -180,7 +166,6 @@ class TableUpdate:
         return bool(recorded)
 
     def isolation_level(self, contents: CommitContents) -> str:
-        """The isolation level for the conflict check of a commit with these actions."""
         only_files = not (self.protocol or self.metadata or self.transaction_ids or self.domains)
         return isolation_level(
             self.table_properties.isolation_level,
@@ -190,7 +175,7 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether the read version has no in-commit timestamps, which this commit may enable."""
+        """Whether the table exists without in-commit timestamps, which the commit can enable."""
         return (
             self.read_state is not None
             and not self.read_state.table_properties.in_commit_timestamps
@@ -202,13 +187,10 @@ class CommitLines:
     """Generates the lines of a commit for each version that is tried.
 
     Attributes:
-        update: the changes of the transaction besides files.
-        contents: the file actions.
-        metadata: new metadata, see `update_high_water_marks`.
+        metadata: metadata that the commit writes, as `update_high_water_marks` returned it; None if
+            the commit doesn't change the metadata.
         txn_id, is_blind_append, isolation_level: fields of `commitInfo`.
-        metrics: `commitInfo.operationMetrics`.
-        tags: `commitInfo.tags`.
-        effects: changes of the commit by attempted version.
+        effects: summary of the commit for the version checksum, by attempted version.
     """
 
     update: TableUpdate
@@ -222,7 +204,7 @@ class CommitLines:
     effects: dict[int, CommitEffect] = field(default_factory=dict, compare=False)
 
     def lines(self, version: int, winners: Sequence[CommitActions]) -> list[bytes]:
-        """JSON lines of the commit for a version that follows the winning commits."""
+        """Return the commit's JSON lines for `version`, the version after the winning commits."""
         update = self.update
         time = now()
         in_commit_timestamp = None
@@ -264,14 +246,17 @@ class CommitLines:
 def update_high_water_marks(
     update: TableUpdate, contents: CommitContents
 ) -> tuple[Metadata | None, Mapping[str, str] | None]:
-    """The metadata with new high watermarks of identity columns, and the tags of the commit."""
+    """Return the metadata with the identity columns' new high watermarks, and the commit's tags.
+
+    Metadata that the commit doesn't change is None; tags are None if there are none.
+    """
     tags = dict(_row_tracking_tags(update))
     schema = with_high_water_marks(update.schema, update.generated_identity, contents.adds)
     if schema == update.schema:
         return update.metadata, tags or None
     metadata = update.metadata
     if metadata is None:
-        assert update.read_state is not None  # a new table has metadata
+        assert update.read_state is not None  # new tables have `update.metadata`
         metadata = update.read_state.metadata
     if update.metadata is None:
         tags["delta.identity.schemaUpdate"] = "true"
@@ -279,21 +264,21 @@ def update_high_water_marks(
 
 
 def _row_tracking_tags(update: TableUpdate) -> Mapping[str, str]:
-    """The tag of operations that preserve row ids and row commit versions."""
+    """Return the tag that says that the operation preserves row ids, or no tag if it doesn't."""
     if update.operation in _PRESERVING_ROW_IDS and update.table_properties.row_tracking:
         return {"delta.rowTracking.preserved": "true"}
     return {}
 
 
 def now() -> int:
-    """The current time, ms since the epoch."""
+    """Return the current time, ms since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def _table_actions(
     update: TableUpdate, metadata: Metadata | None, version: int, in_commit_timestamp: int | None
 ) -> list[Action]:
-    """The actions between `commitInfo` and the file actions."""
+    """Create the commit's protocol, metadata, transaction identifier and domain actions."""
     actions: list[Action] = []
     if update.protocol is not None:
         actions.append(update.protocol)
@@ -312,7 +297,6 @@ def _table_actions(
 def _with_row_ids(
     update: TableUpdate, contents: CommitContents, version: int, winners: Sequence[CommitActions]
 ) -> list[Action]:
-    """The adds with row ids, and the domain metadata of the new high watermark."""
     if not update.tracks_rows or not contents.adds:
         return list(contents.adds)
     mark = commit_rebase.high_water_mark(update.read_state, winners)
@@ -321,11 +305,7 @@ def _with_row_ids(
 
 
 def to_remove(add: AddFile, now: int, *, data_change: bool = True) -> RemoveFile:
-    """Create the action that removes a live file, with the same path and deletion vector.
-
-    Args:
-        now: deletion timestamp, ms since the epoch.
-    """
+    """Create the action that removes the file of `add`."""
     return RemoveFile(
         path=add.path,
         deletion_timestamp=now,

@@ -1,21 +1,24 @@
-"""Transactions: state for writers, read set and commit."""
+"""Transactions: provide state for writers, record which files were read, and commit."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from bayou.errors import ConstraintViolationError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.data_writer import data_writer
 from bayou.kernel.elapsed_time import ElapsedTime
 from bayou.kernel.engine import DataFileStatus, Engine
-from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import LiteralValue, Predicate
+from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.expressions.sql.parser import parse_predicate
+from bayou.kernel.metrics import TransactionMetrics, TransactionReport, measured
+from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.transaction.commit import (
@@ -25,7 +28,6 @@ from bayou.kernel.transaction.commit import (
 )
 from bayou.kernel.transaction.commit_contents import CommitContents
 from bayou.kernel.transaction.conflict_checker import ReadSet, WriteSet
-from bayou.kernel.transaction.metrics import CommitMeasurements, measure_commit
 from bayou.kernel.transaction.post_commit_hooks import due_hooks
 from bayou.kernel.transaction.table_update import (
     CommitLines,
@@ -38,8 +40,6 @@ from bayou.kernel.transaction_state import TransactionState, WriteContext
 from bayou.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile
 from bayou.protocol.file_names import canonical_path
 from bayou.protocol.schema import StructType
-
-__all__ = ["Transaction"]
 
 
 class Transaction:
@@ -65,6 +65,16 @@ class Transaction:
     def table(self) -> str:
         """Path of the table."""
         return self._update.table
+
+    @property
+    def engine_info(self) -> str:
+        """`commitInfo.engineInfo` of the commit."""
+        return self._update.engine_info
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """The catalog that manages the table; None if no catalog does."""
+        return self._update.catalog
 
     @property
     def protocol(self) -> Protocol:
@@ -97,7 +107,7 @@ class Transaction:
         return self._update.metadata is not None or self._update.protocol is not None
 
     def transaction_state(self, engine: Engine) -> TransactionState:
-        """The serializable state that writers of data files need."""
+        """Return the serializable state that writers of data files need."""
         return TransactionState(
             table=self._update.table,
             schema=self._update.schema,
@@ -129,7 +139,7 @@ class Transaction:
     def get_write_context(
         engine: Engine, state: TransactionState, partition_values: Mapping[str, LiteralValue]
     ) -> WriteContext:
-        """Directory, statistics and Parquet options for the files of a partition."""
+        """Return the directory, statistics columns and Parquet options for files of a partition."""
         return data_writer.get_write_context(state, partition_values)
 
     @staticmethod
@@ -139,7 +149,7 @@ class Transaction:
         statuses: Iterable[DataFileStatus],
         context: WriteContext,
     ) -> CloseableIterator[AddFile]:
-        """The actions that add written files to the table."""
+        """Create the actions that add written files to the table."""
         return data_writer.generate_append_actions(state, statuses, context)
 
     def check_rows_may_be_removed(self) -> None:
@@ -160,11 +170,13 @@ class Transaction:
     def record_read(
         self, predicate: Predicate | str | None = None, paths: Iterable[str] = ()
     ) -> None:
-        """Add to the read set, for reads without `read_files`.
+        """Record that the caller has read rows, for conflict checks.
+
+        Needed only for rows of files that `read_files` didn't return: it records its own reads.
 
         Args:
-            predicate: filter of the read, None for the whole table.
-            paths: paths of the files that were read, as written in their adds.
+            predicate: condition that all these rows satisfy; None for the whole table.
+            paths: paths of the files with these rows, as written in their adds.
 
         Raises:
             PredicateError: the predicate is invalid.
@@ -180,8 +192,23 @@ class Transaction:
             paths=self._reads.paths.union(map(canonical_path, paths)),
         )
 
+    def record_rows_read(self, engine: Engine, predicate: Predicate | None) -> None:
+        """Record the rows from which the written rows were computed, for conflict checks.
+
+        Also records the files that may contain these rows.
+
+        Args:
+            predicate: condition that all these rows satisfy; None for the whole table.
+        """
+        if predicate is None:
+            self.record_read(None)
+            return
+        with self.read_files(engine, predicate) as files:
+            for _ in files:
+                pass
+
     def record_files_read(self, paths: Iterable[str]) -> None:
-        """Add only files to the read set, with paths as written in their adds."""
+        """Record files as read, without a filter; paths are as written in the files' adds."""
         self._reads = replace(
             self._reads, paths=self._reads.paths.union(map(canonical_path, paths))
         )
@@ -193,10 +220,10 @@ class Transaction:
         *,
         time_zone: str = "UTC",
     ) -> CloseableIterator[ScanFile]:
-        """List live files that may contain matching rows, and add them to the read set.
+        """List live files that may contain matching rows, and record them as read.
 
         Args:
-            filter: filter of the read, None for the whole table.
+            filter: condition for matching rows; None lists all files.
             time_zone: time zone of partition values that are timestamps without a zone.
         """
         self.record_read(filter)
@@ -230,11 +257,11 @@ class Transaction:
         *,
         data_change: bool = True,
     ) -> Iterator[RemoveFile]:
-        """The actions that remove live files, which are also added to the read set.
+        """Create the actions that remove live files, and record these files as read.
 
         Args:
             filter: remove only files that may contain matching rows; None for all files.
-            data_change: whether the rows of the files are deleted, not rewritten.
+            data_change: True if the rows of the files are deleted, False if they are rewritten.
         """
         deleted_at = now()
         with self.read_files(engine, filter) as files:
@@ -252,8 +279,8 @@ class Transaction:
         """Commit the actions as the next version of the table.
 
         If another writer commits first, the commit is rebased onto the winning commit, unless they
-        conflict. After an error the caller still owns the data files. `discard_unless_committed`
-        deletes them if the commit certainly did not happen; after any other error they must stay.
+        conflict. After an error, the caller is responsible for the data files: it must delete them
+        only if the commit certainly did not happen, see `discard_unless_committed`.
 
         Args:
             actions: results of `generate_append_actions`, `write_data` and
@@ -269,11 +296,24 @@ class Transaction:
             ArgumentError: an action isn't a file action, or a file of a table with row tracking
                 has no `numRecords` in its statistics.
         """
-        return measure_commit(
-            engine.metrics_reporter,
-            self._update,
-            lambda measure: self._commit(engine, actions, operation_metrics, tags, measure),
-        )
+        update, progress = self._update, _CommitProgress()
+        version: int | None = None
+
+        def report(duration_ms: float, error: str | None) -> TransactionReport:
+            return TransactionReport(
+                table=update.table,
+                operation=str(update.operation),
+                engine_info=update.engine_info,
+                read_version=update.read_version,
+                version=version,
+                metrics=progress.metrics(duration_ms),
+                error=error,
+            )
+
+        with measured(engine.metrics_reporter, report) as watch:
+            result = self._commit(engine, actions, operation_metrics, tags, progress)
+            version = None if result.already_committed else result.version
+        return replace(result, metrics=progress.metrics(watch.stop()))
 
     def _commit(
         self,
@@ -281,13 +321,16 @@ class Transaction:
         actions: Iterable[Action],
         operation_metrics: Mapping[str, object] | None,
         tags: Mapping[str, str] | None,
-        measure: CommitMeasurements,
+        progress: _CommitProgress,
     ) -> TransactionCommitResult:
         update = self._update
         if update.is_recorded:
             return TransactionCommitResult(version=self.read_version, already_committed=True)
-        contents = measure.contents = CommitContents.of(
-            actions, keep_adds=update.tracks_rows or bool(update.generated_identity)
+        contents = progress.contents = CommitContents.of(
+            actions,
+            keep_adds=update.tracks_rows or bool(update.generated_identity),
+            count_small=update.table_properties.auto_compact
+            and update.operation in _COMPACTED_OPERATIONS,
         )
         if contents.changes_removed:
             self.check_rows_may_be_removed()
@@ -312,7 +355,7 @@ class Transaction:
             metrics=contents.metrics() if operation_metrics is None else operation_metrics,
             tags={**(tags or {}), **(identity_tags or {})},
         )
-        measure.attempts = commit.effects
+        progress.attempts = commit.effects
         version, _ = commit_with_retries(
             engine,
             CommitAttempt(
@@ -324,6 +367,7 @@ class Transaction:
                 writes=writes,
                 max_retries=update.max_retries,
                 read_seconds_ago=self._age.seconds if state is None else state.age_seconds,
+                read_commit=None if state is None else state.log_segment.last_commit,
                 committer=update.committer,
             ),
         )
@@ -335,4 +379,43 @@ class Transaction:
             compaction_interval=update.log_compaction_interval,
             catalog=update.catalog if update.is_catalog_managed else None,
         )
-        return TransactionCommitResult(version=version, post_commit_hooks=hooks)
+        return TransactionCommitResult(
+            version=version, post_commit_hooks=hooks, small_files=contents.small_files
+        )
+
+
+_COMPACTED_OPERATIONS = frozenset(
+    {
+        Operation.WRITE,
+        Operation.STREAMING_UPDATE,
+        Operation.DELETE,
+        Operation.UPDATE,
+        Operation.MERGE,
+        Operation.CREATE_TABLE_AS_SELECT,
+        Operation.REPLACE_TABLE_AS_SELECT,
+        Operation.CREATE_OR_REPLACE_TABLE_AS_SELECT,
+    }
+)
+"""Operations after which small files are compacted automatically."""
+
+
+@dataclass(slots=True)
+class _CommitProgress:
+    """Contents and attempts of a running commit, from which its metrics are computed."""
+
+    contents: CommitContents | None = None
+    attempts: Sized = ()
+
+    def metrics(self, duration_ms: float) -> TransactionMetrics:
+        contents = self.contents
+        if contents is None:
+            return TransactionMetrics(duration_ms=duration_ms)
+        return TransactionMetrics(
+            duration_ms=duration_ms,
+            attempts=len(self.attempts),
+            files_added=contents.num_added,
+            files_removed=len(contents.removed_paths),
+            change_files=contents.num_changes,
+            bytes_added=contents.added_bytes,
+            bytes_removed=contents.removed_bytes,
+        )

@@ -15,8 +15,6 @@ from bayou.kernel.expressions.model import Expression, Predicate, call, col, lit
 from bayou.protocol.schema import BOOLEAN, DATE, INTEGER, LONG, STRING, DataType
 from bayou.testing.engine_suites.fixtures import HandlerSuite
 
-__all__ = ["ExpressionHandlerSuite"]
-
 _BATCH = pa.RecordBatch.from_pydict(
     {"id": [1, 2, None], "s": ["a", None, "b"], "n": [{"x": 1}, {"x": None}, None]}
 )

@@ -15,8 +15,6 @@ from bayou.errors import FileMissingError
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.testing.engine_suites.fixtures import HandlerSuite
 
-__all__ = ["FileSystemClientSuite"]
-
 
 class FileSystemClientSuite(HandlerSuite):
     """Tests the contract of `FileSystemClient`."""

@@ -6,11 +6,9 @@ import pytest
 
 from bayou.kernel.engine import Engine
 
-__all__ = ["HandlerSuite"]
-
 
 class HandlerSuite:
-    """Base class of the test suites, whose subclasses define the fixtures."""
+    """Base class of the test suites; an engine's tests subclass a suite and define its fixtures."""
 
     @pytest.fixture
     def engine(self) -> Engine:
@@ -19,5 +17,5 @@ class HandlerSuite:
 
     @pytest.fixture
     def root(self) -> str:
-        """An empty folder that the engine can write to; it may not exist."""
+        """An empty folder that the engine can write to; it need not exist."""
         raise NotImplementedError("define a fixture `root` that returns an empty folder")

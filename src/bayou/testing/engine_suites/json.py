@@ -14,8 +14,6 @@ from bayou.errors import FileMissingError, SerializationError
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.testing.engine_suites.fixtures import HandlerSuite
 
-__all__ = ["JsonHandlerSuite"]
-
 _STATS = pa.schema(
     [
         ("numRecords", pa.int64()),

@@ -11,18 +11,16 @@ import pyarrow.parquet as pq
 
 from bayou.kernel.engine import FIELD_ID_KEY, Engine, FileSplit
 
-__all__ = ["field_with_id", "put", "read", "write"]
-
 
 def field_with_id(name: str, data_type: pa.DataType, field_id: int) -> pa.Field[Any]:
-    """A field that is matched by its field id."""
+    """Create a field with a Parquet field id; readers match columns by this id."""
     return pa.field(name, data_type, metadata={FIELD_ID_KEY: str(field_id).encode()})
 
 
 def write(
     engine: Engine, root: str, table: pa.Table, name: str = "file", **options: Any
 ) -> FileSplit:
-    """Write a table to a file; `options` are pyarrow's."""
+    """Write a table to a file; `options` are those of `pq.write_table`."""
     sink = io.BytesIO()
     pq.write_table(table, sink, **{"store_schema": False, **options})
     return put(engine, root, sink.getvalue(), name)

@@ -17,8 +17,6 @@ from bayou.kernel.engine import FIELD_ID_KEY, Engine, FileStatus, ParquetFooter
 from bayou.testing.engine_suites.fixtures import HandlerSuite
 from bayou.testing.engine_suites.parquet_files import field_with_id, put, write
 
-__all__ = ["ParquetFooterSuite"]
-
 
 def _footer(engine: Engine, root: str, table: pa.Table, **options: Any) -> ParquetFooter:
     split = write(engine, root, table, **options)
@@ -27,7 +25,7 @@ def _footer(engine: Engine, root: str, table: pa.Table, **options: Any) -> Parqu
 
 
 def _by_parquet_mr(table: pa.Table, *, has_nan: bool) -> bytes:
-    """A file as parquet-mr writes it, with NaN as the maximum if the column has NaN."""
+    """Return a Parquet file as parquet-mr writes it: the maximum is NaN if `has_nan` is true."""
     sink = io.BytesIO()
     pq.write_table(table, sink, store_schema=False)
     data = sink.getvalue()

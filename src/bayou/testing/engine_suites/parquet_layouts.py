@@ -34,8 +34,6 @@ from bayou.testing.parquet_bytes import (
     parquet_bytes,
 )
 
-__all__ = ["ParquetLayoutSuite"]
-
 _NAMES = b"\x01\x02\x00\x01\x02ab"
 """Metadata of a variant whose fields are named a and b."""
 

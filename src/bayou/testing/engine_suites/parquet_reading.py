@@ -25,8 +25,6 @@ from bayou.kernel.expressions.model import Predicate, col
 from bayou.testing.engine_suites.fixtures import HandlerSuite
 from bayou.testing.engine_suites.parquet_files import field_with_id, read, write
 
-__all__ = ["ParquetReadingSuite"]
-
 _ROW_INDEX_FIELD = pa.field("index", pa.int64(), metadata={METADATA_COLUMN_KEY: ROW_INDEX})
 _ADDS = [
     {"path": "a", "size": 1, "tags": [("k", "v")], "dv": {"card": 1, "kind": "u"}},

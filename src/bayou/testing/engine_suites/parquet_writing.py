@@ -26,8 +26,6 @@ from bayou.kernel.engine import (
 from bayou.protocol.stats import FileStatistics
 from bayou.testing.engine_suites.fixtures import HandlerSuite
 
-__all__ = ["ParquetWritingSuite"]
-
 _NAME = re.compile(
     r"part-\d{5}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     r"-c\d{3}(\.[a-z0-9]+)?\.parquet"

@@ -95,6 +95,23 @@ def test_folders_made_for_an_output_go_with_the_last_file_in_them(tmp_path: Path
     assert names(tmp_path) == ["theirs"]
 
 
+def write_and_delete(path: str) -> int:
+    files = LocalFiles()
+    for _ in range(1_000):
+        files.open_output(path).close()
+        files.delete_files([path])
+    return len(files._folders._unsynced)
+
+
+@pytest.mark.process
+def test_a_folder_that_another_process_deletes_while_it_is_empty_is_created_again(
+    tmp_path: Path,
+) -> None:
+    paths = [f"{tmp_path}/_change_data/p=1/{name}" for name in "abc"]
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        assert pool.map(write_and_delete, paths) == [0, 0, 0]
+
+
 def test_a_file_where_a_folder_is_needed_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1")
     files = LocalFiles()

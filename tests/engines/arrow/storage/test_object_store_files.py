@@ -147,7 +147,7 @@ def test_a_uri_with_a_slash_missing_is_no_local_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ArgumentError, match="scheme"):
+    with pytest.raises(ArgumentError, match="scheme|mistyped URI"):
         bayou.write(path, pa.table({"a": [1]}))
     assert list(tmp_path.iterdir()) == []
 
@@ -269,7 +269,7 @@ def test_an_option_with_an_unusable_value_is_an_error(option: dict[str, str]) ->
 
 def test_a_scheme_without_an_engine_is_an_error_that_names_those_there_are() -> None:
     with pytest.raises(ArgumentError, match="s3a://"):
-        ArrowFiles().resolve_path("hdfs://name/table")
+        ArrowFiles().resolve_path("viewfs://name/table")
 
 
 def test_local_and_remote_files_can_be_read_in_one_go(tmp_path: Path) -> None:

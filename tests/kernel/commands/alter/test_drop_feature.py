@@ -223,7 +223,7 @@ def test_what_cannot_be_dropped_says_why(path):
         table.alter.drop_feature("deletionVectors")
     with pytest.raises(UnsupportedFeatureError, match="can't be dropped"):
         table.alter.drop_feature("appendOnly")
-    with pytest.raises(FeatureInUseError, match="rowTracking needs it"):
+    with pytest.raises(FeatureInUseError, match="rowTracking requires it"):
         table.alter.drop_feature("domainMetadata")
     with pytest.raises(FeatureInUseError, match="needn't be truncated"):
         table.alter.drop_feature("rowTracking", truncate_history=True)

@@ -9,12 +9,12 @@ import pytest
 from bayou.errors import SchemaError
 from bayou.kernel.commands.alter.schema_paths import (
     field_at,
-    quote_path,
     resolve_path,
     with_changed_field,
     with_field,
     without_field,
 )
+from bayou.kernel.table_features.column_dependencies import quote_path
 from bayou.protocol.schema import LONG, STRING, ArrayType, MapType, StructField, StructType
 
 

@@ -12,7 +12,7 @@ from bayou.engines.memory import MemoryEngine
 from bayou.errors import SchemaError
 from bayou.kernel import Snapshot
 from bayou.kernel.commands.alter.sync_identity import sync_identity
-from bayou.protocol.column_rules import identity_column
+from bayou.protocol.column_metadata import identity_column
 from support.log_writer import LogWriter, add, metadata, protocol
 
 

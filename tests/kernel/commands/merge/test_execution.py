@@ -12,7 +12,7 @@ import bayou
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import ConstraintViolationError
 from bayou.kernel import Operation, Table, write_data
-from bayou.protocol.column_rules import identity_column
+from bayou.protocol.column_metadata import identity_column
 from bayou.protocol.schema import LONG, STRING, StructField, StructType
 
 GENERATED = {"delta.generationExpression": "n * 2"}

@@ -199,6 +199,55 @@ def test_what_cannot_be_is_refused(
         plan(*clauses)
 
 
+def external_plan(*clauses: MergeClause, target: StructType = TARGET) -> MergePlan:
+    definition = MergeDefinition(
+        on="f(source.id)", clauses=clauses, source_alias="s", schema_evolution=True
+    )
+    return MergePlan.build("t", target, SOURCE, definition.without_expressions())
+
+
+def test_a_plan_without_expressions_has_the_columns_and_the_schema() -> None:
+    new = {"N": "unknown()", "target.s.x": "(SELECT 1)"}
+    found = external_plan(update(new, "unknown(1)"), delete("unknown(2)"), update(), insert())
+    assert [found.columns_set_by(c) for c in found.clauses] == [
+        ("n", "s"),
+        (),
+        ("id", "n", "s"),
+        ("id", "n", "s"),
+    ]
+    assert found.updated_columns == ("id", "n", "s")
+    assert not found.may_match_several
+    assert external_plan(delete()).may_match_several
+    assert not external_plan(delete("unknown()")).may_match_several
+    assert external_plan(insert({"id": "unknown()"})).only_inserts
+
+
+def test_a_plan_without_expressions_makes_the_same_columns() -> None:
+    by_default = identity(**{"delta.identity.allowExplicitInsert": True})
+    (clause,) = external_plan(insert({"id": "f()", "i": "default"}), target=by_default).clauses
+    assert kinds(clause.values)[-1] is Generated
+    assert external_plan(insert({"i": "f()"}), target=by_default).explicit_identity == {"i"}
+    with pytest.raises(SchemaError, match="IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"):
+        external_plan(update({"i": "DEFAULT"}), target=by_default)
+
+
+@pytest.mark.parametrize(
+    ("clause", "error", "text"),
+    [
+        (update({}), ArgumentError, "sets no column"),
+        (update({"nn": "f()"}), PredicateError, "'nn' .*isn't a column of t"),
+        (update({"s": "f()", "s.x": "f()"}), SchemaError, "DELTA_CONFLICT_SET_COLUMN"),
+        (insert({"s.x": "f()"}), SchemaError, "DELTA_NESTED_FIELD_NOT_SUPPORTED"),
+        (insert({"n": "f()", "N": "f()"}), SchemaError, "DELTA_DUPLICATE_COLUMN_ON_INSERT"),
+    ],
+)
+def test_a_plan_without_expressions_refuses_the_same_columns(
+    clause: MergeClause, error: type[BayouError], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        external_plan(clause)
+
+
 def test_structs_must_have_the_same_fields_unless_the_schema_evolves() -> None:
     narrow = schema(id=LONG, n=LONG, s=schema(y=STRING))
     with pytest.raises(SchemaError, match="lacks 'x'.*DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"):

@@ -15,11 +15,11 @@ from bayou.kernel.commands.create_table import (
     generated_column,
     identity_column,
 )
+from bayou.kernel.commands.row_changes.assignments import assigned_fields
 from bayou.kernel.commands.row_changes.delete import begin_delete
 from bayou.kernel.commands.row_changes.matched_rows import (
     MatchedRows,
     MatchedRowsTask,
-    check_assigned,
 )
 from bayou.kernel.commands.row_changes.operation import commit_row_changes
 from bayou.protocol.schema import LONG, StructField, StructType
@@ -103,7 +103,7 @@ def test_generated_columns_follow_and_identity_columns_stay(tmp_path):
         (candidate,) = candidates
     state = operation.task.state
     with pytest.raises(SchemaError, match="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"):
-        check_assigned(state.transaction_state, ["n"])
+        assigned_fields(state.transaction_state, ["n"])
     found = MatchedRows(
         file=candidate.file,
         updated=pa.array([1], pa.int64()),

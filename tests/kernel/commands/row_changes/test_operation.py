@@ -46,11 +46,11 @@ def test_progress_is_committed_once_and_by_updates_and_merges_alone_where_nothin
         MergeDefinition(
             on="target.id = source.id", clauses=(MergeClause(kind="MATCHED", action="delete"),)
         ),
-        application=("job", 2),
+        transaction_ids={"job": 2},
         **INFO,
     )
     with merge.files(engine) as files:
-        outcome = merge.work.run(engine, merge.source, files, inserting=True)
+        outcome = merge.task.run(engine, merge.source, files, inserting=True)
     assert merge.commit(engine, outcome).version == 2
     assert latest(table).transaction_version("job") == 2
 

@@ -22,7 +22,7 @@ from bayou.errors import (
 )
 from bayou.kernel import Operation, ScanFile, Table
 from bayou.kernel.commands.row_changes.row_changes import FileChange, apply_row_changes
-from bayou.kernel.commands.row_changes.state import RowChangeState
+from bayou.kernel.commands.row_changes.worker_state import RowChangeState
 from bayou.kernel.deletion_vectors import read
 from bayou.protocol.deletion_vectors import stored_vector
 from support.faults import Fault, FaultInjectingEngine

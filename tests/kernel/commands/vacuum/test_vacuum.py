@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import pickle
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,13 +12,11 @@ import pytest
 
 from bayou.api import write
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.memory import MemoryEngine
 from bayou.errors import (
     ArgumentError,
     CorruptTableError,
     StorageError,
     UnsupportedFeatureError,
-    VersionNotFoundError,
 )
 from bayou.kernel import Table
 from bayou.kernel.commands.vacuum.orphan_files import (
@@ -28,73 +24,15 @@ from bayou.kernel.commands.vacuum.orphan_files import (
     ListingRange,
     ListingResult,
     filter_inventory,
-    list_range,
 )
 from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
-from bayou.kernel.commands.vacuum.vacuum import VacuumMetrics, vacuum
+from bayou.kernel.commands.vacuum.vacuum import vacuum
 from bayou.kernel.engine import TEMPORARY_FILE_PATTERN
 from bayou.protocol.deletion_vectors import z85_encode
 from support.faults import Fault, FaultInjectingEngine
-from support.log_writer import LogWriter, add, metadata, protocol, remove
+from support.log_writer import LogWriter, add, protocol, remove
+from support.vacuums import HEAD, HOUR, OLD, age_the_log, ago, history, names, put, run
 from support.waiting import wait_until
-
-HOUR = 3_600_000
-OLD = time.time_ns() // 1_000_000 - 1000 * HOUR
-HEAD = (protocol(), metadata({"id": "long", "_p": "string", "day": "string"}, ["_p", "day"]))
-
-
-@pytest.fixture(params=["memory", "disk"])
-def log(request: pytest.FixtureRequest, table_path: str, tmp_path: Path) -> LogWriter:
-    if request.param == "memory":
-        return LogWriter(MemoryEngine(), table_path)
-    return LogWriter(ArrowEngine(), str(tmp_path / "a table"))
-
-
-def ago(hours: int) -> int:
-    """When the test asks: the run of all tests may take longer than an hour."""
-    return time.time_ns() // 1_000_000 - hours * HOUR
-
-
-def put(log: LogWriter, name: str, *, at: int = OLD, size: int = 3) -> str:
-    """A file below the table, as old as it is said to be."""
-    path = f"{log.table}/{name}"
-    with log.engine.files.open_output(path) as output:
-        output.write(b"x" * size)
-    if path.startswith("memory:"):
-        log.engine.files.set_modification_time(path, at)
-    else:
-        os.utime(path, ns=(at * 1_000_000, at * 1_000_000))
-    return path
-
-
-def names(log: LogWriter) -> list[str]:
-    """Files below the table but for its log."""
-    found = log.engine.files.list_tree(log.table, lambda f: f == f"{log.table}/_delta_log")
-    return sorted(s.path[len(log.table) + 1 :] for s in found if not s.path.endswith("/"))
-
-
-def run(log: LogWriter, hours: float | None = 0, **options: Any) -> VacuumMetrics:
-    """A vacuum, of which a dry run finds the same where the folder is listed in shares."""
-    options.setdefault("enforce_retention_duration", False)
-
-    def in_shares(whole: ListingRange, kept: ReferencedFiles) -> Iterator[ListingResult]:
-        sent = pickle.loads(pickle.dumps(kept))
-        for share in whole.split(kept, 3):
-            yield list_range(log.engine, share, sent)
-
-    if not options.get("lite"):
-        shared = vacuum(
-            log.engine, log.table, hours, **{**options, "dry_run": True}, list_ranges=in_shares
-        )
-        alone = vacuum(log.engine, log.table, hours, **{**options, "dry_run": True})
-        assert shared.inventory.sort_by("path").equals(alone.inventory.sort_by("path"))
-        assert shared.num_files_to_delete == alone.num_files_to_delete
-        assert shared.num_vacuumed_directories == alone.num_vacuumed_directories
-    return vacuum(log.engine, log.table, hours, **options)
-
-
-def history(log: LogWriter) -> list[dict[str, Any]]:
-    return Table.for_path(log.engine, log.table).history(log.engine)
 
 
 def test_files_that_nothing_names_go_and_those_of_the_table_stay(log):
@@ -347,78 +285,6 @@ def test_a_table_that_checks_the_protocol_of_a_vacuum_is_vacuumed(log):
     assert run(log).num_deleted_files == 1
 
 
-def age_commits(log: LogWriter, *milliseconds: int) -> None:
-    for version, at in enumerate(milliseconds):
-        path = log.path(f"{version:020d}.json")
-        if path.startswith("memory:"):
-            log.engine.files.set_modification_time(path, at)
-        else:
-            os.utime(path, ns=(at * 1_000_000, at * 1_000_000))
-
-
-def test_lite_takes_what_commits_removed_and_leaves_the_rest(log):
-    cdc = {"cdc": {"path": "_change_data/c", "partitionValues": {}, "size": 9, "dataChange": False}}
-    log.commit(*HEAD, add("a"), add("b"), add("back"))
-    log.commit(
-        remove("a", size=3, deletionTimestamp=OLD), cdc, remove("back", deletionTimestamp=OLD)
-    )
-    log.commit(add("back"), remove("b", deletionTimestamp=ago(hours=1)))
-    age_commits(log, OLD, OLD + 1, ago(hours=1))
-    for name in ("a", "b", "back", "_change_data/c", "stray"):
-        put(log, name)
-    done = run(log, 2, lite=True)
-    assert names(log) == ["b", "back", "stray"]
-    assert sorted(done.inventory["size"].to_pylist()) == [3, 9]
-    assert run(log, 2, lite=True).num_files_to_delete == 0
-
-
-def test_lite_goes_on_where_the_last_one_ended(log):
-    log.commit(*HEAD, add("a"), add("b"))
-    log.commit(remove("a", deletionTimestamp=OLD))
-    age_commits(log, OLD, OLD + 1)
-    run(log, 2, lite=True)
-    log.checkpoint(1, [*HEAD, add("b")])
-    log.delete(f"{0:020d}.json")
-    log.delete(f"{1:020d}.json")
-    put(log, "a")
-    assert run(log, 2, lite=True).num_files_to_delete == 0  # it was taken before
-
-
-def test_lite_without_the_commits_that_it_needs_is_refused(log):
-    log.commit(*HEAD, add("a"))
-    log.commit(add("b"))
-    log.checkpoint(1, [*HEAD, add("a"), add("b")])
-    log.delete(f"{0:020d}.json")
-    with pytest.raises(VersionNotFoundError, match="Run a full vacuum"):
-        run(log, 0, lite=True)
-
-
-def test_lite_leaves_the_files_of_another_table_below_alone(log):
-    """The table is a shallow clone of `source`, which lies in its folder."""
-    inside = ["source/a", "source/deep/b", "source/deletion_vector.bin", "source/_delta_log/0.json"]
-    theirs = [f"{log.table}/{name}" for name in inside[:2]]
-    log.commit(*HEAD, *map(add, theirs), add("day=1/c"))
-    gone = [*theirs, "source/deep/b", "day=1/c"]
-    log.commit(*(remove(path, deletionTimestamp=OLD) for path in gone))
-    age_commits(log, OLD, OLD + 1)
-    for name in (*inside, "day=1/c"):
-        put(log, name)
-    run(log, 2, lite=True)
-    assert names(log) == sorted(inside)
-
-
-def test_lite_deletes_nothing_hidden(log):
-    hidden = ["_delta_log/00000000000000000000.json", "_x/a", ".b", "day=1/_c"]
-    log.commit(*HEAD, add("a"))
-    log.commit(*(remove(path, deletionTimestamp=OLD) for path in (*hidden, "a", "_p=1/d")))
-    age_commits(log, OLD, OLD + 1)
-    for name in (*hidden[1:], "a", "_p=1/d"):
-        put(log, name)
-    run(log, 2, lite=True)
-    assert names(log) == sorted(hidden[1:])
-    assert Table.for_path(log.engine, log.table).latest_snapshot(log.engine).version == 3
-
-
 def test_an_inventory_that_lacks_the_log_of_another_table_costs_it_no_file(log):
     log.commit(*HEAD, add("a"))
     for name in ("sub/t/0.parquet", "sub/t/_delta_log/0.json", "sub/x.parquet"):
@@ -505,71 +371,11 @@ def test_lite_leaves_absolute_paths_outside_of_the_table_alone(log):
     assert log.engine.files.status(victim)
 
 
-def age_the_log(log: LogWriter) -> None:
-    for status in log.engine.files.list_from(f"{log.table}/_delta_log/"):
-        if log.table.startswith("memory:"):
-            log.engine.files.set_modification_time(status.path, OLD)
-        else:
-            os.utime(status.path, ns=(OLD * 1_000_000, OLD * 1_000_000))
-
-
-def put_outside(path: Path) -> None:
-    path.write_bytes(b"x")
-    os.utime(path, ns=(OLD * 1_000_000, OLD * 1_000_000))
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> LogWriter:
-    return LogWriter(ArrowEngine(), str(tmp_path / "table"))
-
-
-def test_links_to_folders_are_neither_deleted_nor_followed(disk, tmp_path):
-    disk.commit(*HEAD, add("day=a/live"), add("x"))
-    disk_of_others = tmp_path / "others"
-    disk_of_others.mkdir()
-    for name in ("live", "orphan"):
-        put_outside(disk_of_others / name)
-    put(disk, "x")
-    put(disk, "y")
-    for name, target in {"day=a": disk_of_others, "day=b": tmp_path / "unmounted"}.items():
-        os.symlink(target, f"{disk.table}/{name}")
-        at = (OLD * 1_000_000, OLD * 1_000_000)
-        os.utime(f"{disk.table}/{name}", ns=at, follow_symlinks=False)
-    assert run(disk).inventory.column("path").to_pylist() == [f"{disk.table}/y"]
-    assert sorted(os.listdir(disk.table)) == ["_delta_log", "day=a", "day=b", "x"]
-    assert sorted(os.listdir(disk_of_others)) == ["live", "orphan"]
-
-
-def test_lite_deletes_nothing_behind_a_link_to_another_place(disk, tmp_path):
-    disk.commit(*HEAD, remove("day=a/gone", deletionTimestamp=OLD))
-    age_the_log(disk)
-    others = tmp_path / "others"
-    others.mkdir()
-    put_outside(others / "gone")
-    os.symlink(others, f"{disk.table}/day=a")
-    assert run(disk, lite=True).num_files_to_delete == 0
-    assert os.listdir(others) == ["gone"]
-
-
-@pytest.mark.parametrize("lite", [True, False])
-@pytest.mark.parametrize("opened", ["real", "link"])
-@pytest.mark.parametrize("named", ["real", "link"])
-def test_a_file_is_the_same_by_every_name_of_its_folder(tmp_path, lite, opened, named):
-    real = LogWriter(ArrowEngine(), str(tmp_path / "real" / "table"))
-    os.symlink(tmp_path / "real", tmp_path / "link")
-    root = f"file://{tmp_path}/{named}/table"
-    real.commit(
-        *HEAD,
-        add(f"{root}/live"),
-        add("inner=1/x"),
-        remove(f"{tmp_path}/{opened}/table/live", deletionTimestamp=OLD),
-        remove("inner=2/x", deletionTimestamp=OLD),
-        remove(f"{root}/gone", deletionTimestamp=OLD),
-    )
-    age_the_log(real)
-    for name in ("live", "gone", "inner=2/x"):
-        put(real, name)
-    os.symlink("inner=2", f"{real.table}/inner=1")
-    run(LogWriter(real.engine, f"{tmp_path}/{opened}/table"), lite=lite)
-    assert sorted(os.listdir(real.table)) == ["_delta_log", "inner=1", "inner=2", "live"]
-    assert os.listdir(f"{real.table}/inner=2") == ["x"]
+@pytest.mark.parametrize("kind", ["add", "remove"])
+def test_a_checkpoint_with_an_action_without_a_path_is_refused(log, kind):
+    action = {"add": add("a"), "remove": remove("a")}[kind]
+    actions = [*HEAD, add("b"), {kind: {**action[kind], "path": None}}]
+    log.commit(*HEAD, add("b"))
+    log.checkpoint(0, actions)
+    with pytest.raises(CorruptTableError, match="is damaged: an add or remove action has no path"):
+        run(log, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.errors import (
     ArgumentError,
     ConcurrentAppendError,
+    ConcurrentDeleteReadError,
     ConcurrentTransactionError,
     ConstraintViolationError,
     MetadataChangedError,
@@ -31,6 +33,7 @@ from bayou.kernel.commands.write import (
     plan_write,
 )
 from bayou.kernel.data_writer.task_writer import write_task_data
+from bayou.kernel.expressions.model import Column, Comparison, Literal
 from bayou.kernel.transaction_state import TransactionState
 from support.rivals import EngineWithRival
 
@@ -392,3 +395,51 @@ def test_a_table_made_after_the_last_look_meets_every_mode_as_one_made_before(pa
         assert outcome.files_committed is (bool(files) and mode is not WriteMode.IGNORE)
     expected = {WriteMode.APPEND: [*range(6), 7], OVERWRITE: [*range(6)]}
     assert found(path) == expected.get(mode, [7])
+
+
+@pytest.mark.parametrize("mode", [WriteMode.APPEND, OVERWRITE])
+def test_files_for_a_table_that_was_recreated_meanwhile_are_not_added(path, mode):
+    """The new table has the version of the old one, but not its columns, files or partitions."""
+    bayou.write(path, ROWS)
+
+    def recreate():
+        shutil.rmtree(Path(path, "_delta_log"))
+        bayou.write(path, ROWS, partition_by=["p"])
+
+    with pytest.raises(MetadataChangedError, match="deleted and recreated"):
+        write(path, ROWS, mode, between=recreate)
+    assert found(path) == list(range(6))
+    assert bayou.table(path).snapshot().version == 0
+
+
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_rows_that_depend_on_the_table_are_not_added_twice(path, level):
+    """Two INSERTs of the rows that the table lacks: both read it before the other's commit."""
+    bayou.write(path, ROWS, properties={"delta.isolationLevel": level})
+    rows = ROWS.slice(0, 1)
+
+    def rival():
+        write(path, rows, reads=(None,))
+
+    with pytest.raises(ConcurrentAppendError):
+        write(path, rows, reads=(None,), between=rival)
+    assert len(found(path)) == 7
+    assert last(path)["isBlindAppend"] is False
+
+
+def test_rows_that_depend_on_one_partition_do_not_conflict_with_others(partitioned):
+    reads = (Comparison("=", Column(("p",)), Literal("a")),)
+
+    def append(p: str):
+        return lambda: bayou.write(partitioned, pa.table({"id": [9], "p": [p]}))
+
+    write(partitioned, ROWS.slice(0, 1), reads=reads, between=append("b"))
+    with pytest.raises(ConcurrentAppendError):
+        write(partitioned, ROWS.slice(0, 1), reads=reads, between=append("a"))
+    with pytest.raises(ConcurrentDeleteReadError):
+        write(
+            partitioned,
+            ROWS.slice(0, 1),
+            reads=reads,
+            between=lambda: bayou.table(partitioned).delete("p = 'a'"),
+        )

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from bayou.errors import PredicateError
+from bayou.errors import ArgumentError, PredicateError
 from bayou.kernel.expressions.model import (
     And,
     Cast,
@@ -21,6 +21,7 @@ from bayou.kernel.expressions.model import (
     StartsWith,
     call,
 )
+from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.protocol.schema import (
     BOOLEAN,
@@ -35,6 +36,8 @@ from bayou.protocol.schema import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     DecimalType,
+    StructField,
+    StructType,
 )
 
 A = Column(("a",))
@@ -118,11 +121,24 @@ def test_nan_is_asked_for_without_null():
     assert same(found.operands[1], Not(IsNull(A)))
 
 
-def test_a_list_with_columns_is_a_chain_of_equalities():
+def test_a_list_with_columns_becomes_a_chain_of_equalities():
+    schema = StructType(tuple(StructField(name=n, data_type=LONG) for n in "ab"))
     assert same(
-        parse_predicate("a IN (1, b)"),
-        Or((Comparison("=", A, Literal(1)), Comparison("=", A, Column(("b",))))),
+        resolve(parse_predicate("a IN (1, b)"), schema),
+        Or((Comparison("=", A, Literal(1, LONG)), Comparison("=", A, Column(("b",))))),
     )
+
+
+@pytest.mark.parametrize("name", ["all", "ALL", "as"])
+def test_a_column_named_like_a_keyword_stays_an_argument(name):
+    column = Column((name,))
+    for text, expected in (
+        (f"coalesce({name}, 0)", call("coalesce", column, Literal(0))),
+        (f"coalesce(0 , {name} )", call("coalesce", Literal(0), column)),
+        (f"upper(\n{name})", call("upper", column)),
+    ):
+        assert repr(parse_expression(text)) == repr(expected)
+    assert repr(parse_expression("coalesce(ALL a, 0)")) == repr(call("coalesce", A, Literal(0)))
 
 
 def test_a_long_chain_is_flat():
@@ -210,6 +226,9 @@ def test_nan_is_a_constant():
         ("'`'", "`"),
         ("''", ""),
         ("'bayou string 0'", "bayou string 0"),
+        (r"r'a\'", "a\\"),
+        ("'a' /* and */ \"b\" r'c'", "abc"),
+        (r"'\UFFFFFFFF'", "\U0010ffff"),
     ],
 )
 def test_strings_are_unescaped_as_spark_does(text, value):
@@ -218,6 +237,7 @@ def test_strings_are_unescaped_as_spark_does(text, value):
 
 def test_comments_are_passed_over():
     assert same(parse_predicate("a -- it's\n = /* \"x */ 1"), Comparison("=", A, Literal(1)))
+    assert same(parse_predicate("a /* b /* c */ */ = 1"), Comparison("=", A, Literal(1)))
 
 
 B = Column(("b",))
@@ -263,7 +283,17 @@ B = Column(("b",))
         ("a NOT LIKE '%x'", Not(Like(A, "%x"))),
         ("a ILIKE 'X%'", Like(call("lower", A), "x%")),
         ("a LIKE 'x!%%' ESCAPE '!'", Like(A, "x!%%", "!")),
+        ("a NOT LIKE 'x!%%' ESCAPE '!'", Not(Like(A, "x!%%", "!"))),
+        ("NOT a LIKE 'x!%%' ESCAPE '!'", Not(Like(A, "x!%%", "!"))),
+        ("a NOT ILIKE 'X!%%' ESCAPE '!'", Not(Like(call("lower", A), "x!%%", "!"))),
         ("a LIKE ANY ('x%', '%y')", Or((StartsWith(A, "x"), Like(A, "%y")))),
+        ("a LIKE ANY ('%x')", Like(A, "%x")),
+        ("a LIKE ALL ('%x')", Like(A, "%x")),
+        ("a NOT LIKE ALL ('%x')", Not(Like(A, "%x"))),
+        ("a NOT LIKE ALL ('%x', '%y')", And((Not(Like(A, "%x")), Not(Like(A, "%y"))))),
+        ("a NOT LIKE ANY ('%x', '%y')", Or((Not(Like(A, "%x")), Not(Like(A, "%y"))))),
+        ("NOT a LIKE ALL ('%x', '%y')", Not(And((Like(A, "%x"), Like(A, "%y"))))),
+        ("a + b || 'x'", call("concat", call("+", A, B), "x")),
         ("a + INTERVAL 1 DAY", call("add_interval", A, Literal(0, LONG), days(1))),
         ("a - INTERVAL '2' HOURS", call("add_interval", A, Literal(0, LONG), days(-1 / 12))),
         ("INTERVAL 1 YEAR + a", call("add_interval", A, Literal(12, LONG), days(0))),
@@ -282,6 +312,17 @@ def test_other_expressions(text, expression):
     ("text", "part"),
     [
         ("a LIKE b", "a LIKE b"),
+        ("a LIKE ALL (b)", "a LIKE ALL (b)"),
+        ("a LIKE ALL ()", "a LIKE ALL ()"),
+        ("a LIKE ANY 'x'", "a LIKE ANY 'x'"),
+        # In Spark, these are (a || b) + 1, (a = b) > TRUE, (a = b) IN (TRUE) and so on.
+        ("a || b + 1", "a || b + 1"),
+        ("a || b - 1", "a || b - 1"),
+        ("a = b > TRUE", "a = b > TRUE"),
+        ("a = b IN (TRUE)", "a = b IN (TRUE)"),
+        ("a <> b NOT IN (TRUE)", "NOT"),
+        ("a = b LIKE 'x'", "a = b LIKE 'x'"),
+        ("a BETWEEN b AND TRUE = FALSE", "a BETWEEN b AND TRUE = FALSE"),
         ("a IN (SELECT 1)", "SELECT 1"),
         ("a = INTERVAL '1' DAY", "INTERVAL"),
         ("a + INTERVAL b DAY", "INTERVAL"),
@@ -308,7 +349,7 @@ def test_a_function_that_isnt_on_the_list_is_named_with_where_the_list_is(name):
     assert caught.value.expression == name
 
 
-@pytest.mark.parametrize("text", ["", "a =", "a = 1 b", "SELECT", "a = 'x", "((a = 1)"])
+@pytest.mark.parametrize("text", ["", "a =", "a = 1 b", "SELECT", "a = 'x", "((a = 1)", "a /* b"])
 def test_what_isnt_sql_is_an_error(text):
     with pytest.raises(PredicateError) as caught:
         parse_predicate(text)
@@ -328,3 +369,15 @@ def test_a_constant_that_isnt_of_its_type_is_an_error(text):
 def test_an_expression_nested_too_deeply_is_an_error(text):
     with pytest.raises(PredicateError):
         parse_predicate(text)
+
+
+@pytest.mark.parametrize("junction", [And, Or])
+def test_a_junction_of_nothing_is_refused(junction):
+    """An empty conjunction would be true for every row."""
+    with pytest.raises(ArgumentError, match="no operands"):
+        junction(())
+
+
+def test_a_number_without_its_exponent_is_refused():
+    with pytest.raises(PredicateError, match="1e isn't a number"):
+        parse_predicate("a = 1e")

@@ -251,6 +251,20 @@ def test_a_file_that_has_the_prefix_all_over_is_dropped_by_its_negation():
     assert keeps("s NOT LIKE 'b%'", bounds("s", "bar", "c"))
 
 
+def test_a_function_of_a_partition_column_is_an_operand_that_may_be_null():
+    assert keeps("(upper(p) = s) IS NULL", bounds("s", "a", "b", nulls=1), p="a")
+    assert keeps("(upper(p) = s) <=> NULL", bounds("s", "a", "b"), p=None)
+    assert not keeps("(upper(p) = s) IS NULL", bounds("s", "a", "b"), p="a")
+
+
+def test_an_escape_character_that_is_a_wildcard_is_no_wildcard():
+    stats = bounds("s", "abc", "abd")
+    assert keeps("s NOT LIKE 'a%%' ESCAPE '%'", stats)  # the pattern is the string `a%`
+    assert keeps("s NOT LIKE '%%' ESCAPE '%'", stats)
+    assert keeps("s LIKE 'ab_' ESCAPE '%'", stats)
+    assert not keeps("s LIKE 'x%%' ESCAPE '%'", stats)
+
+
 def test_nan_is_above_all():
     every = bounds("d", "NaN", "NaN")
     assert keeps("d > 4", every)
@@ -441,7 +455,7 @@ def test_partition_values_decide_alone():
     plan = plan_for("p = 'a' AND q >= '2024-01-05'")
     assert plan.partition_columns == ("q", "p")
     assert plan.stats_schema is None
-    assert plan.fully_covered_by_partitions
+    assert plan.residual is None
     values = {
         "p": pa.array(["a", "b", "a", None]),
         "q": pa.array([dt.date(2024, 1, 5)] * 2 + [dt.date(2024, 1, 4), None]),
@@ -454,7 +468,7 @@ def test_the_residual_is_what_partition_values_dont_decide():
     assert repr(plan.residual) == repr(
         resolve(parse_predicate("(l > 5 OR q IS NULL) AND NOT (s = 'x')"), SCHEMA)
     )
-    assert not plan.fully_covered_by_partitions
+    assert plan.residual is not None
     assert repr(plan_for("p = 'a' AND l > 5").residual) == repr(
         resolve(parse_predicate("l > 5"), SCHEMA)
     )

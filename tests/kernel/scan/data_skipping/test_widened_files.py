@@ -7,6 +7,7 @@ import json
 import pytest
 
 from bayou.kernel import LogSlice, Scan, Snapshot
+from bayou.kernel.log import replay
 from support.log_writer import (
     add,
     commit_info,
@@ -41,6 +42,12 @@ def file(path, time=CHANGE_TIME + 1, **fields):
         "nullCount": {"v": 0},
     }
     return add(path, stats=stats, modificationTime=time, **fields)
+
+
+@pytest.fixture(autouse=True, params=[1 << 40, 0], ids=["memory", "spilled"])
+def store(request, monkeypatch):
+    """Where the replay stores file actions."""
+    monkeypatch.setattr(replay, "SPILL_THRESHOLD_BYTES", request.param)
 
 
 DOUBLE = table("double", [FLOAT_TO_DOUBLE])

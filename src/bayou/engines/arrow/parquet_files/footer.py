@@ -1,4 +1,4 @@
-"""Reading a Parquet file's footer: schema, statistics and key-value metadata."""
+"""Reads a Parquet file's footer: schema, statistics and key-value metadata."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from bayou.engines.legacy_calendar import int96_leaves, mark_legacy_fields, with
 from bayou.kernel.engine import FileStatus, FileSystemClient, ParquetFooter, ParquetWriteOptions
 from bayou.protocol.stats import FileStatistics
 
-__all__ = ["read_footer"]
-
 _PREFIX_LENGTH = ParquetWriteOptions().string_prefix_length
 
 
 def read_footer(
     files: FileSystemClient, file: FileStatus, statistics_columns: Sequence[str] | None
 ) -> ParquetFooter:
-    """Read the footer of a file; raises the errors of `ParquetHandler.read_footer`."""
+    """Read the footer of a file as `ParquetHandler.read_footer` does."""
     with OpenParquet(files, file.path, file.size) as opened:
         footer = opened.metadata
         int96 = int96_leaves(footer)
@@ -49,7 +47,7 @@ def read_footer(
 
 
 def _without_dates(statistics: FileStatistics) -> FileStatistics:
-    """Statistics without bounds of dates and timestamps, which are in Spark's legacy calendar."""
+    """Remove bounds of dates and timestamps: these bounds are in Spark's legacy calendar."""
     return replace(
         statistics,
         min_values=_bounds_without_dates(statistics.min_values),
@@ -66,7 +64,6 @@ def _bounds_without_dates(bounds: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decode(metadata: Mapping[bytes, bytes]) -> dict[str, str]:
-    """Key-value metadata as strings, without entries that aren't UTF-8."""
     decoded: dict[str, str] = {}
     for key, value in metadata.items():
         try:

@@ -1,8 +1,8 @@
 """A Parquet writer that encodes the columns of a row group in parallel.
 
-pyarrow encodes a file in one thread. Here each thread encodes a run of columns of a row group as a
-Parquet file in memory. The bytes between magic and footer are copied into the final file, since
-pages don't contain their offsets, and the footers are merged.
+pyarrow encodes a file in one thread. Here each thread encodes some columns of a row group as a
+Parquet file in memory. The pages of these files are copied into the final file: a page contains no
+file offset, so that its bytes stay the same. The footers are merged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import IO, Any, Self
 
 import pyarrow as pa
@@ -26,8 +25,6 @@ from bayou.engines.thrift_compact import (
     encode_struct,
     encode_zigzag,
 )
-
-__all__ = ["ParallelWriter", "is_worth_threads"]
 
 _MAGIC = b"PAR1"
 _TAIL = 8
@@ -50,19 +47,15 @@ NewWriter = Callable[[Any, pa.Schema], pq.ParquetWriter]
 
 
 def is_worth_threads(first: pa.Table) -> bool:
-    """Whether a file with this first row group is written by several threads."""
+    """Whether several threads should write a file, given the first row group."""
     return pa.cpu_count() > 1 and first.num_columns > 1 and first.nbytes >= _WORTH_THREADS
 
 
 class ParallelWriter:
-    """Writes one Parquet file, a row group at a time. Leaving its `with` block ends its threads.
-
-    The caller may prepare the next row group while one is encoded.
+    """Writes one Parquet file, a row group at a time. The end of its `with` block ends the threads.
 
     Args:
-        sink: the output; it isn't closed.
-        schema: schema of the file, with at least two columns.
-        new_writer: creates a pyarrow writer for some of the columns.
+        sink: the file to write to; the caller closes it.
     """
 
     def __init__(self, sink: IO[bytes], schema: pa.Schema, new_writer: NewWriter) -> None:
@@ -79,16 +72,11 @@ class ParallelWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def write(self, group: pa.Table) -> None:
-        """Start to encode a row group after the previous one is written."""
+        """Write the previous row group to the file, then start to encode this row group."""
         self.flush()
         runs = list(_runs(group, self._threads * _RUNS_PER_THREAD))
         # The largest run is started first, so that it doesn't delay the end.
@@ -97,7 +85,7 @@ class ParallelWriter:
         self._pending = [started[i] for i in range(len(runs))]
 
     def flush(self) -> None:
-        """Write all started row groups to the file."""
+        """Wait until the row group in progress is encoded, then write the row group to the file."""
         pending, self._pending = self._pending, []
         if not pending:
             return
@@ -126,7 +114,7 @@ class ParallelWriter:
         )
 
     def finish(self) -> pq.FileMetaData:
-        """Write the footer, and return it."""
+        """Write the last row group and the footer; return the footer."""
         self.flush()
         template = io.BytesIO()
         self._new_writer(template, self._schema).close()
@@ -151,11 +139,9 @@ class ParallelWriter:
 
 
 class _Encoded:
-    """The parts of a Parquet file with one row group.
+    """The parts of an encoded Parquet file that has one row group.
 
-    Attributes:
-        pages: the bytes between magic and footer.
-        group: the row group of the footer.
+    `pages` are the bytes between magic and footer; `group` is the row group in the footer.
     """
 
     __slots__ = ("group", "pages")
@@ -167,7 +153,7 @@ class _Encoded:
 
 
 def _runs(group: pa.Table, count: int) -> Iterator[pa.Table]:
-    """Runs of adjacent columns: at most `count` tables of about the same size."""
+    """Yield at most `count` tables of similar size, each with adjacent columns of the row group."""
     names: Sequence[str] = group.schema.names
     min_size = group.nbytes / count
     first, size = 0, 0
@@ -179,7 +165,6 @@ def _runs(group: pa.Table, count: int) -> Iterator[pa.Table]:
 
 
 def _move(chunk: ThriftStruct, by: int) -> None:
-    """Add a number of bytes to the offsets of a column chunk."""
     metadata = chunk[_CHUNK]
     for name in _PAGE_OFFSETS:
         if name in metadata:

@@ -1,7 +1,6 @@
 """Projection of a Parquet file's columns to the requested schema.
 
-A `Projection` is built once for each file schema. It selects the leaf columns to decode, and
-converts decoded batches to the requested schema. Columns of equal types aren't copied.
+A `Projection` selects the leaf columns to decode, and converts decoded batches.
 """
 
 from __future__ import annotations
@@ -29,12 +28,14 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
 from bayou.protocol.variant import VariantError
 
-__all__ = ["Projection"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Source of a requested column: a column of the decoded batch, or None for nulls."""
+    """Where a requested column comes from.
+
+    If `index` is None, the column has row indices if `row_index` is true, else nulls. Otherwise
+    `index` is the index of a column of the decoded batch.
+    """
 
     name: str
     index: int | None
@@ -43,15 +44,7 @@ class _Source:
 
 
 class Projection:
-    """Projection from a file's schema to the requested schema, for all files of that schema.
-
-    Attributes:
-        leaves: indices of the Parquet leaf columns to decode, ascending.
-
-    Raises:
-        SchemaError: a missing non-nullable column, an unknown metadata column, or a type that
-            can't be converted to the requested type; the message names the file.
-    """
+    """Projection from a file's schema to the requested schema, for all files of that schema."""
 
     def __init__(self, file_schema: pa.Schema, requested: pa.Schema, path: str) -> None:
         self._requested = requested
@@ -98,11 +91,12 @@ class Projection:
     def apply(
         self, batch: pa.RecordBatch | None, num_rows: int, first_row: int, path: str
     ) -> pa.RecordBatch:
-        """The requested columns of a decoded batch (None: no column was decoded).
+        """Convert a decoded batch to the requested columns.
 
-        Raises:
-            SchemaError: values that don't fit the requested type; the message names the file.
-            StorageError: a damaged variant; the message names the file.
+        Args:
+            batch: decoded columns; None if no column needs to be decoded.
+            num_rows: number of rows of the batch, also if `batch` is None.
+            first_row: index in the file of the batch's first row.
         """
         requested = self._requested
         if batch is not None and self._same and batch.schema.equals(requested, check_metadata=True):
@@ -138,7 +132,6 @@ class Projection:
 
 
 def _row_indices(first: int, count: int) -> pa.Array[Any]:
-    """`first`, `first + 1`, ... as int64."""
     ones = pa.repeat(pa.scalar(1, pa.int64()), count)
     indices: pa.Array[Any] = pc.cumulative_sum(ones, start=pa.scalar(first - 1, pa.int64()))
     return indices
@@ -147,7 +140,7 @@ def _row_indices(first: int, count: int) -> pa.Array[Any]:
 def _pick(
     file_field: pa.Field[Any], requested: pa.Field[Any], first_leaf: int, name: str, path: str
 ) -> tuple[list[int], pa.Field[Any]]:
-    """Leaf columns to decode for a requested field, and the file's field reduced to them."""
+    """Return the leaf columns to decode for a field, and the file's field without other leaves."""
     source, target = file_field.type, requested.type
     whole = is_variant(requested) and is_shredded(source)
     if not whole and pa.types.is_struct(source) and pa.types.is_struct(target):
@@ -197,7 +190,11 @@ def _first_leaf(field: pa.Field[Any], start: int) -> tuple[list[int], pa.Field[A
 
 
 def _cost(data_type: pa.DataType) -> int:
-    """Approximate cost of decoding a column, to choose one that is decoded only for nulls."""
+    """Return the approximate cost of decoding a field.
+
+    If no field of a struct is requested, the cheapest field is decoded to find out which structs
+    are null.
+    """
     if pa.types.is_primitive(data_type):
         return data_type.bit_width
     return 10_000 if pa.types.is_nested(data_type) else 1_000

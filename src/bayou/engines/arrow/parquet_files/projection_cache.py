@@ -1,7 +1,6 @@
 """Cache of the plans and projections for reading files.
 
-A scan reads its files one by one, and most files of a table have the same schema. Results that
-depend only on schemas are therefore cached for the next file.
+Most files of a scan have the same schema, so that they share one projection.
 """
 
 from __future__ import annotations
@@ -12,36 +11,24 @@ from bayou.engines.arrow.parquet_files.projection import Projection
 from bayou.engines.arrow.parquet_files.row_groups import RowGroupFilter
 from bayou.kernel.expressions.model import Predicate
 
-__all__ = ["ReadPlan", "ReadPlans"]
-
 _CACHE_SIZE = 8
-"""Number of the latest plans, and of the latest file schemas of each plan, that are cached."""
+"""Maximum number of cached plans, and of cached projections of each plan."""
 
 
 class ReadPlan:
-    """How to read a requested schema from files of any schema.
-
-    Attributes:
-        wanted: the requested schema.
-        predicate: selects rows as a hint; None for all rows.
-        row_group_filter: selects the row groups of a file by the predicate.
-    """
+    """A requested schema and predicate, with the projections and row group filter to read files."""
 
     __slots__ = ("_projections", "predicate", "requested_schema", "row_group_filter")
 
-    def __init__(self, wanted: pa.Schema, predicate: Predicate | None) -> None:
-        self.requested_schema = wanted
+    def __init__(self, requested_schema: pa.Schema, predicate: Predicate | None) -> None:
+        self.requested_schema = requested_schema
         self.predicate = predicate
-        self.row_group_filter = RowGroupFilter(wanted, predicate)
+        self.row_group_filter = RowGroupFilter(requested_schema, predicate)
         # Immutable, and replaced as a whole, because threads share it.
         self._projections: tuple[tuple[pa.Schema, Projection], ...] = ()
 
     def projection(self, file_schema: pa.Schema, path: str) -> Projection:
-        """The projection from a file's schema to the requested schema.
-
-        Raises:
-            SchemaError: see `Projection`; the message names the file `path`.
-        """
+        """Return the projection from a file's schema to the requested schema."""
         known = self._projections
         for schema, projection in known:
             if schema.equals(file_schema, check_metadata=True):
@@ -52,22 +39,22 @@ class ReadPlan:
 
 
 class ReadPlans:
-    """The latest plans of a handler. Thread-safe."""
+    """Cache of the plans that a Parquet handler used last. Thread-safe."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
         self._known: tuple[ReadPlan, ...] = ()
 
-    def plan(self, wanted: pa.Schema, predicate: Predicate | None) -> ReadPlan:
-        """The plan for a requested schema and predicate.
+    def plan(self, requested_schema: pa.Schema, predicate: Predicate | None) -> ReadPlan:
+        """Return the plan for a requested schema and predicate.
 
-        A cached plan is returned for the same objects, which all files of a scan share.
+        Plans are found by the identity of the two objects, which all files of a scan share.
         """
         known = self._known
         for plan in known:
-            if plan.requested_schema is wanted and plan.predicate is predicate:
+            if plan.requested_schema is requested_schema and plan.predicate is predicate:
                 return plan
-        plan = ReadPlan(wanted, predicate)
+        plan = ReadPlan(requested_schema, predicate)
         self._known = (plan, *known[: _CACHE_SIZE - 1])
         return plan

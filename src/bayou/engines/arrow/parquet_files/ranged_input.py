@@ -11,13 +11,11 @@ from typing import IO, NamedTuple
 from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.engine import ByteRange, FileSystemClient
 
-__all__ = ["Chunk", "RangedInput"]
-
 _GAP = 512 << 10
 """Maximum bytes between two chunks that are fetched by one request."""
 
 _PART = 8 << 20
-"""Bytes of a request; the file system client limits the number of concurrent requests."""
+"""Maximum bytes of a request; the file system client limits the concurrent requests."""
 
 _MAGIC = 8
 """Bytes after a footer: its length and the magic PAR1."""
@@ -27,7 +25,7 @@ _WHOLE = 1 << 20
 
 
 class Chunk(NamedTuple):
-    """A byte range of a file that is read in one piece."""
+    """A byte range of a file: a column chunk, or a range to request."""
 
     offset: int
     length: int
@@ -41,15 +39,8 @@ class Chunk(NamedTuple):
 class RangedInput(io.RawIOBase):
     """Random access to a file with few, large requests.
 
-    The chunks passed to `prefetch` are fetched through `FileSystemClient.read_files`, which runs
-    several requests concurrently; each part is buffered until all of it is read. Other bytes are
-    read from `source` on demand.
-
-    Args:
-        source: the open file; closed with this input.
-        files: the file system client.
-        path: path of the file.
-        size: size of the file in bytes, None if unknown.
+    Chunks passed to `prefetch` are requested concurrently, and buffered until they are read. Other
+    bytes are read on demand from `source`. Closing this input also closes `source`.
     """
 
     def __init__(
@@ -69,7 +60,7 @@ class RangedInput(io.RawIOBase):
         self._arriving: CloseableIterator[bytes] | None = None
 
     def prefetch(self, groups: Iterable[Sequence[Chunk]]) -> None:
-        """Prefetch chunks: those of one row group after the other, in ascending order."""
+        """Start to fetch column chunks; each item of `groups` has the chunks of one row group."""
         if self._whole is not None:
             return
         for chunks in groups:
@@ -150,13 +141,16 @@ class RangedInput(io.RawIOBase):
         return data
 
     def _with_footer(self, start: int, data: bytes) -> tuple[int, bytes]:
-        """The known end of the file: it is read first, and several times."""
+        """Return `start` and `data`, with the buffered end of the file appended if it follows.
+
+        The caller buffers the result as the new end of the file: pyarrow reads it repeatedly.
+        """
         if self._footer is not None and start + len(data) >= self._footer[0] > start:
             return start, data[: self._footer[0] - start] + self._footer[1]
         return start, data
 
     def _read_prefetched(self, start: int, length: int) -> bytes | None:
-        """Bytes of the prefetched parts; None if the parts lack them or were already read."""
+        """Return prefetched bytes; None if they weren't prefetched, or were already read once."""
         first = bisect_right(self._parts, start, key=lambda part: part.offset) - 1
         if first < 0:
             return None
@@ -180,7 +174,7 @@ class RangedInput(io.RawIOBase):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _pull(self, index: int) -> bool:
-        """Wait for a part; False if it was already read and released."""
+        """Wait until a range of `_parts` is buffered; False if its buffer was already released."""
         while self._arrived <= index and self._arriving is not None:
             data = next(self._arriving, None)
             if data is None:
@@ -191,7 +185,10 @@ class RangedInput(io.RawIOBase):
 
 
 def _parts(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, int]]:
-    """Requests for chunks in ascending order, each with the number of chunk bytes in it."""
+    """Yield ranges to request, in ascending order, each with its number of chunk bytes.
+
+    Gaps between chunks aren't counted. A small gap is requested too, to save a request.
+    """
     runs: list[list[Chunk]] = [[chunks[0]]] if chunks else []
     for before, chunk in pairwise(chunks):
         if chunk.offset - before.end <= _GAP:

@@ -1,21 +1,19 @@
-"""Reading Parquet files in batches, and the choice of dictionary columns for writing.
+"""Reads Parquet files in batches, and selects the columns to write with a dictionary.
 
-A dictionary of values that rarely repeat takes a third of the writing time and more space: the
-writer hashes values until the dictionary is full, and then abandons it.
+If values rarely repeat, a dictionary costs a third of the writing time and enlarges the file: the
+writer abandons the dictionary when it is full.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from types import TracebackType
+from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayou.engines.arrow.parquet_files.metrics import report_metrics
 from bayou.engines.arrow.parquet_files.projection import Projection
 from bayou.engines.arrow.parquet_files.projection_cache import ReadPlan
 from bayou.engines.arrow.parquet_files.ranged_input import Chunk, RangedInput
@@ -25,10 +23,7 @@ from bayou.errors import StorageError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import FileSplit, FileSystemClient
-from bayou.kernel.metrics import MetricsReporter
-
-__all__ = ["OpenParquet", "dictionary_columns", "read_files"]
-
+from bayou.kernel.metrics import FileReadReport, MetricsReporter, measured
 
 _parquet: Any = pq.core
 
@@ -42,22 +37,12 @@ _WORTH_THREADS = 200_000
 class OpenParquet:
     """A Parquet file that is open in a `with` block.
 
-    pyarrow's errors about the file in the block become a `StorageError`.
+    pyarrow's errors in the block are raised as a `StorageError` that names the file.
 
     Attributes:
         reader: pyarrow's reader; `pq.ParquetFile` is slower for small files.
-        metadata: the footer; access its columns only after `checked_footer`.
-        remote: the input if each read is a request, so that whole chunks are fetched; else None.
-
-    Args:
-        files: the file system client.
-        path: path of the file.
-        size: size of the file in bytes, None if unknown.
-        content: content of the file if it is already in memory.
-
-    Raises:
-        FileMissingError: the file doesn't exist.
-        StorageError: the file isn't a Parquet file, or is truncated.
+        metadata: the footer. Call `checked_footer` before you access the footer's columns.
+        remote: the input of a remote file; None for a file that is local or in memory.
     """
 
     __slots__ = ("_path", "_source", "metadata", "reader", "remote")
@@ -86,15 +71,11 @@ class OpenParquet:
             raise
 
     def schema(self) -> pa.Schema:
-        """The file's schema, with metadata on fields in Spark's legacy calendar."""
+        """Return the file's schema, with metadata on fields in Spark's legacy calendar."""
         return mark_legacy_fields(self.reader.schema_arrow, self.metadata.schema)
 
     def checked_footer(self) -> pq.FileMetaData:
-        """The footer after validation; accessing a damaged footer may abort the process.
-
-        Raises:
-            StorageError: the footer is damaged.
-        """
+        """Validate the footer and return it; accessing a damaged footer may abort the process."""
         size = self._source.seek(0, io.SEEK_END)
         self._source.seek(max(0, size - 8))
         footer = footer_range(self._source.read(8), size)
@@ -110,19 +91,13 @@ class OpenParquet:
         return self.metadata
 
     def chunks(self, group: int, leaves: Sequence[int]) -> list[Chunk]:
-        """Byte ranges of leaf columns in a row group."""
         row_group = self.metadata.row_group(group)
         return [_chunk(row_group.column(leaf)) for leaf in leaves]
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         self._source.close()
         if isinstance(error, pa.ArrowException | OSError | UnicodeDecodeError):
             raise StorageError(
@@ -140,7 +115,7 @@ def read_files(
     batch_size: int,
     reporter: MetricsReporter | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read batches with the plan's schema, one split after the other."""
+    """Yield the rows of one file split after the other, in the requested schema of `plan`."""
     for split in splits:
         with OpenParquet(files, split.path, split.size, split.content) as opened:
             schema = opened.schema()
@@ -158,14 +133,14 @@ def read_files(
             selected = plan.row_group_filter.select(opened.metadata, schema, groups)
             batches = _read_row_groups(opened, selected, projection, split.path, batch_size)
             if reporter is not None:
-                batches = report_metrics(
+                batches = _report_metrics(
                     reporter,
                     batches,
                     split.path,
                     opened.metadata,
-                    row_groups=selected,
+                    selected=selected,
+                    skipped=len(groups) - len(selected),
                     leaves=projection.leaves,
-                    candidates=len(groups),
                 )
             yield from batches
 
@@ -197,8 +172,43 @@ def _read_row_groups(
             row += batch.num_rows
 
 
+def _report_metrics(
+    reporter: MetricsReporter,
+    batches: Iterator[pa.RecordBatch],
+    path: str,
+    footer: pq.FileMetaData,
+    *,
+    selected: Sequence[int],
+    skipped: int,
+    leaves: Sequence[int],
+) -> Iterator[pa.RecordBatch]:
+    """Pass the batches of a file through, and report metrics when the iterator ends or fails."""
+    rows = 0
+
+    def report(duration_ms: float, _: str | None) -> FileReadReport:
+        starts = accumulate((footer.row_group(group).num_rows for group in selected), initial=0)
+        groups = [group for group, start in zip(selected, starts, strict=False) if start < rows]
+        return FileReadReport(
+            path=path,
+            duration_ms=duration_ms,
+            rows=rows,
+            bytes_read=sum(
+                footer.row_group(group).column(leaf).total_compressed_size
+                for group in groups
+                for leaf in leaves
+            ),
+            row_groups_read=len(groups),
+            row_groups_skipped=skipped,
+        )
+
+    with measured(reporter, report) as watch:
+        for batch in batches:
+            rows += batch.num_rows
+            with watch.paused():
+                yield batch
+
+
 def _chunk(column: pq.ColumnChunkMetaData) -> Chunk:
-    """Byte range of a column chunk, which begins with its dictionary if it has one."""
     start = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset is not None:
         start = min(start, column.dictionary_page_offset)
@@ -206,7 +216,6 @@ def _chunk(column: pq.ColumnChunkMetaData) -> Chunk:
 
 
 def _runs(numbers: Sequence[int], max_length: int) -> Iterator[list[int]]:
-    """Runs of consecutive numbers, each of at most `max_length` numbers."""
     if not numbers:
         return
     run = [numbers[0]]
@@ -224,9 +233,10 @@ _HARDLY_REPEATING = 0.9
 
 
 def dictionary_columns(rows: pa.Table) -> bool | list[str]:
-    """Paths of the leaf columns to write with a dictionary; True for all columns.
+    """Return the paths of the leaf columns to write with a dictionary; True for all columns.
 
-    The first rows of a file decide. Nested columns and the columns of short files always have one.
+    Columns whose values rarely repeat in the first rows of the file have no dictionary. Nested
+    columns and all columns of short files have one.
     """
     if rows.num_rows < _SAMPLE_ROWS:
         return True
@@ -246,7 +256,6 @@ def _hardly_repeats(column: pa.ChunkedArray[Any]) -> bool:
 
 
 def _leaf_paths(schema: pa.Schema) -> list[str]:
-    """Paths of the leaf columns in Parquet's notation."""
     footers: list[pq.FileMetaData] = []
     with pq.ParquetWriter(io.BytesIO(), schema, metadata_collector=footers):
         pass

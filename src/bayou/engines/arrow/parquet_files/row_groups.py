@@ -1,7 +1,7 @@
 """Row group skipping: selects the row groups of a Parquet file by its footer statistics.
 
-Uses the kernel's data skipping plan for files on the statistics of row groups. Footer statistics
-ignore NaN, so that floats have no maximum.
+The kernel's plan for data skipping is applied to the statistics of row groups instead of files.
+Footer statistics ignore NaN, so the maxima of float columns aren't used.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from bayou.kernel.expressions.model import Predicate, referenced_columns
 from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 from bayou.protocol.stats import FileStatistics, to_json
-
-__all__ = ["RowGroupFilter"]
 
 
 class RowGroupFilter:
@@ -53,24 +51,24 @@ class RowGroupFilter:
 
     @property
     def needs_bounds(self) -> bool:
-        """Whether `keep` accesses the footer's columns."""
+        """Whether `select` accesses the footer's columns, which must then be validated first."""
         return self._plan is not None
 
     def select(
         self, footer: pq.FileMetaData, file_schema: pa.Schema, candidates: Sequence[int]
     ) -> Sequence[int]:
-        """The candidates that may contain a matching row, in order."""
+        """Return the row groups among `candidates` that may contain a matching row, in order."""
         if self._plan is None or self._plan.stats_schema is None or not candidates:
             return candidates
         leaves = {path: _leaf(fields, list(file_schema)) for path, fields in self._fields.items()}
         json = [to_json(_statistics(footer.row_group(i), leaves)) for i in candidates]
         stats = parse_strings(pa.array(json, pa.string()), self._plan.stats_schema)
         mask = self._plan.select({}, stats).to_pylist()
-        return [i for i, kept in zip(candidates, mask, strict=True) if kept]
+        return [i for i, selected in zip(candidates, mask, strict=True) if selected]
 
 
 def _fields_on(path: tuple[str, ...], fields: Sequence[pa.Field[Any]]) -> list[pa.Field[Any]]:
-    """The requested fields on the path to a column, the column itself last."""
+    """Return the requested fields on the path to a column, the column itself last."""
     steps: list[pa.Field[Any]] = []
     for name in path:
         field = next(f for f in fields if f.name == name)
@@ -80,9 +78,9 @@ def _fields_on(path: tuple[str, ...], fields: Sequence[pa.Field[Any]]) -> list[p
 
 
 def _leaf(path: Sequence[pa.Field[Any]], fields: list[pa.Field[Any]]) -> tuple[int, bool] | None:
-    """Index of the file's leaf column, and whether its bounds are values of the requested type.
+    """Return the index of the file's leaf column, and whether its bounds have the requested type.
 
-    None if the file lacks the column, or it isn't a leaf.
+    None if the file lacks the column or the column isn't a leaf.
     """
     index = 0
     for requested in path:

@@ -1,7 +1,8 @@
 """Statistics of a data file, from its Parquet footer or from its rows.
 
-The footer ignores NaN, which Spark orders above all numbers; it has no bounds of long strings; and
-it counts nulls inside of arrays. These statistics are computed from the rows of each row group.
+Three kinds of statistics can't be taken from the footer and are computed from the rows of each row
+group: maxima of floats (the footer ignores NaN, which Spark orders above all numbers), bounds of
+long strings, and null counts of arrays (the footer counts the nulls inside them).
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ from bayou.engines.arrow.conversion import children, count_leaves, is_variant
 from bayou.kernel.arrow.compute import pc
 from bayou.protocol.stats import FileStatistics
 
-__all__ = ["StatisticsCollector", "footer_bounds", "put"]
-
 _LONG_STRING = 1024
-"""Length in bytes from which bounds of strings are computed; pyarrow drops bounds of some KB."""
+"""Length in bytes from which bounds of strings are computed from rows, because pyarrow omits long
+bounds from the footer."""
 
 _ASCII_MAX = "\x7f"
 _UNICODE_MAX = "\U0010ffff"
@@ -29,10 +29,10 @@ _UNICODE_MAX = "\U0010ffff"
 
 @dataclass(slots=True)
 class _Leaf:
-    """A column with statistics, and the state of their collection.
+    """A leaf column, and the statistics that were collected from its rows so far.
 
-    A variant is a leaf too; its `footer_column` is the first of its two columns, which is null
-    exactly if the variant is.
+    A variant is a leaf with two columns in the file; the first, `footer_column`, is null exactly if
+    the variant is null.
     """
 
     path: tuple[str, ...]
@@ -48,15 +48,13 @@ class StatisticsCollector:
     """Collects the statistics of one file while its row groups are written.
 
     Args:
-        schema: schema of the file.
-        columns: dotted paths of the columns; a struct includes all its fields. Paths that the
-            schema lacks are ignored.
-        prefix_length: maximum length of a string bound, in characters.
+        columns: dotted paths; a struct includes all its fields. Paths that the schema lacks are
+            ignored.
         without_bounds: indices of leaf columns whose bounds in the footer are invalid.
-        rows_are_seen: whether `add` receives the rows; if not, only statistics for which the
-            footer is reliable are returned.
-        counts_nan: whether the file's writer orders NaN above all numbers, so that a maximum
-            that is a number excludes NaN; other writers leave NaN out of the bounds.
+        rows_are_seen: whether `add` receives the rows; if not, only reliable statistics of the
+            footer are returned.
+        counts_nan: whether the footer's maximum of a column with a NaN is NaN; see
+            `footer_check.orders_nan_last`. Used if `rows_are_seen` is false.
     """
 
     def __init__(
@@ -83,7 +81,7 @@ class StatisticsCollector:
                 leaf.has_nan = pa.types.is_floating(leaf.data_type) and not counts_nan
 
     def add(self, group: pa.Table) -> None:
-        """Collect the statistics of a row group that the footer won't have."""
+        """Collect from a row group's rows the statistics that can't be taken from the footer."""
         for leaf in self._leaves:
             kind = leaf.data_type
             if pa.types.is_floating(kind):
@@ -99,7 +97,7 @@ class StatisticsCollector:
         self._num_row_groups += 1
 
     def finish(self, footer: pq.FileMetaData) -> FileStatistics:
-        """The file's statistics, after its footer is written."""
+        """Return the file's statistics; `footer` is the footer of the complete file."""
         minima: dict[str, Any] = {}
         maxima: dict[str, Any] = {}
         nulls: dict[str, Any] = {}
@@ -125,7 +123,6 @@ class StatisticsCollector:
     def _from_footer(
         self, leaf: _Leaf, footer: pq.FileMetaData
     ) -> tuple[int | None, tuple[Any, Any] | None]:
-        """Null count and bounds; None if they are unknown."""
         null_count = 0
         lows: list[Any] = []
         highs: list[Any] = []
@@ -146,12 +143,12 @@ class StatisticsCollector:
             if bounds is not None:
                 lows.append(bounds[0])
                 highs.append(bounds[1])
-            elif not leaf.has_nan:  # with NaN in the file, the row group may be all NaN
+            elif not leaf.has_nan:  # else the row group may have only NaN, and needs no bounds
                 usable = False
         return null_count, (min(lows), max(highs)) if usable and lows else None
 
     def _upper_bound(self, string: str) -> str | None:
-        """A short string that is at least `string` in the order of UTF-8 bytes."""
+        """Return a short string that is at least `string` in UTF-8 order; None if impossible."""
         if len(string) <= self._prefix_length:
             return string
         following = string[self._prefix_length]
@@ -182,13 +179,13 @@ def _covers(column: str, path: tuple[str, ...]) -> bool:
 
 
 def _column(group: pa.Table, leaf: _Leaf) -> pa.ChunkedArray[Any]:
-    """The leaf's values, null also where an enclosing struct is null."""
+    """Return the leaf's values; they are null also where an enclosing struct is null."""
     column = group.column(leaf.indices[0])
     return pc.struct_field(column, list(leaf.indices[1:])) if len(leaf.indices) > 1 else column
 
 
 def footer_bounds(statistics: pq.Statistics) -> tuple[Any, Any] | None:
-    """Minimum and maximum as Python values, without NaN; None if the footer lacks usable bounds."""
+    """Return minimum and maximum, NaN if the writer stored NaN; None without usable bounds."""
     if not statistics.has_min_max:
         return None
     try:
@@ -222,7 +219,7 @@ def _is_repeated(kind: pa.DataType) -> bool:
 
 
 def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    """Set a value in nested dictionaries, and create the missing ones."""
+    """Set a value in nested dictionaries; missing dictionaries are created."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = value

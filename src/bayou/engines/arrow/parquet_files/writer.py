@@ -1,4 +1,4 @@
-"""Writing Parquet files and collecting their statistics."""
+"""Writes Parquet files and collects their statistics."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from bayou.kernel.engine import (
     ParquetWriteOptions,
 )
 from bayou.protocol.stats import FileStatistics
-
-__all__ = ["write_atomically", "write_data_files"]
 
 _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 128 << 20
@@ -58,9 +56,10 @@ def write_data_files(
     statistics_columns: Sequence[str],
     options: ParquetWriteOptions,
 ) -> Iterator[DataFileStatus]:
-    """Write files of about `options.target_file_size`; each is yielded when it is complete.
+    """Write files of about `options.target_file_size`; yield the status of each complete file.
 
-    A file has exactly `options.max_rows_per_file` rows, unless it reaches its size or is the last.
+    If `options.max_rows_per_file` is set, each file has exactly this number of rows, except the
+    last file and files that reach the target size earlier.
     """
     codec, extension = _codec(options.compression)
     group_bytes = min(_ROW_GROUP_BYTES, options.target_file_size)
@@ -100,7 +99,7 @@ def write_data_files(
 def write_atomically(
     files: FileSystemClient, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> FileStatus:
-    """Write one file of `schema` that is published when it is complete."""
+    """Write one file, which becomes visible when it is complete."""
     groups = _row_groups(batches, _CHECKPOINT_ROW_GROUP_ROWS, _ROW_GROUP_BYTES)
     with files.open_output(path) as sink:
         with _writer(sink, schema, "snappy", path, []) as writer:
@@ -115,7 +114,7 @@ def write_atomically(
 def _data_file(
     sink: IO[bytes], first: pa.Table, codec: _Codec, path: str
 ) -> Iterator[_SerialFile | _ParallelFile]:
-    """Open a file for its row groups, which the caller writes; the block's end completes it."""
+    """Open a file to which the caller writes row groups; leaving the block writes the footer."""
     with _write_errors(path):
         dictionary = dictionary_columns(first)
     if is_worth_threads(first):
@@ -135,7 +134,7 @@ def _data_file(
 
 
 class _SerialFile:
-    """A file that one thread writes, which is as fast for small files."""
+    """A file written by one thread; small files gain nothing from several threads."""
 
     footer: pq.FileMetaData
 
@@ -153,8 +152,6 @@ class _SerialFile:
 
 
 class _ParallelFile:
-    """A file that several threads write."""
-
     footer: pq.FileMetaData
 
     def __init__(self, sink: IO[bytes], path: str, writer: ParallelWriter) -> None:
@@ -207,7 +204,6 @@ def _writer(  # noqa: PLR0917
     footers: list[pq.FileMetaData],
     dictionary: Any = True,
 ) -> Iterator[pq.ParquetWriter]:
-    """A writer to `sink` that appends its footer to `footers`."""
     with _write_errors(path):
         writer = _parquet_writer(sink, schema, codec, dictionary, footers)
     try:
@@ -221,7 +217,10 @@ def _writer(  # noqa: PLR0917
 
 @contextmanager
 def _write_errors(path: str) -> Iterator[None]:
-    """Translate errors of pyarrow's writer; errors of the batches' source pass unchanged."""
+    """Context manager that turns pyarrow's errors while writing into a SchemaError or StorageError.
+
+    The iterator that supplies the batches must run outside: its errors aren't errors of writing.
+    """
     with storage_errors(path, "write"):
         try:
             yield
@@ -253,7 +252,6 @@ def _codec(name: str) -> tuple[_Codec, str]:
 def _row_groups(
     batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int
 ) -> Iterator[pa.Table]:
-    """Combine or split batches into non-empty row groups."""
     buffered: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -281,7 +279,7 @@ def _pieces(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> Iterator[pa
 def _cut_at_multiples(
     batches: Iterable[pa.RecordBatch], rows: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Split batches at every multiple of `rows` rows."""
+    """Split batches after every `rows` rows, counted across batches. None splits nothing."""
     if rows is None:
         yield from batches
         return
@@ -296,7 +294,7 @@ def _cut_at_multiples(
 
 
 def _without_void(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches without columns and nested fields of type void, which Parquet doesn't support."""
+    """Remove columns and nested fields of type void, which Parquet doesn't support."""
     known: tuple[pa.Schema, pa.Schema] | None = None
     for batch in batches:
         if known is None or not known[0].equals(batch.schema, check_metadata=True):

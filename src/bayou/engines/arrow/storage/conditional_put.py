@@ -1,13 +1,14 @@
-"""Conditional puts of an object store, with retries, and a check that the store supports them.
+"""Conditional puts to an object store, with retries, and a check that the store supports them.
 
-A commit is a put that the store must reject if the key exists (`If-None-Match: *` on S3). A store
-that ignores the condition lets writers replace each other's commits and silently loses rows.
+A commit is a put that the store must reject if the key exists (`If-None-Match: *` on S3). With a
+store that ignores the condition, writers replace each other's commits, and rows are lost.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -19,14 +20,13 @@ from obstore.store import ObjectStore
 from bayou.engines.arrow.storage.store_errors import error_code, storage_errors
 from bayou.errors import PrerequisiteError, StorageError
 
-__all__ = ["ConditionalPuts", "create_object", "store_identity"]
-
 _LOG_FOLDER = "_delta_log/"
 _CHECK_NAME = ".bayou-conditional-put-check"
 _CHECK_TRIES = 3
+_ENDPOINT = re.compile(r"endpoint|google_base_url")
 
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
-"""Codes of S3's 409 response while another request for the key is in progress: retry."""
+"""Error codes of S3 (409) while another request for the key is in progress; retried."""
 
 _CONFLICT_TRIES = 10
 _FIRST_PAUSE_SECONDS = 0.05
@@ -34,20 +34,7 @@ _MAX_PAUSE_SECONDS = 2.0
 
 
 def create_object(store: ObjectStore, path: str, key: str, data: bytes) -> bool:
-    """Put an object unless it exists; retries conflicts with other requests.
-
-    Args:
-        store: the bucket.
-        path: path of the object, for error messages.
-        key: key of the object.
-        data: content of the object.
-
-    Returns:
-        False if the object exists.
-
-    Raises:
-        StorageError: the store failed, or conflicts continue after all attempts.
-    """
+    """Put an object, and retry conflicts with other requests; False if the object exists."""
     for attempt in range(_CONFLICT_TRIES):
         with storage_errors(path, "write"):
             try:
@@ -66,27 +53,24 @@ def create_object(store: ObjectStore, path: str, key: str, data: bytes) -> bool:
 
 
 class ConditionalPuts:
-    """Checks once for each bucket that it supports conditional puts. Thread-safe."""
+    """Checks, once for each bucket, that the bucket supports conditional puts. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._results: dict[tuple[str, ...], bool] = {}
 
     def check(self, identity: tuple[str, ...], store: ObjectStore, root: str, key: str) -> None:
-        """Check the bucket before the first file of a log is written to it.
+        """Check a bucket before the first file of a log is written to it.
 
-        Creates a hidden key in the log folder twice, and deletes it. If the key can't be deleted,
-        later checks find it and create it once: the store's rejection is the proof.
+        Creates a hidden key in the log folder twice, then deletes the key. The store must reject
+        the second put. If an earlier check couldn't delete the key, the store must reject the
+        first put already.
 
         Args:
-            identity: identity of the bucket; see `store_identity`.
-            store: the bucket.
-            root: URI of the bucket.
             key: key of the file to write; keys outside of a log aren't checked.
 
         Raises:
             PrerequisiteError: the store accepts a put that it must reject.
-            StorageError: the store failed.
         """
         parent, folder, _ = key.partition(_LOG_FOLDER)
         if not folder or (parent and not parent.endswith("/")):
@@ -105,13 +89,16 @@ class ConditionalPuts:
 
 
 def store_identity(root: str, options: Mapping[str, str]) -> tuple[str, ...]:
-    """Identity of a bucket: its URI and the configured endpoints."""
+    """Return the identity of a bucket: its URI and the configured endpoints."""
     known = {**os.environ, **options}
-    return (root, *sorted(f"{k}={v}" for k, v in known.items() if "endpoint" in k.lower()))
+    return (root, *sorted(f"{k}={v}" for k, v in known.items() if _ENDPOINT.search(k.lower())))
 
 
 def _rejects(store: ObjectStore, root: str, key: str) -> bool:
-    """Whether the store rejects one of a few puts; another process may delete the key meanwhile."""
+    """Whether the store rejects a put of an existing key.
+
+    Tries several puts, because another process may delete the key in between.
+    """
     path = f"{root}/{key}"
     created = False
     for _ in range(_CHECK_TRIES):

@@ -1,9 +1,7 @@
-"""Atomic, exclusive creation of files on the local disk, and the folders created for them.
+"""Atomic, exclusive creation of files and their folders on the local disk.
 
-`publish_exclusively` publishes a complete file unless its name exists. `CreatedFolders` creates
-folders and deletes those that are empty again. A new folder is durable only after its parent folder
-is synced, which happens before a file is written to it, so that a commit survives a crash of the
-machine.
+The parent of a new folder is synced before a file is written to the new folder, so that a commit
+survives a crash of the machine.
 """
 
 from __future__ import annotations
@@ -16,16 +14,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from bayou.errors import StorageError
-
-__all__ = [
-    "PUBLISH_FUNCTIONS",
-    "CreatedFolders",
-    "is_unchanged",
-    "publish_exclusively",
-    "rename_exclusively",
-    "sync_folder",
-]
-
 
 _UNSUPPORTED = frozenset(
     {
@@ -42,16 +30,17 @@ _RENAME_NOREPLACE = 1  # renameat2(2) of Linux
 _RENAME_EXCL = 4  # renamex_np(2) of macOS
 _AT_FDCWD = -100
 
+FOLDER_TRIES = 100
+"""How often a folder is created again that other writers delete while it is empty."""
+
 
 def rename_exclusively(temporary: str, path: str) -> None:
     """Rename a file atomically, and fail if `path` exists.
 
-    Unlike a check followed by a rename, it can't replace a file that another writer creates in
-    between.
+    A file that another writer creates at `path` at the same time isn't replaced.
 
     Raises:
         FileExistsError: `path` exists; the file there is unchanged.
-        OSError: the file system or the operating system doesn't support this rename.
     """
     library = ctypes.CDLL(None, use_errno=True)
     old, new = os.fsencode(temporary), os.fsencode(path)
@@ -68,7 +57,7 @@ def rename_exclusively(temporary: str, path: str) -> None:
 
 
 PUBLISH_FUNCTIONS: tuple[Callable[[str, str], None], ...] = (os.link, rename_exclusively)
-"""Functions that name a file and fail if the name exists, the most widely supported first."""
+"""Functions that publish a file and fail if the path exists, the most widely supported first."""
 
 
 def publish_exclusively(
@@ -77,23 +66,19 @@ def publish_exclusively(
     *,
     functions: Sequence[Callable[[str, str], None]] = PUBLISH_FUNCTIONS,
 ) -> bool:
-    """Publish a complete file at `path`, unless `path` exists.
+    """Publish a complete file at `path`, unless `path` exists; returns whether it was published.
 
     Args:
         temporary: the complete file, in the same folder; it may be renamed.
-        path: the final path.
-        functions: functions of both paths that raise `FileExistsError` if `path` exists.
-
-    Returns:
-        Whether the file was published.
+        functions: called with `temporary` and `path` until one is supported. Each raises
+            `FileExistsError` if `path` exists.
 
     Raises:
         StorageError: the file system supports none of the functions.
-        OSError: another error of the operating system.
     """
-    for way in functions:
+    for publish in functions:
         try:
-            way(temporary, path)
+            publish(temporary, path)
         except FileExistsError:
             return False
         except OSError as error:
@@ -110,15 +95,15 @@ def publish_exclusively(
 
 
 def is_unchanged(path: str, status: os.stat_result, data: bytes) -> bool:
-    """Whether `path` is still the file that was published there.
+    """Whether no other writer replaced the file that was published at `path`.
 
-    A writer that checks for the name and then renames its own file, as delta-spark does on local
-    disks, may replace the file.
+    On local disks, delta-spark may replace the file: it checks whether the path exists, and then
+    renames its own file to the path. A file that was deleted since wasn't replaced.
 
     Args:
-        path: the published path.
-        status: status of the temporary file before it was published.
-        data: content of the file; on some file systems a rename changes the inode.
+        status: status of the published file.
+        data: content of the published file. It is compared if the inode differs, because a rename
+            changes the inode on some file systems.
     """
     with suppress(FileNotFoundError):  # deleted by log cleanup since
         if os.path.samestat(os.stat(path), status):
@@ -132,20 +117,22 @@ class CreatedFolders:
     """Creates folders, and deletes only folders that it created. Thread-safe."""
 
     def __init__(self) -> None:
-        self._made: set[str] = set()
+        self._created: set[str] = set()
         self._unsynced: set[str] = set()
 
     def create(self, folder: str, *, keep: bool = False) -> None:
         """Create a folder and its missing parents, and sync them.
 
-        Args:
-            folder: absolute path of the folder.
-            keep: whether `delete_if_empty` keeps the new folders.
-
-        Raises:
-            NotADirectoryError: a part of the path is a file.
-            OSError: another error of the operating system.
+        With `keep`, `delete_if_empty` doesn't delete the new folders. Other writers may delete
+        empty parents at the same time; they are created again.
         """
+        for _ in range(FOLDER_TRIES):
+            with suppress(FileNotFoundError):
+                self._create(folder, keep=keep)
+                return
+        self._create(folder, keep=keep)
+
+    def _create(self, folder: str, *, keep: bool) -> None:
         missing = _missing(folder)
         self._unsynced.update(missing)
         try:
@@ -157,14 +144,13 @@ class CreatedFolders:
                         raise NotADirectoryError(errno.ENOTDIR, "is a file", path) from error
                 else:
                     if not keep:
-                        self._made.add(path)
+                        self._created.add(path)
             for path in reversed(self._unsynced_above(folder)):
                 sync_folder(os.path.dirname(path))
         finally:
             self._unsynced.difference_update(missing)
 
     def _unsynced_above(self, folder: str) -> list[str]:
-        """The folder and its parents that any thread is creating, innermost first."""
         folders: list[str] = []
         while folder in self._unsynced:
             folders.append(folder)
@@ -172,18 +158,18 @@ class CreatedFolders:
         return folders
 
     def delete_if_empty(self, folder: str) -> None:
-        """Delete the folder and its parents that were created here and are empty."""
-        while folder in self._made:
+        """Delete a folder, then its parents, while they are empty and created by this object."""
+        while folder in self._created:
             try:
                 os.rmdir(folder)
             except OSError:  # not empty, or already deleted
                 return
-            self._made.discard(folder)
+            self._created.discard(folder)
             folder = os.path.dirname(folder)
 
 
 def sync_folder(folder: str) -> None:
-    """Make the names in a folder durable.
+    """Sync a folder, so that the names in it survive a crash.
 
     A folder without read permission can't be synced and is skipped.
     """
@@ -201,7 +187,6 @@ def sync_folder(folder: str) -> None:
 
 
 def _missing(folder: str) -> list[str]:
-    """The folder and its parents that don't exist, innermost first."""
     missing: list[str] = []
     while not os.path.isdir(folder):
         missing.append(folder)

@@ -1,8 +1,7 @@
 """The file system client of the local disk.
 
-It uses system calls, because obstore's local store rejects names such as `x#1`. Writes are durable
-(fsync of file and folder) before a call returns. Incomplete files are in the folder of the final
-file, and their names start with a dot.
+It uses system calls, because obstore's local store rejects names such as `x#1`. A write returns
+after file and folder are synced.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import IO, Any, Self, cast
 
 import pyarrow as pa
 
 from bayou.engines.arrow.storage.exclusive_create import (
+    FOLDER_TRIES,
     CreatedFolders,
     is_unchanged,
     publish_exclusively,
@@ -32,13 +31,9 @@ from bayou.errors import FileMissingError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
-__all__ = ["LocalFiles", "LocalOutput", "local_path"]
-
-_TRIES = 5
-
 
 def local_path(path: str) -> str:
-    """Absolute path of a local path or `file:` URI; the URI's path isn't percent-decoded."""
+    """Return the absolute path of a local path or `file:` URI, without percent-decoding it."""
     if path.startswith("/") and "//" not in path and "/." not in path and not path.endswith("/"):
         return path
     if path.startswith("file:"):
@@ -51,8 +46,8 @@ def local_path(path: str) -> str:
 class LocalFiles:
     """A `FileSystemClient` for the local disk. Paths are absolute paths or `file:` URIs.
 
-    A folder that was created for an output is deleted with its last file, as in an object store,
-    so that a failed write leaves nothing.
+    A folder that an output created is deleted when its last file is deleted, so that a failed write
+    leaves no folders.
     """
 
     def __init__(self) -> None:
@@ -196,10 +191,9 @@ class LocalFiles:
 
 
 def _status(path: str) -> FileStatus | None:
-    """Size and modification time of a file; None if it was deleted after the folder was listed.
+    """Return the status of a file; None if it was deleted after the folder was listed.
 
-    A link to a missing file is listed with size 0, so that opening it fails instead of the file
-    being ignored.
+    The status of a link to a missing file has size 0: opening the link then raises an error.
     """
     with storage_errors(path, "read"):
         try:
@@ -249,9 +243,9 @@ def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False
 class LocalOutput(pa.OSFile):
     """An output file that is published, complete and durable, when it is closed.
 
-    A `with` block that raises an exception leaves no file, and neither does an output that is
-    garbage-collected without `close`. As a subclass of `pa.OSFile`, pyarrow writes it without
-    calling Python.
+    A `with` block that raises an exception leaves no file, nor does an output that is
+    garbage-collected without `close`. The base class is `pa.OSFile`, to which pyarrow writes
+    without calling Python.
     """
 
     _path: str
@@ -285,19 +279,14 @@ class LocalOutput(pa.OSFile):
             raise
 
     def discard(self) -> None:
-        """Discard the written bytes; the path is unchanged."""
+        """Delete the written bytes; `path` stays unchanged."""
         with suppress(OSError):
             os.unlink(self._temporary)
         with suppress(OSError):
             super().close()
         self._folders.delete_if_empty(os.path.dirname(self._path))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.close()
         else:
@@ -309,10 +298,9 @@ class LocalOutput(pa.OSFile):
 
 
 def _open_output(path: str, folders: CreatedFolders) -> LocalOutput:
-    """Open an output, and create its folder if it doesn't exist."""
-    for _ in range(_TRIES):
+    for _ in range(FOLDER_TRIES):
         folders.create(os.path.dirname(path))
-        with suppress(FileNotFoundError):  # another thread deleted the empty folder
+        with suppress(FileNotFoundError):  # another writer deleted the empty folder
             return LocalOutput(path, folders)
     folders.create(os.path.dirname(path))
     return LocalOutput(path, folders)
@@ -320,7 +308,10 @@ def _open_output(path: str, folders: CreatedFolders) -> LocalOutput:
 
 @contextmanager
 def _temporary_file(path: str, data: bytes) -> Iterator[str]:
-    """A durable hidden file in the folder of `path` with this content; deleted afterwards."""
+    """Context manager that writes a hidden file in the folder of `path` and yields its path.
+
+    The file is synced. It is deleted when the block ends.
+    """
     temporary = _temporary_name(path)
     try:
         with open(temporary, "xb", buffering=0) as file:

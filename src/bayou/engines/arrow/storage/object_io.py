@@ -5,26 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from types import TracebackType
 
 import obstore
 from obstore.store import ObjectStore
-
-__all__ = ["ObjectInput", "ObjectOutput"]
 
 _PART = 8 << 20
 """Bytes of a request: a large read is split into parts that are fetched concurrently."""
 
 
 class ObjectInput(io.RawIOBase):
-    """Random access to an object of known size; every read is a request.
-
-    Args:
-        store: the bucket.
-        key: key of the object.
-        size: size of the object in bytes.
-        errors: creates a context that translates errors of the store.
-    """
+    """Random access to an object of known size; every read is a request."""
 
     def __init__(
         self,
@@ -80,7 +70,7 @@ class ObjectInput(io.RawIOBase):
 class ObjectOutput(io.RawIOBase):
     """An object that is uploaded in parts and created when the output is closed.
 
-    A `with` block that raises an exception creates no object, and neither does an output that is
+    A `with` block that raises an exception creates no object, nor does an output that is
     garbage-collected without `close`.
     """
 
@@ -125,12 +115,7 @@ class ObjectOutput(io.RawIOBase):
             self._writer.__exit__(RuntimeError, RuntimeError("discarded"), None)
         super().close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.close()
         else:

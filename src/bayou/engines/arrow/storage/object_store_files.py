@@ -18,13 +18,19 @@ from obstore.exceptions import (
 )
 from obstore.store import ObjectStore, from_url
 
+from bayou.engines.arrow.storage.assumed_role import take_role
 from bayou.engines.arrow.storage.conditional_put import (
     ConditionalPuts,
     create_object,
     store_identity,
 )
 from bayou.engines.arrow.storage.object_io import ObjectInput, ObjectOutput
-from bayou.engines.arrow.storage.object_uris import check_bucket_options, split_object_uri
+from bayou.engines.arrow.storage.object_uris import (
+    check_bucket_options,
+    is_hdfs,
+    is_local_path,
+    split_object_uri,
+)
 from bayou.engines.arrow.storage.storage_options import (
     store_settings,
     store_variables,
@@ -32,26 +38,32 @@ from bayou.engines.arrow.storage.storage_options import (
 )
 from bayou.engines.arrow.storage.store_errors import opening_errors, storage_errors
 from bayou.engines.listing_folders import SkippedPrefixes
-from bayou.errors import FileMissingError, StorageError
+from bayou.errors import ArgumentError, FileMissingError, StorageError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
-__all__ = ["ObjectStoreFiles"]
-
 _CHECKS = ConditionalPuts()
-"""Checked buckets of the process, shared by all engines."""
+"""The checks of buckets, shared by all engines of the process."""
 
 _IN_FLIGHT = 16
 _PAGE = 1000
 
 
-class ObjectStoreFiles:
-    """A `FileSystemClient` for objects by URI, with one obstore store for each bucket.
+def opening_problem(path: str, options: Mapping[str, str]) -> str | None:
+    """Return why the store of a path can't be opened with these storage options; None if it can.
 
-    Args:
-        storage_options: see `ArrowEngine`.
-        stores: custom obstore stores by root, such as `{"s3://bucket": store}`.
+    Connects to no store. Reads the files that the options name.
     """
+    try:
+        if not is_local_path(path) and not is_hdfs(path):
+            _open_store(split_object_uri(path)[0], options)
+    except ArgumentError as error:
+        return error.message
+    return None
+
+
+class ObjectStoreFiles:
+    """A `FileSystemClient` for objects by URI, with one obstore store for each bucket."""
 
     def __init__(
         self,
@@ -222,7 +234,7 @@ class ObjectStoreFiles:
                 if key == seen:
                     raise _wrong_listing(path, f"{key} twice")
                 count += 1
-                if count & (count - 1) == 0:  # a power of two: an endless listing repeats this key
+                if count & (count - 1) == 0:  # at powers of two: an endless listing repeats a key
                     seen = key
                 if key.startswith(prefix):
                     yield meta
@@ -251,6 +263,10 @@ def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
     scheme = root.partition("://")[0]
     settings = store_settings(scheme, options)
     check_bucket_options(root, settings.config)
+    role = None
+    if scheme == "s3":
+        verify = settings.client_options.get("allow_invalid_certificates") != "true"
+        role = take_role(settings.config, store_variables(scheme), verify=verify)
     with opening_errors(root, {**store_variables(scheme), **options}):
         try:
             return from_url(
@@ -258,6 +274,7 @@ def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
                 config=cast("Any", settings.config),
                 client_options=cast("Any", settings.client_options),
                 retry_config=cast("Any", settings.retry_config or None),
+                credential_provider=cast("Any", role),
             )
         except UnknownConfigurationKeyError as error:
             raise unknown_option(scheme, str(error)) from None

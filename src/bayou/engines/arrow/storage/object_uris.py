@@ -1,7 +1,6 @@
-"""URIs of object stores: recognition, and parsing into bucket and key.
+"""Recognizes URIs of object stores and HDFS, and splits them into bucket and key.
 
-A mistyped URI is an error, never a local folder. Each object has one canonical path. No message
-shows credentials of a path.
+A mistyped URI is an error, never a local folder. No message shows credentials of a path.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 import re
 
 from bayou.errors import ArgumentError
-
-__all__ = ["check_bucket_options", "is_local_path", "is_object_store", "split_object_uri"]
 
 _CANONICAL = {
     "s3": "s3",
@@ -21,26 +18,38 @@ _CANONICAL = {
     "azure": "az",
     "abfs": "abfs",
     "abfss": "abfss",
+    "hdfs": "hdfs",
 }
 """Canonical name of each scheme, including Hadoop's names."""
 
 _REMOTE = frozenset(
     {
         *_CANONICAL,
-        *("adl", "cos", "dbfs", "hdfs", "http", "https", "memory", "oci", "oss", "s3n"),
+        *("adl", "cos", "dbfs", "http", "https", "memory", "oci", "oss", "s3n"),
         *("viewfs", "wasb", "wasbs", "webhdfs"),
     }
 )
 """Schemes of URIs, which are never names of local folders."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(//)?")
+_MISTYPED = re.compile(r"[^\w/]*([A-Za-z][A-Za-z0-9+.\-]*?)[^\w/]*//")
+"""A URI whose colon is missing or mistyped: `s3//b/k`, `s3;//b/k`, ` s3://b/k`."""
+
+_LEADING_NAME = re.compile(r"[^\w/]*[A-Za-z0-9+.\-]*")
 _BUCKET = re.compile(r"[^\s/?#@:%\\\[\]\x00-\x1f\x7f]+")
 _CONTAINER = re.compile(rf"{_BUCKET.pattern}(?:@{_BUCKET.pattern})?")
 """An Azure container, optionally with the host of the account's endpoint."""
 
+_NAME_NODE = re.compile(rf"(?:{_BUCKET.pattern}(?::\d+)?)?")
+"""Host and port of a name node, or the name of a name service; empty for Hadoop's default."""
+
 _ODD_KEY = re.compile(r"//|^/|(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
 _REFUSED_KEY = re.compile(r"(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
-"""A trailing dot is allowed: it may be the prefix from which a listing starts."""
+"""Keys that are rejected: with a segment `.` or `..`, or a control character.
+
+A key may end with a dot, because it can be the start of a name at which a listing begins."""
+
+_FORMS = {"az": _CONTAINER, "abfs": _CONTAINER, "abfss": _CONTAINER, "hdfs": _NAME_NODE}
 
 _BUCKET_OPTIONS = {
     "s3": ("aws_bucket", "aws_bucket_name", "bucket", "bucket_name"),
@@ -50,35 +59,35 @@ _BUCKET_OPTIONS = {
 _ACCOUNT_OPTIONS = ("azure_storage_account_name", "account_name")
 
 
-def is_object_store(scheme: str) -> bool:
-    """Whether a scheme belongs to a supported object store."""
-    return scheme.lower() in _CANONICAL
+def is_hdfs(path: str) -> bool:
+    """Whether a path is a URI of HDFS."""
+    return path[: len("hdfs://")].lower() == "hdfs://"
 
 
 def is_local_path(path: str) -> bool:
     """Whether a path is on the local disk.
 
     Raises:
-        ArgumentError: a URI with an unsupported scheme, or a URI that lacks a slash.
+        ArgumentError: the path's scheme isn't supported, or the path looks like a mistyped URI.
     """
     if path.startswith("/"):
         return True
     match = _SCHEME.match(path)
-    if match is None or match[1] == "file":
+    if match is None:
+        _check_local_name(path)
         return True
-    scheme = match[1].lower()
-    if match[2] and is_object_store(scheme):
-        return False
-    if match[2]:
+    scheme, rest = match[1].lower(), path[match.end() :]
+    if match[1] == "file":
+        return True
+    if scheme in _CANONICAL:
+        if match[2]:
+            return False
+        raise _mistyped(path, scheme)
+    if match[2] or rest.startswith("/") or scheme in _REMOTE:
         raise ArgumentError(
-            f"{_without_credentials(path)}: no engine for the scheme {scheme!r}. Use a local path "
-            "or one of file://, s3://, s3a://, gs://, az://, abfs://, abfss://.",
-            argument="path",
-        )
-    if scheme in _REMOTE:
-        raise ArgumentError(
-            f"{_without_credentials(path)}: a URI needs two slashes after its scheme, such as "
-            f"{scheme}://bucket/key. Write a local folder of this name as ./{scheme}:...",
+            f"{_without_credentials(path)}: no engine for the scheme {match[1]!r}. Use a local "
+            "path or one of file://, s3://, s3a://, gs://, az://, abfs://, abfss://, hdfs://; "
+            f"write a local folder of this name as ./{match[1]}:...",
             argument="path",
         )
     return True
@@ -87,20 +96,18 @@ def is_local_path(path: str) -> bool:
 def split_object_uri(path: str) -> tuple[str, str]:
     """Split a URI into root (`s3://bucket`) and key; repeated slashes in the key become one.
 
-    Raises:
-        ArgumentError: the scheme isn't supported, the bucket is missing, the URI has credentials,
-            or its key has a segment `.` or `..` or a control character.
+    The root of HDFS is its name node, `hdfs://host:8020`.
     """
     scheme, _, rest = path.partition("://")
     bucket, _, key = rest.partition("/")
     canonical = _CANONICAL.get(scheme.lower())
-    if canonical is None or not bucket:
+    if canonical is None or not (bucket or canonical == "hdfs"):
         raise ArgumentError(
             f"{_without_credentials(path)!r}: not a path of an object store. Use one such as "
             "s3://bucket/key.",
             argument="path",
         )
-    form = _CONTAINER if canonical in ("az", "abfs", "abfss") else _BUCKET
+    form = _FORMS.get(canonical, _BUCKET)
     if not form.fullmatch(bucket):
         raise ArgumentError(
             f"{_without_credentials(path)!r}: {scheme}:// isn't followed by the name of a bucket. "
@@ -118,15 +125,24 @@ def split_object_uri(path: str) -> tuple[str, str]:
     return f"{canonical}://{bucket}", key
 
 
+def _check_local_name(path: str) -> None:
+    match = _MISTYPED.match(path)
+    if match is not None and not path.startswith(".") and match[1].lower() in _REMOTE:
+        raise _mistyped(path, match[1].lower())
+
+
+def _mistyped(path: str, scheme: str) -> ArgumentError:
+    return ArgumentError(
+        f"{_without_credentials(path)}: a mistyped URI. Write it as {scheme}://bucket/key, or a "
+        f"local folder of this name as ./{_without_credentials(path)}.",
+        argument="path",
+    )
+
+
 def check_bucket_options(root: str, options: dict[str, str]) -> None:
-    """Remove the options that repeat the bucket and the account of the path.
+    """Remove options that repeat the bucket or account of `root`; an ArgumentError if they differ.
 
-    Args:
-        root: root as returned by `split_object_uri`.
-        options: options of the store by lower-case name; changed in place.
-
-    Raises:
-        ArgumentError: an option differs from the path.
+    `options` has lower-case names and is changed in place.
     """
     scheme, _, rest = root.partition("://")
     bucket, _, host = rest.partition("@")
@@ -145,7 +161,8 @@ def check_bucket_options(root: str, options: dict[str, str]) -> None:
 
 
 def _without_credentials(path: str) -> str:
-    """A path for a message, without parts that may be credentials."""
+    """Return a path for a message, without parts that may be credentials."""
     if "@" not in path or path.lower().startswith(("abfs://", "abfss://")):
         return path
-    return f"{path.partition(':')[0]}://***@{path.rpartition('@')[2]}"
+    scheme = _LEADING_NAME.match(path)
+    return f"{scheme[0] if scheme else ''}://***@{path.rpartition('@')[2]}"

@@ -1,4 +1,4 @@
-"""Translation of operating system errors into storage errors that say what to do."""
+"""Translates operating system errors into storage errors that say what to do."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bayou.errors import FileMissingError, StorageError
-
-__all__ = ["storage_errors"]
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -50,7 +48,7 @@ def storage_errors(path: str, doing: str) -> Iterator[None]:
 
 
 def _file_in_the_way(path: str) -> str:
-    """The file at a path, or the innermost of its parents that exists."""
+    """Return the path if it exists, otherwise the innermost of its parents that exists."""
     parent = path
     while not os.path.lexists(parent) and os.path.dirname(parent) != parent:
         parent = os.path.dirname(parent)

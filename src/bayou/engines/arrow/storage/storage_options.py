@@ -1,4 +1,4 @@
-"""Translation of storage options from `deltalake`'s names to obstore's settings."""
+"""Translates storage options with `deltalake`'s names to obstore's settings."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bayou.errors import ArgumentError
-
-__all__ = ["StoreSettings", "store_settings", "store_variables", "unknown_option"]
 
 _SERVICES = {"s3": "aws_", "gs": "google_", "az": "azure_", "abfs": "azure_", "abfss": "azure_"}
 
@@ -39,14 +37,20 @@ _IGNORED: Final = frozenset(
 _RETRY_TIMEOUT: Final = dt.timedelta(seconds=60)
 """Default time for which a failing request is retried; obstore's default is three minutes."""
 
-_ENDPOINTS: Final = frozenset({"endpoint", "endpoint_url"})
+_ENDPOINTS: Final = frozenset({"base_url", "endpoint", "endpoint_url", "storage_endpoint"})
 _SEVERAL_LINES: Final = frozenset({"service_account_key", "proxy_ca_certificate"})
 """Options whose value is a document: JSON or certificates."""
 _REQUEST_VARIABLES: Final = re.compile(
     r"(access_key_id|secret_access_key|session_token|token|region|endpoint|endpoint_url"
     r"|account_name|account_key|sas_key|sas_token|client_id|client_secret|tenant_id)\Z"
 )
-"""Ends of the names of environment variables that obstore puts into requests."""
+"""Name suffixes of environment variables whose values obstore puts into requests."""
+_KNOWN_KEYS: Final = {
+    "aws_": ("endpoint_url", "region", "access_key_id", "secret_access_key", "session_token"),
+    "azure_": ("storage_account_name", "storage_account_key", "storage_sas_token", "endpoint"),
+    "google_": ("service_account", "service_account_key", "application_credentials", "base_url"),
+}
+"""The options that the error about an unknown option may suggest, by service."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _URL = re.compile(r"https?://[^/\s]+", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|)")
@@ -65,16 +69,7 @@ class StoreSettings:
 def store_settings(
     scheme: str, options: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> StoreSettings:
-    """Translate storage options to obstore's settings; options of other services are ignored.
-
-    Args:
-        scheme: scheme of the store's paths.
-        options: storage options with `deltalake`'s names.
-        environment: environment from which obstore takes other settings; None for the process's.
-
-    Raises:
-        ArgumentError: an option has an invalid value.
-    """
+    """Translate storage options to obstore's settings; options of other services are ignored."""
     prefix = _SERVICES[scheme]
     settings = StoreSettings(retry_config={"retry_timeout": _RETRY_TIMEOUT})
     variables = store_variables(scheme, environment)
@@ -109,12 +104,7 @@ def store_settings(
 
 
 def store_variables(scheme: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Environment variables of a service.
-
-    Args:
-        scheme: scheme of the service's paths.
-        environment: the environment; None for the process's.
-    """
+    """Return the environment variables of a service, such as all that start with `AWS_`."""
     environment = os.environ if environment is None else environment
     prefix = _SERVICES[scheme]
     return {k: v for k, v in environment.items() if k.lower().startswith(prefix)}
@@ -125,7 +115,7 @@ def _complete_endpoint(
 ) -> None:
     """Check the endpoint's URL, and allow HTTP if the URL uses it.
 
-    obstore doesn't read options of its HTTP client from the environment.
+    `allow_http` is also taken from the environment, where obstore doesn't look for it.
     """
     variables = {k.lower(): v for k, v in environment.items()}
     key, endpoint = "", ""
@@ -145,11 +135,10 @@ def _complete_endpoint(
 
 
 def unknown_option(scheme: str, message: str) -> ArgumentError:
-    """The error for an option that obstore doesn't know, from obstore's error message."""
+    """Return the error for an option that obstore doesn't know."""
     match = re.search(r"key: '([^']*)'", message)
     key = match.group(1) if match else ""
-    known = [f"{_SERVICES[scheme]}{k}" for k in ("endpoint_url", "region", "access_key_id")]
-    known += [f"{_SERVICES[scheme]}{k}" for k in ("secret_access_key", "session_token")]
+    known = [f"{_SERVICES[scheme]}{key}" for key in _KNOWN_KEYS[_SERVICES[scheme]]]
     close = difflib.get_close_matches(key.lower(), [*known, *sorted(_CLIENT_KEYS)], n=1)
     hint = f". Did you mean {close[0]!r}?" if close else ""
     return ArgumentError(
@@ -162,7 +151,7 @@ def _is_foreign(name: str, prefix: str) -> bool:
 
 
 def _check_one_line(source: str, value: str) -> None:
-    # The value would become a request header, at which the HTTP client panics.
+    # The value becomes a request header, and the HTTP client panics at control characters.
     if _CONTROL.search(value):
         raise ArgumentError(
             f"{source}: the value has a line break or another control character. Remove it: "
@@ -185,7 +174,7 @@ def _check_conditional_put(source: str, value: str) -> None:
     if str(value).strip().lower() == "disabled":
         raise ArgumentError(
             f"{source}: without conditional puts, concurrent commits would replace each other. "
-            "Remove the setting, or use a store that supports them.",
+            "Remove the setting, or use a store that supports conditional puts.",
             argument="storage_options",
         )
 

@@ -1,4 +1,4 @@
-"""Translation of object store errors into one-line errors that say what to do, without secrets."""
+"""Translates object store errors into one-line errors that say what to do, without secrets."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ from obstore.exceptions import (
 from bayou.errors import ArgumentError, BayouError, FileMissingError, StorageError
 from bayou.redaction import HIDDEN, is_panic, without_secrets
 
-__all__ = ["error_code", "error_message", "opening_errors", "storage_errors"]
-
 _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
-_INSTANCE_METADATA = "/latest/api/token"
-"""Path that the S3 client requests from the machine if nothing else provides credentials."""
+_ROLE_ERROR = re.compile(r"role \S+: can't be assumed: [^\n]*")
+"""The error of `AssumedRole`, which obstore quotes."""
+
+_INSTANCE_METADATA = (
+    ("/latest/api/token", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+    ("/metadata/identity/", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
+    ("/computeMetadata/", "GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS"),
+)
+"""Metadata paths that the clients of S3, Azure and Google Cloud Storage request if no credentials
+are configured, and the variables that configure credentials."""
 
 _REJECTED_CREDENTIALS = frozenset(
     {
         "AccessDenied",
+        "AuthenticationFailed",
+        "AuthenticationRequired",
         "ExpiredToken",
         "InvalidAccessKeyId",
         "InvalidToken",
@@ -33,34 +41,36 @@ _REJECTED_CREDENTIALS = frozenset(
 )
 
 
+_NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
+
+
 @contextmanager
 def storage_errors(path: str, operation: str) -> Iterator[None]:
     """Translate errors of the store into a `StorageError` that says what to do.
 
     The error has no cause, because obstore's errors quote requests with their signatures.
-
-    Args:
-        path: path of the object or folder.
-        operation: a verb: read, write, list, delete.
     """
     try:
         yield
     except BayouError:
         raise
-    except (PermissionDeniedError, UnauthenticatedError, PermissionError):
+    except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
+        role = _ROLE_ERROR.search(str(error))
+        if role is not None:
+            raise StorageError(f"{path}: can't {operation}: {role[0]}", path=path) from None
         raise _rejected_credentials(path, operation) from None
     except (BaseError, OSError, ValueError, NotImplementedError) as error:
         code = error_code(error)
         if code in _REJECTED_CREDENTIALS:
             raise _rejected_credentials(path, operation) from None
-        if _INSTANCE_METADATA in str(error):
-            raise StorageError(
-                f"{path}: can't {operation}: no credentials, and this machine has no role that "
-                "provides them. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
-                "environment or in storage_options.",
-                path=path,
-            ) from None
-        if code == "NoSuchBucket":
+        for request, variables in _INSTANCE_METADATA:
+            if request in str(error):
+                raise StorageError(
+                    f"{path}: can't {operation}: no credentials, and this machine has no role that "
+                    f"provides them. Set {variables} in the environment or in storage_options.",
+                    path=path,
+                ) from None
+        if code in _NO_BUCKET:
             bucket = path.partition("://")[2].partition("/")[0]
             raise FileMissingError(
                 f"{path}: can't {operation}: the store has no bucket {bucket!r}", path=path
@@ -77,8 +87,7 @@ def storage_errors(path: str, operation: str) -> Iterator[None]:
         if is_panic(error):
             raise StorageError(
                 f"{path}: can't {operation}: the storage client failed: {error_message(error)}. "
-                "Check the "
-                "storage options and the environment variables that set them.",
+                "Check the storage options and the environment variables that set them.",
                 path=path,
             ) from None
         raise
@@ -88,10 +97,7 @@ def storage_errors(path: str, operation: str) -> Iterator[None]:
 def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
     """Translate errors of opening a store into an `ArgumentError` that names the wrong options.
 
-    Args:
-        root: root of the store.
-        options: the storage options and the environment variables that act as options; the
-            message doesn't contain their values.
+    The message doesn't contain the values of options.
     """
     try:
         yield
@@ -101,9 +107,17 @@ def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
         if not isinstance(error, Exception) and not is_panic(error):
             raise
         message = error_message(error)
+        if "Account must be specified" in message:
+            raise ArgumentError(
+                f"{root}: the storage account is missing. Set AZURE_STORAGE_ACCOUNT_NAME in the "
+                "environment or in storage_options, or write the path as "
+                "abfss://container@account.dfs.core.windows.net/key.",
+                argument="storage_options",
+            ) from None
         quoted = re.findall(r"\"([^\"]*)\"|'([^']*)'", message)
         values = [value for pair in quoted for value in pair if value]
-        names = [k for k, v in options.items() if v and any(v in q or q == v for q in values)]
+        values.append(message)  # paths of files aren't quoted
+        names = [k for k, v in options.items() if len(v) > 1 and any(v in q for q in values)]
         message = re.sub(r"\"[^\"]*\"|'[^']*'", HIDDEN, message)
         hint = f" (see {', '.join(sorted(names))})" if names else ""
         raise ArgumentError(
@@ -114,7 +128,7 @@ def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
 
 
 def error_message(error: BaseException) -> str:
-    """The message of an obstore error in one line, without the query strings of URLs."""
+    """Return the message of an obstore error in one line, without the query strings of URLs."""
     message, _, rest = str(error).partition("\n")
     response = _S3_ERROR.search(rest)
     if response is not None:
@@ -123,7 +137,7 @@ def error_message(error: BaseException) -> str:
 
 
 def error_code(error: BaseException) -> str | None:
-    """The error code of S3's response, None if it has none."""
+    """Return the error code of S3's response; None if the error has none."""
     response = _S3_ERROR.search(str(error))
     return None if response is None else response[1]
 

@@ -14,17 +14,10 @@ from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol.actions import Action, Metadata
 from bayou.protocol.schema import StructType
 
-__all__ = ["Alteration", "AlterationMetrics", "as_json", "with_schema"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterationMetrics:
-    """Metrics of an ALTER TABLE command.
-
-    Attributes:
-        version: version of the last commit; the read version if nothing changed.
-        num_commits: number of commits.
-    """
+    """Metrics of an ALTER TABLE command; `version` is the read version if nothing changed."""
 
     version: int
     num_commits: int = 1
@@ -32,13 +25,13 @@ class AlterationMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
-    """A commit on one version of a table.
+    """The commit of an ALTER TABLE command, based on one version of a table.
 
     Attributes:
-        parameters: `operationParameters`.
-        reads_rows: the commit depends on all rows, so that a concurrent append is a conflict.
-        reads_paths: files that the commit depends on; removing one concurrently is a conflict.
-        tags: `tags` of `commitInfo`.
+        reads_rows: whether the commit depends on all rows, so that a concurrent append is a
+            conflict.
+        reads_paths: paths of files that the commit depends on; it is a conflict if another writer
+            removes one of these files concurrently.
     """
 
     engine: Engine
@@ -55,14 +48,11 @@ class Alteration:
         change: Callable[[TransactionBuilder], TransactionBuilder] = lambda builder: builder,
         actions: Iterable[Action] = (),
     ) -> AlterationMetrics:
-        """Commit, and run the post-commit hooks.
+        """Commit the changes, and run the post-commit hooks.
 
         Args:
-            change: adds changes of metadata, protocol or domains to the transaction.
-            actions: file actions.
-
-        Raises:
-            CommitConflictError: another writer changed metadata, or rows that the commit read.
+            change: function that adds changes of metadata, protocol or domains to the builder.
+            actions: file actions to commit.
         """
         builder = TransactionBuilder(
             table=self.state.path,
@@ -86,5 +76,5 @@ def with_schema(state: TableState, schema: StructType, **changes: object) -> Met
 
 
 def as_json(value: object) -> str:
-    """Return a JSON string for use in operation parameters."""
+    """Return a value as JSON, the form that it has in operation parameters."""
     return msgspec.json.encode(value).decode()

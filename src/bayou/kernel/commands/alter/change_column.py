@@ -16,43 +16,34 @@ from bayou.kernel.commands.alter.alteration import (
 from bayou.kernel.commands.alter.columns import check_default, column_description
 from bayou.kernel.commands.alter.constraints import check_not_null
 from bayou.kernel.commands.alter.schema_paths import (
-    ColumnPath,
     Position,
     field_at,
-    quote_path,
     resolve_path,
     with_changed_field,
 )
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
-from bayou.kernel.table_features.column_dependencies import check_not_referenced
+from bayou.kernel.table_features.column_dependencies import (
+    ColumnPath,
+    check_not_referenced,
+    quote_path,
+)
 from bayou.kernel.transaction.metadata_update import preview_version
 from bayou.protocol import features
-from bayou.protocol.column_rules import (
+from bayou.protocol.column_metadata import (
     CHAR_VARCHAR_KEY,
     CURRENT_DEFAULT_KEY,
     GENERATION_EXPRESSION_KEY,
     IDENTITY_START_KEY,
 )
 from bayou.protocol.schema import STRING, StructField, StructType
+from bayou.protocol.sql import length_limits
 from bayou.protocol.type_changes import is_widening, with_type_changes
-from bayou.protocol.type_string import length_limits
-
-__all__ = [
-    "change_column",
-    "change_comment",
-    "change_default",
-    "change_nullability",
-    "change_position",
-    "change_type",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """A change of one column in one commit."""
-
     engine: Engine
     state: TableState
     path: ColumnPath
@@ -95,11 +86,7 @@ def change_type(
     The limit of a char or varchar column can be raised or removed in any table.
 
     Args:
-        to: a field with the new type, or char or varchar limit; its name is ignored.
-
-    Raises:
-        SchemaError: the change isn't a type widening of PROTOCOL.md, or the column is in use.
-        UnsupportedFeatureError: type widening isn't enabled.
+        to: a field with the new type, or with the new char or varchar limit; its name is ignored.
     """
     return change_column(engine, state, path, to=to, engine_info=engine_info)
 
@@ -114,15 +101,7 @@ def change_column(
     position: Position = None,
     engine_info: str,
 ) -> AlterationMetrics:
-    """Change a column's type, comment and position in one commit; None keeps the current one.
-
-    Args:
-        to, position: see `change_type` and `change_position`.
-
-    Raises:
-        SchemaError, UnsupportedFeatureError: see `change_type`, `change_comment` and
-            `change_position`.
-    """
+    """Change a column's type, comment and position in one commit; None keeps the current value."""
     path = resolve_path(state.path, state.schema, path)
     schema = state.schema if to is None else _with_type(state, path, to)
     if comment is not None:
@@ -139,7 +118,7 @@ def change_column(
 
 
 def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructType:
-    """Return the schema with a wider type of a column; unchanged if it already has the type."""
+    """Return the schema with a column's type widened; unchanged if the column has the type."""
     table = state.path
     field = field_at(table, state.schema, path)
     if field.data_type == STRING == to.data_type:
@@ -187,19 +166,13 @@ def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructTy
 def change_nullability(
     engine: Engine, state: TableState, path: ColumnPath, nullable: bool, *, engine_info: str
 ) -> AlterationMetrics:
-    """Set NOT NULL after checking all rows, or drop it.
-
-    Raises:
-        SchemaError: the column is unknown, or part of an array or map.
-        ConstraintViolationError: a row has a null in the column.
-    """
+    """Set NOT NULL after checking all rows, or drop NOT NULL."""
     table = state.path
     path = resolve_path(table, state.schema, path)
     if _column_of(state.schema, path) != path:
         raise SchemaError(
             f"{table}: {quote_path(path)!r} is part of an array or map, so its nullability can't "
-            "be "
-            "changed. Choose a column or struct field.",
+            "be changed. Choose a column or struct field.",
             table=table,
             column=quote_path(path),
         )
@@ -216,15 +189,7 @@ def change_nullability(
 def change_default(
     engine: Engine, state: TableState, path: ColumnPath, default: str | None, *, engine_info: str
 ) -> AlterationMetrics:
-    """Set or drop a column's default; existing rows don't change.
-
-    Args:
-        default: SQL expression; None drops the default.
-
-    Raises:
-        SchemaError: the column is unknown, generated or an identity column, or the SQL is invalid.
-        UnsupportedFeatureError: the table lacks the feature `allowColumnDefaults`.
-    """
+    """Set or drop a column's default, a SQL expression; existing rows don't change."""
     path = resolve_path(state.path, state.schema, path)
     field = field_at(state.path, state.schema, path)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
@@ -247,11 +212,7 @@ def change_default(
 def change_comment(
     engine: Engine, state: TableState, path: ColumnPath, comment: str | None, *, engine_info: str
 ) -> AlterationMetrics:
-    """Set a column's comment; None removes it.
-
-    Raises:
-        SchemaError: the column is unknown, or part of an array or map.
-    """
+    """Set a column's comment; None removes it."""
     path = resolve_path(state.path, state.schema, path)
     _check_can_have_comment(state, path)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
@@ -264,10 +225,7 @@ def change_position(
     """Move a column within the table, or a field within its struct.
 
     Args:
-        position: name of the preceding field; empty: first.
-
-    Raises:
-        SchemaError: the column or the preceding field is unknown.
+        position: name of the preceding field; empty for the first position.
     """
     path = resolve_path(state.path, state.schema, path)
     schema = with_changed_field(state.path, state.schema, path, lambda f: f, position)
@@ -291,7 +249,7 @@ def _with_metadata(field: StructField, key: str, value: str | None) -> StructFie
 
 
 def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructField) -> StructField:
-    """Return a string column with a new length limit that allows all existing values."""
+    """Return a string column with the length limit of `to`; raise if it may be too low."""
     before = next(iter(length_limits(field)), None)
     after = next(iter(length_limits(to)), None)
     fits = after is None or (
@@ -308,7 +266,7 @@ def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructFiel
 
 
 def _column_of(schema: StructType, path: ColumnPath) -> ColumnPath:
-    """Return the innermost prefix of a path that is a column or struct field."""
+    """Return the longest prefix of `path` that names a column or struct field."""
     level: Any = schema
     column: ColumnPath = ()
     for index, step in enumerate(path):

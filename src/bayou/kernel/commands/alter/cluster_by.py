@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayou.kernel.commands.alter.alteration import Alteration, AlterationMetrics
-from bayou.kernel.commands.alter.schema_paths import ColumnPath, quote_path
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.table_features.clustering import resolve_clustering_columns
+from bayou.kernel.table_features.column_dependencies import ColumnPath, quote_path
 from bayou.protocol import features
-
-__all__ = ["cluster_by"]
 
 
 def cluster_by(
     engine: Engine, state: TableState, paths: Sequence[ColumnPath], *, engine_info: str
 ) -> AlterationMetrics:
-    """Set the clustering columns that OPTIMIZE uses from now on; no columns end clustering.
+    """Set the clustering columns that OPTIMIZE uses from now on; an empty list ends clustering.
 
     Existing files aren't rewritten. If the table wasn't clustered, the table feature is added, and
     writers must then support it.
-
-    Raises:
-        SchemaError: a column is unknown, a duplicate or without statistics, there are more than
-            four, or the table is partitioned.
     """
     clustered = features.CLUSTERING in features.writer_features(state.protocol)
     if not paths and not clustered:

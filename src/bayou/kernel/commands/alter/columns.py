@@ -16,10 +16,8 @@ from bayou.kernel.commands.alter.alteration import (
     with_schema,
 )
 from bayou.kernel.commands.alter.schema_paths import (
-    ColumnPath,
     Position,
     field_at,
-    quote_path,
     resolve_path,
     with_changed_field,
     with_field,
@@ -31,32 +29,25 @@ from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.table_features.column_dependencies import (
+    ColumnPath,
     check_not_in_layout,
     check_not_referenced,
+    quote_path,
 )
 from bayou.kernel.transaction.schema_evolution import check_names
 from bayou.protocol import features
-from bayou.protocol.column_rules import CURRENT_DEFAULT_KEY
-from bayou.protocol.identifiers import quote_if_needed
+from bayou.protocol.column_metadata import CURRENT_DEFAULT_KEY
 from bayou.protocol.properties import SKIPPING_COLUMNS
 from bayou.protocol.property_strings import column_paths
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from bayou.protocol.sql import quote_if_needed
 from bayou.protocol.type_changes import TYPE_CHANGES_KEY
-
-__all__ = [
-    "NewColumn",
-    "add_columns",
-    "check_default",
-    "column_description",
-    "drop_columns",
-    "rename_column",
-]
 
 
 def column_description(
     path: ColumnPath, field: StructField, *, with_type_changes: bool = False
 ) -> dict[str, object]:
-    """Return the description of a column for operation parameters."""
+    """Return the JSON object that describes a column in operation parameters of `commitInfo`."""
     metadata: dict[str, Any] = {
         key: value
         for key, value in field.metadata.items()
@@ -73,12 +64,7 @@ def column_description(
 def check_default(
     engine: Engine, state: TableState, column: str, data_type: DataType, sql: str
 ) -> None:
-    """Check that a SQL string is a valid default of a column: a constant expression of its type.
-
-    Raises:
-        UnsupportedFeatureError: the table lacks the feature `allowColumnDefaults`.
-        SchemaError: the expression is invalid, references a column, or has another type.
-    """
+    """Check that a SQL string is a valid default of a column: a constant expression of its type."""
     if features.ALLOW_COLUMN_DEFAULTS not in features.writer_features(state.protocol):
         raise UnsupportedFeatureError(
             f"{state.path}: column {column!r} can't have a default without the table feature "
@@ -127,10 +113,9 @@ class NewColumn:
 
     Attributes:
         path: path of the new column or nested field.
-        field: its type and metadata; the name is taken from the path.
-        comment: column comment.
+        field: type and metadata of the column; the name is taken from the path.
         default: SQL of the default for future rows that don't provide the column.
-        position: name of the preceding field; empty: first; None: last.
+        position: name of the preceding field; empty for the first position, None for the last.
     """
 
     path: ColumnPath
@@ -143,13 +128,7 @@ class NewColumn:
 def add_columns(
     engine: Engine, state: TableState, columns: Sequence[NewColumn], *, engine_info: str
 ) -> AlterationMetrics:
-    """Add columns and nested fields.
-
-    Raises:
-        SchemaError: a name exists or is invalid, a parent or preceding field is unknown, or a
-            column is NOT NULL.
-        UnsupportedFeatureError: a column has a default, and the table lacks the feature.
-    """
+    """Add columns and nested fields."""
     schema = state.schema
     described_columns: list[dict[str, object]] = []
     for column in columns:
@@ -177,12 +156,7 @@ def add_columns(
 def drop_columns(
     engine: Engine, state: TableState, paths: Sequence[ColumnPath], *, engine_info: str
 ) -> AlterationMetrics:
-    """Drop columns and nested fields from the schema; data files aren't rewritten.
-
-    Raises:
-        SchemaError: a column is unknown, the last one, or in use.
-        UnsupportedFeatureError: the table has no column mapping.
-    """
+    """Drop columns and nested fields from the schema; data files aren't rewritten."""
     _require_mapping(state, "dropped")
     schema = state.schema
     configuration = dict(state.properties)
@@ -208,12 +182,7 @@ def drop_columns(
 def rename_column(
     engine: Engine, state: TableState, path: ColumnPath, name: str, *, engine_info: str
 ) -> AlterationMetrics:
-    """Rename a column or nested field; partition and clustering columns are renamed, too.
-
-    Raises:
-        SchemaError: the column is unknown or used by an expression, or the new name exists.
-        UnsupportedFeatureError: the table has no column mapping.
-    """
+    """Rename a column or nested field; partition and clustering columns are renamed, too."""
     _require_mapping(state, "renamed")
     table = state.path
     path = resolve_path(table, state.schema, path)
@@ -319,10 +288,9 @@ def _require_mapping(state: TableState, change: str) -> None:
 def _statistics_columns(
     configuration: dict[str, str], path: ColumnPath, renamed: ColumnPath | None
 ) -> dict[str, str]:
-    """Update the list of columns with statistics in the properties for a renamed or dropped column.
+    """Return the properties with a column renamed in `delta.dataSkippingStatsColumns`.
 
-    Args:
-        renamed: the column's new path; None if it is dropped.
+    If `renamed` is None, the column is removed from this property.
     """
     value = configuration.get(SKIPPING_COLUMNS.key)
     if value is None:

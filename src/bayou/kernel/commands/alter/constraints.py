@@ -1,4 +1,4 @@
-"""CHECK constraints (PROTOCOL.md, CHECK Constraints), and checks of existing rows for new rules."""
+"""CHECK constraints (PROTOCOL.md, CHECK Constraints), and the validation of existing rows."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.alter.alteration import Alteration, AlterationMetrics
 from bayou.kernel.engine import Engine
+from bayou.kernel.expressions.functions import check_exact
 from bayou.kernel.expressions.model import IsNull, Predicate, col, referenced_columns
 from bayou.kernel.expressions.resolution import resolve, type_of
 from bayou.kernel.expressions.sql.parser import parse_predicate
@@ -26,21 +27,14 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.transform import read_scan_file
 from bayou.kernel.schema_enforcement import conform_to_schema
-from bayou.protocol.features import CONSTRAINT_PREFIX
+from bayou.protocol.column_metadata import CONSTRAINT_PREFIX
 from bayou.protocol.schema import BOOLEAN, ArrayType, MapType, StructField, StructType
-
-__all__ = ["add_constraint", "check_not_null", "check_rows", "drop_constraint", "extreme_value"]
 
 
 def check_rows(
     engine: Engine, state: TableState, name: str, sql: str, predicate: Predicate
 ) -> None:
-    """Check that a new CHECK constraint is true for every row; reads all files.
-
-    Raises:
-        ConstraintViolationError: it isn't true for a row, or can't be evaluated; the message shows
-            the row's values.
-    """
+    """Check that a new CHECK constraint is true for every row; reads all files."""
     used = list(dict.fromkeys(path[0].lower() for path in referenced_columns(predicate)))
     columns = StructType(tuple(f for f in state.schema if f.name.lower() in used))
     evaluator = engine.expressions.predicate_evaluator(columns, predicate)
@@ -61,12 +55,8 @@ def check_rows(
 
 
 def check_not_null(engine: Engine, state: TableState, column: StructField) -> None:
-    """Check that no row violates NOT NULL of a top-level column or its nested fields.
-
-    Raises:
-        ConstraintViolationError: a row has a null; the message names the column and counts rows.
-    """
-    # Files whose statistics have no nulls needn't be read.
+    """Check that no row violates NOT NULL of a top-level column or its nested fields."""
+    # Files without nulls according to their statistics needn't be read.
     nested = isinstance(column.data_type, StructType | ArrayType | MapType)
     is_null = None if nested else IsNull(operand=col(column.name))
     columns = state.schema.select([column.name])
@@ -97,7 +87,7 @@ def extreme_value(engine: Engine, state: TableState, column: str, *, highest: bo
 def _first_violation(
     engine: Engine, state: TableState, column: StructField, filter: Predicate | None
 ) -> dict[str, object]:
-    """Return the first row that violates NOT NULL of a column."""
+    """Return the first row that violates NOT NULL of a column, as values by column name."""
     schema = StructType((column,))
     with _batches(engine, state, state.schema, filter) as batches:
         for batch in batches:
@@ -154,13 +144,7 @@ def _format(value: object) -> str:
 def add_constraint(
     engine: Engine, state: TableState, name: str, sql: str, *, engine_info: str
 ) -> AlterationMetrics:
-    """Add a CHECK constraint after checking the existing rows.
-
-    Raises:
-        PredicateError: the SQL isn't a condition over the table's columns.
-        TablePropertyError: the name exists.
-        ConstraintViolationError: a row violates the constraint; the message shows its values.
-    """
+    """Add a CHECK constraint after checking the existing rows."""
     if not re.fullmatch(r"[^\s.`]+", name):
         raise ArgumentError(
             f"{state.path}: {name!r} isn't a valid constraint name. Use no whitespace, dots or "
@@ -176,6 +160,7 @@ def add_constraint(
             key=existing,
         )
     predicate = resolve(parse_predicate(sql), state.schema)
+    check_exact(predicate)
     if type_of(predicate, state.schema) != BOOLEAN:
         raise PredicateError(
             f"{state.path}: constraint {name} ({sql}) isn't a boolean expression. Use a condition.",
@@ -199,19 +184,15 @@ def add_constraint(
 def drop_constraint(
     engine: Engine, state: TableState, name: str, *, if_exists: bool = False, engine_info: str
 ) -> AlterationMetrics:
-    """Drop a constraint.
-
-    Raises:
-        TablePropertyError: the table has no constraint of this name.
-    """
+    """Drop a constraint."""
     key = _find_key(state, name)
     if key is None:
         if if_exists:
             return AlterationMetrics(version=state.version, num_commits=0)
         names = [k.removeprefix(CONSTRAINT_PREFIX) for k in _keys(state)]
         raise TablePropertyError(
-            f"{state.path}: no constraint {name!r} (DELTA_CONSTRAINT_DOES_NOT_EXIST). Its "
-            f"constraints are: {', '.join(names) or 'none'}.",
+            f"{state.path}: no constraint is named {name!r} (DELTA_CONSTRAINT_DOES_NOT_EXIST). "
+            f"Its constraints are: {', '.join(names) or 'none'}.",
             table=state.path,
             key=f"{CONSTRAINT_PREFIX}{name}",
         )

@@ -1,9 +1,10 @@
 """DROP FEATURE: remove a table feature and its traces, in the same way as delta-spark.
 
-If readers of older versions need the feature, three checkpoints are written before the protocol
-changes and one after. The feature `checkpointProtection` then forbids writers to recreate
-checkpoints of older versions, or to clean up these versions partially. Alternatively, the older
-versions are deleted (`truncate_history`).
+After the drop, a client without support for the feature may still need it to read older versions
+of the table. For these features, three checkpoints are written before the protocol changes and one
+after. The feature `checkpointProtection` then forbids writers to recreate checkpoints of the older
+versions, or to delete only some of these versions. With `truncate_history`, the older versions are
+deleted instead.
 """
 
 from __future__ import annotations
@@ -30,8 +31,6 @@ from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Protocol
 
-__all__ = ["drop_feature"]
-
 _NUM_BARRIERS = 3
 _MAX_ATTEMPTS = 10
 """Maximum number of attempts to commit without a concurrent append since the last check."""
@@ -53,16 +52,11 @@ def drop_feature(
     """Drop a table feature in one or more commits.
 
     Args:
-        truncate_history: delete the versions that use the feature instead of protecting them; they
-            must be older than 24 hours. The first call removes the traces from the latest version
-            and raises an error that says how long to wait; a second call drops the feature.
-        now: current time in milliseconds since the epoch; None: the system clock.
-
-    Raises:
-        UnsupportedFeatureError: the table doesn't have the feature, or it can't be dropped.
-        FeatureInUseError: the table or another feature needs it, or versions that use it aren't old
-            enough.
-        CommitConflictError: another writer committed a conflicting change.
+        truncate_history: whether to delete the versions that use the feature instead of protecting
+            them; these versions must be older than 24 hours. The first call removes the traces from
+            the latest version and raises an error that says how long to wait; a second call drops
+            the feature.
+        now: milliseconds since the epoch; None for the system clock.
     """
     removal = _removal(state, name)
     own_history = removal.needs_history or name == features.CHECKPOINT_PROTECTION
@@ -101,7 +95,7 @@ def _removal(state: TableState, name: str) -> FeatureRemoval:
     present = features.all_features(state.protocol)
     if name not in present:
         raise UnsupportedFeatureError(
-            f"{state.path} doesn't have the feature {name!r} "
+            f"{state.path}: the table doesn't have the feature {name!r} "
             "(DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT). Its features are: "
             f"{', '.join(present) or 'none'}.",
             table=state.path,
@@ -111,7 +105,8 @@ def _removal(state: TableState, name: str) -> FeatureRemoval:
     if removal is None:
         raise UnsupportedFeatureError(
             f"{state.path}: the feature {name!r} can't be dropped "
-            f"(DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE). Only these can: {', '.join(REMOVALS)}.",
+            "(DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE). Features that can be dropped: "
+            f"{', '.join(REMOVALS)}.",
             table=state.path,
             features=[name],
         )
@@ -123,7 +118,7 @@ def _check_not_required(dropping: FeatureDrop) -> None:
     dependent = [other for other in features.features_requiring(dropping.name) if other in present]
     if dependent:
         raise dropping.in_use(
-            f"{', '.join(dependent)} needs it (DELTA_FEATURE_DROP_DEPENDENT_FEATURE). Drop the "
+            f"{', '.join(dependent)} requires it (DELTA_FEATURE_DROP_DEPENDENT_FEATURE). Drop the "
             "dependent features first."
         )
 
@@ -142,7 +137,8 @@ def _truncate(dropping: FeatureDrop, removal: FeatureRemoval, *, changed: bool, 
         raise dropping.in_use(
             "its traces were removed from the latest version, but older versions still use it "
             "(DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD). Call drop_feature again with "
-            "truncate_history=True when they are 24 hours old, or now without it."
+            "truncate_history=True when they are 24 hours old. To keep these versions, call it "
+            "without truncate_history."
         )
     _clean_up(dropping, now)
     uses = removal.is_in_commit
@@ -155,7 +151,7 @@ def _truncate(dropping: FeatureDrop, removal: FeatureRemoval, *, changed: bool, 
         raise dropping.in_use(
             f"version {using} still uses it (DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST). Call "
             "drop_feature again with truncate_history=True when that version is 24 hours old, or "
-            "now without it."
+            "now without truncate_history."
         )
 
 
@@ -192,10 +188,13 @@ def _clean_up(dropping: FeatureDrop, now: int) -> None:
 def _lower_once_clean(
     dropping: FeatureDrop, removal: FeatureRemoval, *, truncate_history: bool
 ) -> None:
-    """Remove the feature from the protocol if the version that the commit is based on is clean."""
+    """Commit the removal of the feature from the protocol, based on a version without its traces.
+
+    If another writer commits in the meantime, the table is reloaded and checked for traces again.
+    """
     for remaining in reversed(range(_MAX_ATTEMPTS)):
         if removal.is_clean is not None and not removal.is_clean(dropping):
-            raise dropping.in_use("another writer used it again meanwhile. Try again.")
+            raise dropping.in_use("another writer has used it again in the meantime. Try again.")
         try:
             _lower(dropping, removal, truncate_history=truncate_history)
         except (ConcurrentAppendError, ConcurrentDeleteReadError):
@@ -207,7 +206,6 @@ def _lower_once_clean(
 
 
 def _lower(dropping: FeatureDrop, removal: FeatureRemoval, *, truncate_history: bool) -> None:
-    """Commit the protocol without the feature."""
     state = dropping.state
     protects = removal.needs_history and not truncate_history
     protocol = _without(state.protocol, dropping.name, protects=protects)

@@ -17,19 +17,17 @@ from bayou.kernel.commands.alter.feature_traces import (
     tombstone_deletion_vectors,
 )
 from bayou.kernel.commands.alter.row_tracking import without_row_ids
-from bayou.kernel.commands.alter.schema_paths import ColumnPath
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.replay import CommitActions
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.table_features.column_dependencies import ColumnPath
 from bayou.kernel.transaction.builder import TransactionBuilder
-from bayou.protocol import column_rules, features, properties
+from bayou.protocol import column_metadata, features, properties
 from bayou.protocol.actions import AddFile, Metadata, RemoveFile
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 from bayou.protocol.type_changes import TYPE_CHANGES_KEY
-
-__all__ = ["REMOVALS", "FeatureDrop", "FeatureRemoval"]
 
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 _ENABLEMENT = (
@@ -56,11 +54,7 @@ class FeatureDrop:
         *,
         reads_rows: bool = False,
     ) -> None:
-        """Commit, and reload the table.
-
-        Args:
-            reads_rows: the commit depends on all files, so that a concurrent append is a conflict.
-        """
+        """Commit, and reload the table."""
         alteration = Alteration(
             engine=self.engine,
             state=self.state,
@@ -72,12 +66,12 @@ class FeatureDrop:
         self.reload(alteration.commit(change).num_commits)
 
     def reload(self, commits: int) -> None:
-        """Count commits, and reload the table."""
+        """Add `commits` to the number of commits, and load the latest table state."""
         self.commits += commits
         self.state = load_table_state(self.engine, self.state.path, catalog=self.state.catalog)
 
     def unset(self, *keys: str) -> bool:
-        """Unset the properties that the table has; return whether it had any."""
+        """Unset the properties in `keys` that are set; return whether any was set."""
         existing = [key for key in keys if key in self.state.properties]
         if existing:
             self.commit(
@@ -88,7 +82,6 @@ class FeatureDrop:
         return bool(existing)
 
     def set(self, values: Mapping[str, str]) -> None:
-        """Set properties."""
         self.commit(
             Operation.SET_TABLE_PROPERTIES,
             {"properties": as_json(dict(values))},
@@ -96,7 +89,6 @@ class FeatureDrop:
         )
 
     def in_use(self, message: str) -> FeatureInUseError:
-        """Return the error for a feature that is in use."""
         return FeatureInUseError(
             f"{self.state.path}: the feature {self.name!r} can't be dropped: {message}",
             table=self.state.path,
@@ -114,14 +106,13 @@ class FeatureRemoval:
     """Removal steps of one feature.
 
     Attributes:
-        remove_traces: commits changes until the latest version doesn't use the feature; None: the
-            feature leaves no traces.
-        is_clean: whether the latest version has no traces.
-        is_in_commit: whether a commit uses the feature; None: commits never do.
-        needs_history: readers of older versions need the feature, so that these versions must be
-            protected or deleted.
-        properties: properties that are removed together with the feature.
-        domain: domain metadata that is removed together with the feature.
+        remove_traces: function that commits changes until the latest version doesn't use the
+            feature; None if the feature leaves no traces.
+        is_clean: function that returns whether the latest version has no traces.
+        is_in_commit: function that returns whether a commit uses the feature; None if commits
+            never use it.
+        needs_history: whether the feature is still needed to read older versions of the table, so
+            that these versions must be protected or deleted.
     """
 
     remove_traces: _Traces | None = None
@@ -133,7 +124,7 @@ class FeatureRemoval:
 
 
 def _refuse_constraints(dropping: FeatureDrop) -> None:
-    names = list(column_rules.check_constraints(dropping.state.properties))
+    names = list(column_metadata.check_constraints(dropping.state.properties))
     if names:
         raise dropping.in_use(
             f"the table has the CHECK constraints {', '.join(names)}. Drop them first "
@@ -328,7 +319,7 @@ _WIDENING = FeatureRemoval(
 REMOVALS: Mapping[str, FeatureRemoval] = {
     features.CHECK_CONSTRAINTS: FeatureRemoval(
         remove_traces=_refuse_constraints,
-        is_clean=lambda d: not column_rules.check_constraints(d.state.properties),
+        is_clean=lambda d: not column_metadata.check_constraints(d.state.properties),
     ),
     features.DELETION_VECTORS: FeatureRemoval(
         remove_traces=_remove_deletion_vectors,

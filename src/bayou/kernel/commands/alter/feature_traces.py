@@ -43,19 +43,12 @@ from bayou.protocol.file_names import data_file_path_to_uri
 from bayou.protocol.properties import COLUMN_MAPPING_MODE
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
 
-__all__ = [
-    "drop_column_mapping",
-    "purge_deletion_vectors",
-    "rewrite_widened_files",
-    "tombstone_deletion_vectors",
-]
-
 _REQUESTS = 16
 _MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 
 
 def purge_deletion_vectors(engine: Engine, state: TableState, engine_info: str) -> int:
-    """Rewrite the files with deletion vectors, and return the number of commits."""
+    """Rewrite all files that have a deletion vector; return the number of commits."""
     files = [file for file in _files(engine, state) if file.deletion_vector is not None]
     return _reorganize(engine, state, engine_info, files, {"predicate": "[]", "applyPurge": True})
 
@@ -63,10 +56,8 @@ def purge_deletion_vectors(engine: Engine, state: TableState, engine_info: str) 
 def tombstone_deletion_vectors(engine: Engine, state: TableState, engine_info: str) -> int:
     """Commit remove actions for the deletion vector files that older versions need.
 
-    A VACUUM that doesn't support deletion vectors then retains them like other removed files.
-
-    Returns:
-        The number of commits.
+    A VACUUM that doesn't support deletion vectors then retains the deletion vector files like other
+    removed files. Returns the number of commits.
     """
     cutoff = time.time_ns() // 1_000_000 - state.table_properties.deleted_file_retention_ms
     vector_paths: dict[str, None] = {}
@@ -102,8 +93,7 @@ def tombstone_deletion_vectors(engine: Engine, state: TableState, engine_info: s
 def rewrite_widened_files(engine: Engine, state: TableState, engine_info: str) -> int:
     """Rewrite the files whose column types differ from the table's; reads the footers of all files.
 
-    Returns:
-        The number of commits.
+    Returns the number of commits.
     """
     schema = to_physical_schema(state.schema, state.column_mapping)
     files = list(_files(engine, state))
@@ -124,10 +114,9 @@ def rewrite_widened_files(engine: Engine, state: TableState, engine_info: str) -
 
 
 def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> int:
-    """Rewrite all files with logical column names, and return the number of commits.
+    """Disable column mapping, and rewrite all files so that they use the logical column names.
 
-    Raises:
-        SchemaError: a column name requires column mapping.
+    Returns the number of commits.
     """
     schema = without_mapping(state.schema)
     check_names(state.path, schema, mapped=False)

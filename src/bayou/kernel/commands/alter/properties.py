@@ -15,9 +15,8 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Metadata
+from bayou.protocol.column_metadata import CONSTRAINT_PREFIX
 from bayou.protocol.property_strings import PropertyValueError
-
-__all__ = ["set_properties", "unset_properties"]
 
 _COMMENT = "comment"
 
@@ -27,12 +26,8 @@ def set_properties(
 ) -> AlterationMetrics:
     """Set properties; properties that enable a feature also upgrade the protocol.
 
-    `comment` is the table's description. Enabling row tracking first assigns row ids to all files,
-    in separate commits.
-
-    Raises:
-        TablePropertyError: a property is unknown, has an invalid value, or needs another command.
-        UnsupportedFeatureError: a property enables an unsupported feature.
+    The key `comment` sets the table's description. Enabling row tracking first assigns row ids to
+    all files, in separate commits.
     """
     requested = properties.normalize(configuration)
     for key in requested:
@@ -80,11 +75,7 @@ def unset_properties(
     if_exists: bool = False,
     engine_info: str,
 ) -> AlterationMetrics:
-    """Reset properties to their defaults, without changing the protocol.
-
-    Raises:
-        TablePropertyError: the table doesn't have a property, or it needs another command.
-    """
+    """Reset properties to their defaults, without changing the protocol."""
     requested = list(properties.normalize(dict.fromkeys(keys, "")))
     existing = {*state.properties, _COMMENT}
     missing = [key for key in requested if key not in existing]
@@ -114,7 +105,7 @@ def unset_properties(
 
 
 def _validate(state: TableState, configuration: Mapping[str, str]) -> None:
-    """Validate the values before the commits that enable row tracking."""
+    """Raise if a value is invalid. To be called before any commit, so that nothing is committed."""
     try:
         properties.validate(configuration)
     except PropertyValueError as error:
@@ -124,10 +115,9 @@ def _validate(state: TableState, configuration: Mapping[str, str]) -> None:
 
 
 def _check_is_plain_property(state: TableState, key: str, value: str | None) -> None:
-    """Reject properties that only other commands may change."""
     mode = properties.COLUMN_MAPPING_MODE
     command = None
-    if key.lower().startswith(features.CONSTRAINT_PREFIX):
+    if key.lower().startswith(CONSTRAINT_PREFIX):
         reason = "a constraint must be checked against all rows"
         command = "alter.add_constraint and alter.drop_constraint"
     elif key == f"{features.FEATURE_PREFIX}{features.CLUSTERING}":

@@ -10,17 +10,13 @@ from bayou.kernel.operation import Operation
 from bayou.protocol import features
 from bayou.protocol.actions import Protocol
 
-__all__ = ["add_feature", "upgrade_protocol"]
-
 
 def add_feature(
     engine: Engine, state: TableState, name: str, *, engine_info: str
 ) -> AlterationMetrics:
-    """Add a table feature and its dependencies; some features also need a property to be active.
+    """Add a table feature and the features that it requires to the protocol.
 
-    Raises:
-        UnsupportedFeatureError: the feature is unknown, or this version of the package can't write
-            tables with it.
+    Some features take effect only if a table property enables them.
     """
     known = features.FEATURES.get(name)
     if known is None or not known.write:
@@ -44,10 +40,9 @@ def add_feature(
 def upgrade_protocol(
     engine: Engine, state: TableState, reader: int, writer: int, *, engine_info: str
 ) -> AlterationMetrics:
-    """Upgrade the protocol versions; reader 3 and writer 7 list table features explicitly.
+    """Upgrade the protocol to a reader version and a writer version.
 
-    Raises:
-        ArgumentError: a version doesn't exist, or is lower than the table's.
+    With reader version 3 and writer version 7, the protocol lists the table features.
     """
     if not (1 <= reader <= 3 and 1 <= writer <= 7):
         raise ArgumentError(
@@ -58,9 +53,9 @@ def upgrade_protocol(
     current = state.protocol
     if reader < current.min_reader_version or writer < current.min_writer_version:
         raise ArgumentError(
-            f"{state.path}: the protocol ({current.min_reader_version}, "
-            f"{current.min_writer_version}) can't be lowered to ({reader}, {writer}). Drop "
-            "features with alter.drop_feature.",
+            f"{state.path}: the protocol can't be downgraded from ({current.min_reader_version}, "
+            f"{current.min_writer_version}) to ({reader}, {writer}). Drop features with "
+            "alter.drop_feature.",
             argument="reader" if reader < current.min_reader_version else "writer",
         )
     return _upgrade(

@@ -21,8 +21,6 @@ from bayou.kernel.scan.scan import ScanBuilder
 from bayou.protocol import features
 from bayou.protocol.actions import AddFile
 
-__all__ = ["enable_row_tracking", "without_row_ids"]
-
 _FILES_PER_COMMIT = 100_000
 _MAX_RETRIES = 50
 
@@ -32,11 +30,7 @@ def enable_row_tracking(
 ) -> tuple[TableState, int]:
     """Assign row ids to all files, so that `delta.enableRowTracking` can be set.
 
-    Returns:
-        The table's new state, and the number of commits.
-
-    Raises:
-        ArgumentError: a file has no row count in its statistics.
+    Returns the table's new state and the number of commits.
     """
     commits = 0
     if features.ROW_TRACKING not in features.writer_features(state.protocol):
@@ -59,8 +53,7 @@ def without_row_ids(
 ) -> tuple[TableState, int]:
     """Remove the row ids from all files of a table whose row tracking is suspended.
 
-    Returns:
-        The table's new state, and the number of commits.
+    Returns the table's new state and the number of commits.
     """
 
     def change(add: AddFile) -> AddFile | None:
@@ -85,10 +78,14 @@ def _recommit(
     operation: Operation,
     change: Callable[[AddFile], AddFile | None],
 ) -> tuple[TableState, int]:
-    """Commit changed files in batches until `change` returns None for all files.
+    """Change the `add` actions of the live files, in one or more commits.
 
-    If another writer removes or changes one of the files meanwhile, the commit fails, so that the
-    file isn't added again. Then the table is reloaded, and the batch is retried.
+    `change` returns the changed action; None if the file needs no change. The commits end when no
+    file needs a change. If another writer removes or changes one of the files concurrently, the
+    commit fails, because it would add the file again. Then the table is reloaded, and the changes
+    are computed again.
+
+    Returns the table's new state and the number of commits.
     """
     commits = conflicts = 0
     while True:

@@ -14,27 +14,12 @@ from bayou.errors import SchemaError
 from bayou.kernel.table_features.column_dependencies import ColumnPath, quote_path
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
-__all__ = [
-    "ColumnPath",
-    "Position",
-    "field_at",
-    "quote_path",
-    "resolve_path",
-    "with_changed_field",
-    "with_field",
-    "without_field",
-]
-
 Position: TypeAlias = str | None
 """Name of the preceding field; empty: first; None: last, or the current position."""
 
 
 def resolve_path(table: str, schema: StructType, path: ColumnPath) -> ColumnPath:
-    """Return a path with the schema's spelling of names.
-
-    Raises:
-        SchemaError: the field doesn't exist.
-    """
+    """Return a path with the schema's spelling of names."""
     names: list[str] = []
     level: DataType = schema
     for step in path:
@@ -44,11 +29,7 @@ def resolve_path(table: str, schema: StructType, path: ColumnPath) -> ColumnPath
 
 
 def field_at(table: str, schema: StructType, path: ColumnPath) -> StructField:
-    """Return the field at a path; array elements, map keys and map values are returned as fields.
-
-    Raises:
-        SchemaError: the field doesn't exist.
-    """
+    """Return the field at a path; an array element, map key or map value is returned as a field."""
     level: DataType = schema
     for step in path[:-1]:
         _, level = _step(table, level, step, path)
@@ -69,12 +50,7 @@ def field_at(table: str, schema: StructType, path: ColumnPath) -> StructField:
 def with_field(
     table: str, schema: StructType, parent: ColumnPath, field: StructField, position: Position
 ) -> StructType:
-    """Return the schema with a new field in the struct at a path.
-
-    Raises:
-        SchemaError: the parent isn't a struct, already has the field (case-insensitive), or lacks
-            the preceding field.
-    """
+    """Return the schema with a new field in the struct at a path."""
 
     def add(level: DataType) -> DataType:
         if not isinstance(level, StructType):
@@ -98,19 +74,14 @@ def with_field(
 
 
 def without_field(table: str, schema: StructType, path: ColumnPath) -> StructType:
-    """Return the schema without a field.
-
-    Raises:
-        SchemaError: the field doesn't exist, or is the last one of its struct.
-    """
+    """Return the schema without a field."""
     *parent, name = resolve_path(table, schema, path)
 
     def drop(level: DataType) -> DataType:
         if not isinstance(level, StructType):
             raise SchemaError(
                 f"{table}: {quote_path(path)!r} is part of a {level} and can't be dropped. Drop "
-                "the "
-                "whole column or a struct field.",
+                "the whole column or a struct field.",
                 table=table,
                 column=quote_path(path),
             )
@@ -138,11 +109,7 @@ def with_changed_field(
     change: Callable[[StructField], StructField],
     position: Position = None,
 ) -> StructType:
-    """Return the schema with the field at a path changed, and moved to a position.
-
-    Raises:
-        SchemaError: the field or the preceding field doesn't exist.
-    """
+    """Return the schema with the field at a path changed, and moved unless `position` is None."""
     *parent, name = resolve_path(table, schema, path)
 
     def edit(level: DataType) -> DataType:

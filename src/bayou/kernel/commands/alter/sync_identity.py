@@ -11,29 +11,20 @@ from bayou.kernel.commands.alter.alteration import (
 )
 from bayou.kernel.commands.alter.columns import column_description
 from bayou.kernel.commands.alter.constraints import extreme_value
-from bayou.kernel.commands.alter.schema_paths import (
-    ColumnPath,
-    field_at,
-    quote_path,
-    resolve_path,
-    with_changed_field,
-)
+from bayou.kernel.commands.alter.schema_paths import field_at, resolve_path, with_changed_field
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
-from bayou.protocol.column_rules import IdentityColumn, identity_column, with_high_water_mark
-
-__all__ = ["sync_identity"]
+from bayou.kernel.table_features.column_dependencies import ColumnPath, quote_path
+from bayou.protocol.column_metadata import IdentityColumn, identity_column, with_high_water_mark
 
 
 def sync_identity(
     engine: Engine, state: TableState, path: ColumnPath, *, engine_info: str
 ) -> AlterationMetrics:
-    """Advance the high water mark of an identity column to its furthest value; reads the column.
+    """Advance the high water mark of an identity column to the furthest value in the data files.
 
-    Raises:
-        SchemaError: the column is unknown, or isn't an identity column.
-        CommitConflictError: another writer added rows meanwhile.
+    The furthest value is the highest one, or the lowest one with a negative step.
     """
     table = state.path
     path = resolve_path(table, state.schema, path)
@@ -64,7 +55,7 @@ def sync_identity(
 
 
 def _mark(column: IdentityColumn, furthest: int) -> int | None:
-    """Return the new high water mark; None if the old one stays."""
+    """Return the new high water mark; None if the current mark stays."""
     sign = 1 if column.step > 0 else -1
     old = column.high_water_mark
     mark = _generated_value(column, furthest)
@@ -77,6 +68,6 @@ def _mark(column: IdentityColumn, furthest: int) -> int | None:
 
 
 def _generated_value(column: IdentityColumn, value: int) -> int:
-    """Return `value` if the column can generate it, else the next one in the step's direction."""
+    """Return `value` if the column can generate it, else the next value that it can generate."""
     steps = -(-(value - column.start) // column.step)
     return column.start + column.step * steps

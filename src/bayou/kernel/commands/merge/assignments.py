@@ -1,8 +1,8 @@
 """Column values of updated and inserted rows, and the table's schema after schema evolution.
 
 With schema evolution, source columns and struct fields that a clause assigns are added to the
-table. Existing columns keep their types, and assigned values are cast, unless the table has type
-widening.
+table. Existing columns keep their types, and assigned values are cast to these types. If the table
+has type widening, columns may be widened to the types of the source instead.
 """
 
 from __future__ import annotations
@@ -26,22 +26,8 @@ from bayou.kernel.commands.merge.struct_by_name import (
 from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.expressions.model import Column, Expression
 from bayou.kernel.transaction.schema_evolution import SchemaMerge
-from bayou.protocol.column_rules import GENERATION_EXPRESSION_KEY
+from bayou.protocol.column_metadata import GENERATION_EXPRESSION_KEY
 from bayou.protocol.schema import DataType, StructField, StructType
-
-__all__ = [
-    "Assigned",
-    "Assignment",
-    "ColumnValue",
-    "Fields",
-    "Generated",
-    "NewRows",
-    "Null",
-    "Unchanged",
-    "evolved_schema",
-    "expressions_of",
-    "update_values",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +37,8 @@ class Assignment:
     Attributes:
         path: names in the table's resulting schema.
         value: resolved expression over joined rows.
-        data_type: type of the value.
-        keeps_fields: struct fields that the value lacks keep their old values.
+        keeps_fields: whether fields of the column that are missing in a struct value keep their old
+            values; otherwise they become NULL.
     """
 
     path: tuple[str, ...]
@@ -63,7 +49,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The value of an expression whose type is assignable to the column."""
+    """The value of an expression, cast to the column's type."""
 
     expression: Expression
     data_type: DataType
@@ -72,7 +58,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The target row's value."""
+    """The target row's current value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +89,10 @@ def update_values(
     *,
     growing: bool,
 ) -> tuple[ColumnValue, ...]:
-    """Return the values of an updated row, one for each column of the resulting schema.
+    """Return the values of an updated row, one for each column of the schema `after`.
 
     Args:
-        before: the table's current schema.
-        after: the resulting schema.
-        growing: see `check_assignable`.
-
-    Raises:
-        SchemaError: a column is set twice, a nested field's parent isn't a struct, or a type can't
-            be assigned.
+        growing: whether the merge uses schema evolution; see `check_assignable`.
     """
     return tuple(_update_values(table, before, after, assignments, "", growing=growing))
 
@@ -175,11 +155,7 @@ def _update_values(
 def assigned_value(
     table: str, name: str, assignment: Assignment, data_type: DataType, *, growing: bool
 ) -> Assigned:
-    """Return the value of a column of type `data_type`.
-
-    Raises:
-        SchemaError: the value's type can't be assigned.
-    """
+    """Return the value that an assignment gives to a column of type `data_type`."""
     check_assignable(
         TargetColumn(table, name, data_type), assignment.data_type, schema_evolution=growing
     )
@@ -187,11 +163,7 @@ def assigned_value(
 
 
 def expressions_of(schema: StructType, values: Sequence[ColumnValue]) -> Iterator[Expression]:
-    """Yield the expressions that the values depend on, including unchanged target columns.
-
-    Args:
-        schema: the table's resulting schema.
-    """
+    """Yield the expressions that the values depend on, including unchanged target columns."""
     for field, value in zip(schema, values, strict=True):
         match value:
             case Assigned():
@@ -215,12 +187,7 @@ def _inner_expressions(value: Fields) -> Iterator[Expression]:
 
 
 class NewRows:
-    """Computes updated and inserted rows; stateless.
-
-    Args:
-        joined: schema of the joined rows.
-        schema: the table's resulting schema.
-    """
+    """Computes updated and inserted rows; stateless."""
 
     __slots__ = ("_joined", "_schema", "_table")
 
@@ -235,9 +202,6 @@ class NewRows:
         Args:
             rows: joined rows with the columns of `expressions_of`; target structs may already have
                 the fields that the merge adds.
-
-        Raises:
-            EvaluationError: an expression fails, or a column can't hold a value.
         """
         columns: dict[str, Any] = {}
         for field, value in zip(self._schema, values, strict=True):
@@ -293,15 +257,13 @@ def evolved_schema(
     all_columns: bool,
     widens: bool = False,
 ) -> StructType:
-    """Return the target's schema with the source columns that clauses assign.
+    """Return the target's schema, extended by the source columns that clauses assign.
 
     Args:
         assigned: paths that clauses assign by name.
-        all_columns: a clause assigns all source columns.
-        widens: column types are widened to the source's (`delta.enableTypeWidening`).
-
-    Raises:
-        SchemaError: a new column has only untyped nulls.
+        all_columns: whether a clause assigns all source columns.
+        widens: whether column types are widened to the types of the source
+            (`delta.enableTypeWidening`).
     """
     paths = [tuple(name.lower() for name in path) for path in assigned]
     added = _assigned_columns(source, (), paths, all_columns=all_columns)

@@ -17,21 +17,6 @@ from bayou.kernel.expressions.resolution import map_columns, resolve, resolve_ex
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = [
-    "BOTH",
-    "SOURCE",
-    "TARGET",
-    "ClauseAction",
-    "ClauseKind",
-    "JoinedColumns",
-    "MergeClause",
-    "Side",
-    "check_clauses",
-    "columns_of",
-    "sides_of",
-]
-
-
 ClauseKind: TypeAlias = Literal["MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE"]
 ClauseAction: TypeAlias = Literal["update", "delete", "insert"]
 
@@ -49,13 +34,15 @@ _CONDITION_ERRORS: dict[ClauseKind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClause:
-    """A WHEN clause. For each row, the first clause of a kind whose condition is true applies.
+    """A WHEN clause of a MERGE.
+
+    The first clause for a row's kind (matched, not matched, not matched by source) whose condition
+    is true applies to the row.
 
     Attributes:
-        kind: rows that the clause applies to.
-        condition: additional condition on these rows; None for all.
-        assignments: SQL or expression by target column, or by `s.a` for a nested field. None: all
-            columns, assigned from the source columns of the same names. Ignored for a delete.
+        assignments: the value for each assigned target column, as SQL or expression. The key of a
+            nested field is a dotted path such as `s.a`. None: each column is set to the source
+            column of the same name. Ignored for a delete.
     """
 
     kind: ClauseKind
@@ -65,17 +52,12 @@ class MergeClause:
 
     @property
     def sets_all_columns(self) -> bool:
-        """`UPDATE SET *` or `INSERT *`."""
+        """Whether this is `UPDATE SET *` or `INSERT *`."""
         return self.action != "delete" and self.assignments is None
 
 
 def check_clauses(clauses: Sequence[MergeClause]) -> None:
-    """Check that a merge's clauses are valid and compatible.
-
-    Raises:
-        ArgumentError: no clause, an action that the kind doesn't allow, `*` without a source row,
-            no assignment, or a clause after one without a condition.
-    """
+    """Check that a merge's clauses are valid and compatible."""
     if not clauses:
         raise ArgumentError(
             "MERGE has no WHEN clause (DELTA_MERGE_MISSING_WHEN). Add at least one.",
@@ -120,14 +102,11 @@ BOTH: tuple[Side, ...] = (TARGET, SOURCE)
 
 @dataclass(frozen=True, kw_only=True)
 class JoinedColumns:
-    """Columns of both sides of a merge; resolves names to columns of joined rows.
+    """Columns of a merge's target and source; resolves names to columns of joined rows.
 
     Attributes:
-        target, source: columns under their own names.
+        target, source: columns, whose names have no prefix.
         target_alias, source_alias: aliases in the merge's SQL.
-
-    Raises:
-        ArgumentError: the aliases are equal.
     """
 
     target: StructType
@@ -156,9 +135,6 @@ class JoinedColumns:
         Args:
             label: name of the condition in error messages, such as `ON condition`.
             sides: sides whose columns the condition may reference.
-
-        Raises:
-            PredicateError: the condition can't be parsed, or a name is unknown or ambiguous.
         """
         parsed = parse_predicate(condition) if isinstance(condition, str) else condition
         return resolve(self._resolve_names(parsed, label, sides), self.schema)
@@ -166,7 +142,6 @@ class JoinedColumns:
     def expression(
         self, expression: Expression | str, label: str, sides: tuple[Side, ...] = BOTH
     ) -> Expression:
-        """Resolve an expression over joined rows; see `predicate`."""
         parsed = parse_expression(expression) if isinstance(expression, str) else expression
         return resolve_expression(self._resolve_names(parsed, label, sides), self.schema)
 
@@ -231,7 +206,7 @@ def sides_of(expression: Expression) -> frozenset[str]:
 
 
 def columns_of(expressions: Iterable[Expression], side: Side) -> frozenset[str]:
-    """Return the own names of a side's top-level columns that resolved expressions reference."""
+    """Return a side's top-level columns, without prefix, that resolved expressions reference."""
     return frozenset(
         path[0].partition(".")[2]
         for expression in expressions

@@ -19,8 +19,6 @@ from bayou.kernel.expressions.resolution import type_of
 from bayou.kernel.expressions.types import comparison_type
 from bayou.protocol.schema import BOOLEAN, StructType
 
-__all__ = ["JoinKey", "MergeCondition"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinKey:
@@ -28,7 +26,7 @@ class JoinKey:
 
     Attributes:
         arrow_type: common type for the comparison.
-        null_safe: NULL equals NULL (`<=>`); otherwise NULL equals nothing.
+        null_safe: whether NULL equals NULL (`<=>`); otherwise NULL equals nothing.
     """
 
     target: Expression
@@ -42,10 +40,9 @@ class MergeCondition:
     """A condition over joined rows, split into parts that must all be true.
 
     Attributes:
-        keys: equality keys.
-        target_filter: conjuncts with only target columns; None for none.
-        source_filter: conjuncts with only source columns or constants; None for none.
-        residual: other conjuncts, evaluated for each pair; None for none.
+        target_filter: conjuncts with only target columns, or None.
+        source_filter: conjuncts with only source columns or constants, or None.
+        residual: other conjuncts, evaluated for each pair of rows, or None.
     """
 
     keys: tuple[JoinKey, ...]
@@ -55,11 +52,7 @@ class MergeCondition:
 
     @classmethod
     def of(cls, predicate: Predicate, schema: StructType) -> MergeCondition:
-        """Split a predicate that `JoinedColumns.predicate` resolved.
-
-        Args:
-            schema: schema of the joined rows.
-        """
+        """Split a predicate that `JoinedColumns.predicate` resolved."""
         keys: list[JoinKey] = []
         parts: dict[str, list[Predicate]] = {"target": [], "source": [], "both": []}
         for part in conjuncts(predicate):
@@ -80,7 +73,7 @@ class MergeCondition:
 
     @property
     def predicate(self) -> Predicate:
-        """The whole condition; `of` splits it into the same parts."""
+        """The conjunction of all parts."""
         parts: list[Predicate] = [
             Comparison("<=>" if key.null_safe else "=", key.target, key.source) for key in self.keys
         ]
@@ -89,7 +82,7 @@ class MergeCondition:
 
     @property
     def target_expressions(self) -> tuple[Expression, ...]:
-        """Expressions over target columns that the join evaluates."""
+        """The expressions with target columns that the join evaluates for each target row."""
         parts: list[Expression] = [key.target for key in self.keys]
         parts += [p for p in (self.target_filter, self.residual) if p is not None]
         return tuple(parts)

@@ -1,4 +1,4 @@
-"""Choice of a clause for each target row: the first of its kind whose condition is true."""
+"""Choice of a WHEN clause for each target row, and the rows that the clauses change."""
 
 from __future__ import annotations
 
@@ -26,22 +26,13 @@ from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN, ScanState
 from bayou.kernel.scan.transform import read_scan_file
 from bayou.protocol.schema import StructType
 
-__all__ = ["Decisions", "FileDecisions", "first_clauses"]
-
 
 def first_clauses(
     schema: StructType, clauses: Sequence[PlannedClause], rows: pa.RecordBatch
 ) -> Any:
-    """Return the number of each row's clause (int8, null for none).
+    """Return the index in `clauses` of each row's clause, as int8; null if no clause applies.
 
     A condition is evaluated only for rows that no earlier clause applies to.
-
-    Args:
-        schema: schema of the joined rows.
-        rows: joined rows with the columns of the conditions.
-
-    Raises:
-        EvaluationError: a condition can't be computed for a row.
     """
     result: Any = pa.nulls(rows.num_rows, pa.int8())
     open_rows: Any = pa.repeat(pa.scalar(True), rows.num_rows)
@@ -67,8 +58,8 @@ class FileDecisions:
 
     Attributes:
         positions: ascending positions of the rows in the file.
-        clauses: clause numbers: clauses of `matched` first, then `not_matched_by_source`.
-        sources: numbers of the matching source rows; null for `not_matched_by_source`.
+        clauses: for each row, the index of its clause in `MergePlan.target_clauses`.
+        sources: for each row, the row number of the matching source row; null if none matches.
     """
 
     file: ScanFile
@@ -86,7 +77,6 @@ class FileDecisions:
         )
 
     def slice(self, offset: int, length: int) -> FileDecisions:
-        """Return the decisions for a range of rows."""
         return FileDecisions(
             file=self.file,
             positions=self.positions.slice(offset, length),
@@ -95,7 +85,7 @@ class FileDecisions:
         )
 
     def from_position(self, position: int, count: int) -> FileDecisions:
-        """Return the decisions for `count` rows, starting at the first one from `position` on."""
+        """Return `count` decisions, starting at the first changed row at or after a position."""
         return self.slice(_count_below(self.positions, position), count)
 
 
@@ -108,12 +98,13 @@ class _FileParts:
 
 
 class Decisions:
-    """Chooses clauses for target rows, in chunks that span files, and records matched source rows.
+    """Chooses clauses for target rows, and records which source rows match.
+
+    Target rows are processed in chunks; a chunk can contain rows of several files.
 
     Args:
-        source: source rows with joined column names.
         read: scan state that reads `plan.deciding_columns` and the row index.
-        rows: minimum number of target rows in a chunk.
+        rows: number of target rows in a chunk. It is raised to the number of source rows.
     """
 
     def __init__(
@@ -137,13 +128,8 @@ class Decisions:
     def of_files(self, files: Iterable[ScanFile]) -> Iterator[FileDecisions]:
         """Yield the decisions for each file with changed rows.
 
-        Memory holds one chunk of the deciding columns: as many rows as the source has, at least a
-        million, but at most 512 MiB.
-
-        Raises:
-            MultipleMatchesError: several source rows match one target row.
-            DataFileError: a file can't be read.
-            EvaluationError: a condition can't be computed for a row.
+        One chunk of target rows is in memory, with `plan.deciding_columns` only. A chunk ends when
+        it has the configured number of rows, or 512 MiB.
         """
         pending: list[_FileParts] = []
         chunk: list[tuple[int, pa.RecordBatch]] = []
@@ -201,7 +187,10 @@ class Decisions:
             first = end
 
     def _changes(self, rows: pa.RecordBatch) -> tuple[Any, Any, Any]:
-        """Return the ascending indices of changed rows, with their clauses and source rows."""
+        """Return the changed rows: their ascending indices in `rows`, clauses and source rows.
+
+        The three arrays have the same length; see `FileDecisions`.
+        """
         pairs = self._unique_pairs(rows)
         indices, clauses, sources = _with_clause(
             pairs.targets,
@@ -232,10 +221,9 @@ class Decisions:
         return first_clauses(self._plan.names.schema, clauses, joined)
 
     def _unique_pairs(self, rows: pa.RecordBatch) -> Pairs:
-        """Return the pairs, at most one for each target row.
+        """Return the matching pairs of target and source rows, at most one for each target row.
 
-        Raises:
-            MultipleMatchesError: a target row has several matches, and the clauses don't allow it.
+        A target row with several matches is an error, unless `MergePlan.may_match_several`.
         """
         targets: list[Any] = [pa.array([], pa.int64())]
         sources: list[Any] = [pa.array([], pa.int64())]
@@ -263,17 +251,25 @@ class Decisions:
         values = ", ".join(
             f"{name} = {rows.column(f'{TARGET}.{name}')[index].as_py()!r}" for name in sorted(keys)
         )
-        return MultipleMatchesError(
-            f"{self._plan.table}: several source rows match the same target row"
-            + (f", for example the row with {values}" if values else "")
-            + " (DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE). Nothing was changed. "
-            "Deduplicate the source, or make the ON condition more specific.",
-            table=self._plan.table,
-        )
+        example = f", for example the row with {values}" if values else ""
+        return multiple_matches_error(self._plan.table, example)
+
+
+def multiple_matches_error(table: str, example: str = "") -> MultipleMatchesError:
+    """Return the error for several source rows that match one target row.
+
+    Args:
+        example: text after `the same target row` in the message; it describes one of these rows.
+    """
+    return MultipleMatchesError(
+        f"{table}: several source rows match the same target row{example} "
+        "(DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE). Nothing was changed. "
+        "Deduplicate the source, or make the ON condition more specific.",
+        table=table,
+    )
 
 
 def _with_clause(indices: Any, clauses: Any, sources: Any) -> tuple[Any, Any, Any]:
-    """Remove the rows that no clause applies to."""
     if clauses.null_count == 0:
         return indices, clauses, sources
     valid = clauses.is_valid()
@@ -281,7 +277,6 @@ def _with_clause(indices: Any, clauses: Any, sources: Any) -> tuple[Any, Any, An
 
 
 def _without(count: int, indices: Any) -> Any:
-    """Return the numbers below `count` that aren't in `indices`."""
     if len(indices) == 0:
         return numbered(count)
     inverse = pc.inverse_permutation(indices, max_index=count - 1)

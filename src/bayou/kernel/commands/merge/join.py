@@ -18,9 +18,6 @@ from bayou.kernel.expressions.evaluation import Evaluator, cast_for_comparison
 from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.protocol.schema import StructType
 
-__all__ = ["MatchedSourceRows", "Matcher", "Pairs", "SourceKeys", "joined_rows", "numbered"]
-
-
 _INDEX = pa.int64()
 
 
@@ -37,26 +34,24 @@ class Pairs:
         return len(self.targets)
 
     def slice(self, offset: int, length: int) -> Pairs:
-        """Return a range of the pairs."""
         return Pairs(self.targets.slice(offset, length), self.sources.slice(offset, length))
 
     def filter(self, mask: pa.BooleanArray) -> Pairs:
-        """Return the pairs for which the mask is true."""
         if mask.true_count == len(mask):
             return self
         return Pairs(self.targets.filter(mask), self.sources.filter(mask))
 
 
 class SourceKeys:
-    """Hash table of the source's keys; stateless lookups.
+    """Hash table of the source's keys. Lookups don't change it.
 
     Each distinct key has a number. Keys of several columns are combined column by column, and each
     combination is renumbered, so that the numbers stay small.
 
     Args:
-        columns: key columns in the types of the comparison.
-        null_safe: for each column, whether NULL equals NULL; other columns have no nulls.
-        rows: numbers of the source rows of the keys; not empty.
+        columns: the key columns of the source rows that can match; at least one row.
+        null_safe: for each column, whether NULL equals NULL. If not, the column has no nulls.
+        rows: for each row in `columns`, its row number in the source.
     """
 
     __slots__ = ("_levels", "_max_rows", "_rows", "_rows_of")
@@ -92,8 +87,9 @@ class SourceKeys:
         """Yield all pairs with equal keys, in the order of the target rows.
 
         Args:
-            columns: the target's key columns, in the types of the source's.
-            max_pairs: approximate maximum number of pairs in a chunk if keys aren't unique.
+            columns: the target's key columns, in the types of the source's key columns.
+            max_pairs: approximate maximum number of pairs in one `Pairs` object. If the source's
+                keys are unique, all pairs are in one object.
         """
         rows: Any = None
         numbers: Any = None
@@ -119,7 +115,7 @@ class SourceKeys:
 
 
 def _comparable(values: Any) -> Any:
-    """Normalize -0.0 to 0.0, which Arrow hashes differently; NaN equals NaN, as in Spark."""
+    """Replace -0.0 by 0.0, because Arrow hashes them differently. NaNs are already equal."""
     if pa.types.is_floating(values.type):
         return pc.add(values, pa.scalar(0.0, values.type))
     return values
@@ -130,15 +126,7 @@ _MAX_PAIRS = 1 << 18
 
 
 class Matcher:
-    """The build side of the join; stateless lookups.
-
-    Args:
-        schema: schema of the joined rows.
-        source: source rows with joined column names.
-
-    Raises:
-        EvaluationError: a key or filter of the source can't be computed.
-    """
+    """The build side of the join. Lookups don't change it."""
 
     __slots__ = ("_condition", "_keys", "_schema", "_source", "candidates", "key_columns")
 
@@ -176,9 +164,6 @@ class Matcher:
 
         If the condition has neither keys nor a residual, only some pairs are returned; see
         `_cross_join`.
-
-        Args:
-            target: the target columns that the condition needs, with joined names.
         """
         if self.finds_nothing or target.num_rows == 0:
             return
@@ -220,10 +205,11 @@ class Matcher:
         yield from self._keys.pairs(columns, _MAX_PAIRS)
 
     def _cross_join(self, count: int) -> Iterator[Pairs]:
-        """Yield all pairs, some target rows at a time.
+        """Yield the pairs of `count` target rows and all candidate source rows.
 
-        Without a residual, yield all pairs of the first target row and one pair of each other row:
-        they show which source rows match and whether several do.
+        Without a residual condition all these pairs match, and only some are yielded: all pairs of
+        the first target row, and one pair of each other target row. They suffice to show which
+        source rows match, and whether a target row has several matches.
         """
         sources = pc.indices_nonzero(self.candidates).cast(pa.int64())
         if self._condition.residual is None:
@@ -253,11 +239,7 @@ def joined_rows(
     pairs: Pairs,
     expressions: tuple[Expression, ...],
 ) -> pa.RecordBatch:
-    """Return joined rows with the columns that expressions reference, in the order of the pairs.
-
-    Args:
-        target, source: columns with joined names.
-    """
+    """Return joined rows with the columns that expressions reference, in the order of the pairs."""
     columns: dict[str, Any] = {}
     for side, rows, indices in (
         (TARGET, target, pairs.targets),
@@ -278,11 +260,7 @@ def numbered(count: int) -> Any:
 
 
 class MatchedSourceRows:
-    """A set of matched source row numbers; not thread-safe.
-
-    Args:
-        count: number of source rows.
-    """
+    """A set of matched source row numbers; not thread-safe."""
 
     __slots__ = ("_matched",)
 
@@ -290,23 +268,23 @@ class MatchedSourceRows:
         self._matched: Any = pa.repeat(pa.scalar(False), count)
 
     def add(self, rows: pa.Int64Array) -> None:
-        """Add rows in any order; duplicates are allowed."""
+        """Add row numbers, in any order; duplicates are allowed."""
         if len(rows) == 0:
             return
         inverse = pc.inverse_permutation(rows.unique(), max_index=len(self._matched) - 1)
         self._matched = pc.or_(self._matched, pc.is_valid(inverse))
 
     def includes(self, rows: pa.BooleanArray) -> bool:
-        """Whether all rows for which a mask is true have been added."""
+        """Whether all source rows that the mask `rows` selects have been added."""
         missing = pc.and_not(rows, self._matched)
         return bool(missing.true_count == 0)
 
     def unmatched(self) -> pa.Int64Array:
-        """Return the rows that were never added, ascending."""
+        """Return the numbers of the source rows that were never added, ascending."""
         unmatched: pa.Int64Array = pc.indices_nonzero(pc.invert(self._matched)).cast(pa.int64())
         return unmatched
 
     def rows(self) -> pa.Int64Array:
-        """Return the rows that were added, ascending."""
+        """Return the row numbers that were added, ascending."""
         matched: pa.Int64Array = pc.indices_nonzero(self._matched).cast(pa.int64())
         return matched

@@ -18,17 +18,11 @@ from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN
 from bayou.kernel.table_features.constraints import RowConstraints
 from bayou.kernel.transaction_state import TransactionState
 
-__all__ = ["RowBuilder"]
-
 _BATCH_ROWS = 1 << 16
 
 
 class RowBuilder:
-    """Computes rows with the clauses of a plan; stateless.
-
-    Args:
-        source: source rows with joined column names.
-    """
+    """Computes rows with the clauses of a plan; stateless."""
 
     def __init__(
         self, engine: Engine, plan: MergePlan, state: TransactionState, source: pa.RecordBatch
@@ -37,15 +31,15 @@ class RowBuilder:
         self._rules = RowConstraints(engine, state)
         self._source = source
         self._new_rows = NewRows(plan.table, plan.joined, plan.schema)
-        self._clauses = (*plan.matched, *plan.not_matched_by_source)
+        self._clauses = plan.target_clauses
         self._names = plan.schema.names
 
     def updated_from_file(self, decisions: FileDecisions, before: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the new versions of updated rows of a file, in their order.
+        """Return the new versions of updated rows of a file, in the order of `before`.
 
         Args:
             decisions: decisions for all updated rows of the file.
-            before: the old rows, with the table's columns and the row index.
+            before: old versions of the rows, with the table's columns and the row index.
         """
         positions: Any = before.column(ROW_INDEX_COLUMN)
         decisions = decisions.from_position(positions[0].as_py(), len(positions))
@@ -55,7 +49,7 @@ class RowBuilder:
         return self._updated(target, decisions.clauses, decisions.sources)
 
     def updated_from_source(self, decisions: Sequence[FileDecisions]) -> Iterator[pa.RecordBatch]:
-        """Yield the new versions of updated rows that don't depend on the old rows."""
+        """Yield the new versions of updated rows, whose values must not depend on the old rows."""
         for file in decisions:
             for first in range(0, len(file.positions), _BATCH_ROWS):
                 part = file.slice(first, _BATCH_ROWS)
@@ -63,7 +57,10 @@ class RowBuilder:
                 yield self._updated(no_columns, part.clauses, part.sources)
 
     def inserted(self, rows: pa.Int64Array) -> Iterator[pa.RecordBatch]:
-        """Yield the inserted rows for some source rows, without generated columns."""
+        """Yield the rows to insert for the source rows with the numbers `rows`.
+
+        Columns that the table generates are missing.
+        """
         clauses = self._plan.not_matched
         for first in range(0, len(rows), _BATCH_ROWS):
             part = rows.slice(first, _BATCH_ROWS)

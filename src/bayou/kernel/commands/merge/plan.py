@@ -8,8 +8,10 @@ from functools import cached_property
 
 from bayou.errors import PredicateError, SchemaError
 from bayou.kernel.commands.merge.assignments import (
+    Assigned,
     Assignment,
     ColumnValue,
+    Fields,
     Generated,
     Null,
     assigned_value,
@@ -34,14 +36,13 @@ from bayou.kernel.expressions.model import Column, Expression, Literal, Predicat
 from bayou.kernel.expressions.resolution import type_of
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.kernel.transaction.schema_evolution import widened_columns
-from bayou.protocol.column_rules import (
+from bayou.protocol.column_metadata import (
     CURRENT_DEFAULT_KEY,
     GENERATION_EXPRESSION_KEY,
     identity_column,
 )
-from bayou.protocol.schema import VOID, StructField, StructType
-
-__all__ = ["MergeDefinition", "MergePlan", "PlannedClause"]
+from bayou.protocol.schema import BOOLEAN, VOID, StructField, StructType
+from bayou.protocol.sql import unquoted_identifier
 
 _SIDES: dict[ClauseKind, tuple[Side, ...]] = {
     "MATCHED": BOTH,
@@ -55,10 +56,8 @@ class MergeDefinition:
     """Definition of a merge.
 
     Attributes:
-        on: ON condition.
-        clauses: WHEN clauses; those of one kind are evaluated in this order.
-        source_alias, target_alias: aliases in conditions and values.
-        schema_evolution: add the source columns that clauses assign and the table lacks.
+        clauses: WHEN clauses. Clauses of one kind are evaluated in this order.
+        schema_evolution: whether to add the source columns that clauses assign and the table lacks.
     """
 
     on: Predicate | str
@@ -67,19 +66,44 @@ class MergeDefinition:
     target_alias: str = TARGET
     schema_evolution: bool = False
 
+    def without_expressions(self) -> MergeDefinition:
+        """Return the definition without expressions, for an engine that evaluates them itself.
+
+        Conditions are replaced by TRUE and values by untyped nulls. DEFAULT in an INSERT is kept.
+        """
+        condition, value = Literal(True, BOOLEAN), Literal(None, VOID)
+        clauses = [
+            replace(
+                clause,
+                condition=None if clause.condition is None else condition,
+                assignments=None
+                if clause.assignments is None
+                else {
+                    name: "DEFAULT" if clause.action == "insert" and _is_default(old) else value
+                    for name, old in clause.assignments.items()
+                },
+            )
+            for clause in self.clauses
+        ]
+        return replace(self, on=condition, clauses=tuple(clauses))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedClause:
     """A resolved clause over joined rows.
 
     Attributes:
-        condition: resolved condition; None for all rows.
+        condition: condition for the clause; None if the clause has no condition.
         values: one for each column of the resulting schema; empty for a delete.
+        paths: columns and nested fields that the clause sets, in the order of its assignments.
+            Columns that an INSERT sets to DEFAULT are omitted.
     """
 
+    kind: ClauseKind
     action: ClauseAction
     condition: Predicate | None
     values: tuple[ColumnValue, ...] = ()
+    paths: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +111,10 @@ class MergePlan:
     """A resolved merge, independent of the source's rows.
 
     Attributes:
-        table: the target's path.
-        names: columns of both sides, with their current types.
+        names: columns of target and source, with their current types.
         schema: the target's schema after the merge.
         joined: schema of joined rows for computing new rows; target columns have the types of
             `schema`.
-        matched, not_matched, not_matched_by_source: clauses in evaluation order.
         explicit_identity: identity columns whose values the inserted rows provide.
     """
 
@@ -101,9 +123,7 @@ class MergePlan:
     schema: StructType
     joined: StructType
     condition: MergeCondition
-    matched: tuple[PlannedClause, ...]
-    not_matched: tuple[PlannedClause, ...]
-    not_matched_by_source: tuple[PlannedClause, ...]
+    clauses: tuple[PlannedClause, ...]
     explicit_identity: frozenset[str]
 
     @classmethod
@@ -119,12 +139,7 @@ class MergePlan:
         """Resolve a merge.
 
         Args:
-            widens: schema evolution also widens column types to those of the source.
-
-        Raises:
-            ArgumentError: the clauses or aliases are incompatible.
-            PredicateError: an expression can't be parsed, or a name is unknown or ambiguous.
-            SchemaError: a column is set twice, can't be set, or can't hold the value's type.
+            widens: whether schema evolution also widens column types to the source's types.
         """
         check_clauses(definition.clauses)
         names = JoinedColumns(
@@ -144,21 +159,36 @@ class MergePlan:
             assigned = planner.with_names(widened).all_assignments(definition.clauses)
             joined = widened.schema
         by_clause = {id(clause): assignments for clause, assignments in assigned}
-        planned: dict[ClauseKind, list[PlannedClause]] = {kind: [] for kind in _SIDES}
-        for clause in definition.clauses:
-            planned_clause = planner.planned(clause, by_clause.get(id(clause), ()), schema)
-            planned[clause.kind].append(planned_clause)
+        clauses = tuple(
+            planner.planned(clause, by_clause.get(id(clause), ()), schema)
+            for clause in definition.clauses
+        )
         return cls(
             table=table,
             names=names,
             schema=schema,
             joined=joined,
             condition=MergeCondition.of(on, names.schema),
-            matched=tuple(planned["MATCHED"]),
-            not_matched=tuple(planned["NOT MATCHED"]),
-            not_matched_by_source=tuple(planned["NOT MATCHED BY SOURCE"]),
-            explicit_identity=_explicit_identity(table, schema, planned["NOT MATCHED"]),
+            clauses=clauses,
+            explicit_identity=_explicit_identity(table, schema, clauses),
         )
+
+    @cached_property
+    def matched(self) -> tuple[PlannedClause, ...]:
+        return self._clauses_of("MATCHED")
+
+    @cached_property
+    def not_matched(self) -> tuple[PlannedClause, ...]:
+        return self._clauses_of("NOT MATCHED")
+
+    @cached_property
+    def not_matched_by_source(self) -> tuple[PlannedClause, ...]:
+        return self._clauses_of("NOT MATCHED BY SOURCE")
+
+    @property
+    def target_clauses(self) -> tuple[PlannedClause, ...]:
+        """Clauses that change target rows: `matched` first, then `not_matched_by_source`."""
+        return (*self.matched, *self.not_matched_by_source)
 
     @property
     def only_inserts(self) -> bool:
@@ -167,7 +197,10 @@ class MergePlan:
 
     @property
     def may_match_several(self) -> bool:
-        """Whether several source rows may match one target row: matched rows are only deleted."""
+        """Whether several source rows may match one target row without an error.
+
+        They may if matched rows are deleted without a condition, or if the merge only inserts.
+        """
         match self.matched:
             case (PlannedClause(action="delete", condition=None),):
                 return True
@@ -177,17 +210,33 @@ class MergePlan:
     @cached_property
     def deciding_columns(self) -> tuple[str, ...]:
         """Target columns that the ON condition and the clauses' conditions need, in table order."""
-        clauses = (*self.matched, *self.not_matched_by_source)
-        conditions = [c.condition for c in clauses if c.condition is not None]
+        conditions = [c.condition for c in self.target_clauses if c.condition is not None]
         needed = columns_of([*self.condition.target_expressions, *conditions], TARGET)
         return tuple(name for name in self.names.target.names if name in needed)
 
     @cached_property
     def updates_need_target(self) -> bool:
         """Whether the new values of updated rows depend on the old rows."""
-        updates = [c for c in (*self.matched, *self.not_matched_by_source) if c.values]
+        updates = [c for c in self.target_clauses if c.values]
         used = [e for c in updates for e in expressions_of(self.schema, c.values)]
         return bool(columns_of(used, TARGET))
+
+    def columns_set_by(self, clause: PlannedClause) -> tuple[str, ...]:
+        """Return the top-level columns that a clause sets, in the order of `schema`."""
+        return tuple(
+            field.name
+            for field, value in zip(self.schema, clause.values, strict=bool(clause.values))
+            if isinstance(value, Assigned | Fields)
+        )
+
+    @cached_property
+    def updated_columns(self) -> tuple[str, ...]:
+        """Columns that any UPDATE sets, in the order of `schema`."""
+        updated = {name for c in self.target_clauses for name in self.columns_set_by(c)}
+        return tuple(name for name in self.schema.names if name in updated)
+
+    def _clauses_of(self, kind: ClauseKind) -> tuple[PlannedClause, ...]:
+        return tuple(clause for clause in self.clauses if clause.kind == kind)
 
 
 class _Planner:
@@ -197,13 +246,11 @@ class _Planner:
         self._growing = growing
 
     def with_names(self, names: JoinedColumns) -> _Planner:
-        """Return a planner for joined rows with other types."""
         return _Planner(self._table, names, growing=self._growing)
 
     def all_assignments(
         self, clauses: Sequence[MergeClause]
     ) -> list[tuple[MergeClause, tuple[Assignment, ...]]]:
-        """Return the assignments of all update and insert clauses."""
         return [(c, self.assignments(c)) for c in clauses if c.action != "delete"]
 
     def assignments(self, clause: MergeClause) -> tuple[Assignment, ...]:
@@ -215,7 +262,7 @@ class _Planner:
         values: Mapping[str, Expression | str] = clause.assignments or {}
         for name, value in values.items():
             path = self._assigned_path(name, clause)
-            if isinstance(value, str) and value.strip().upper() == "DEFAULT":
+            if _is_default(value):
                 default = self._default(path, clause)
                 if default is not None:
                     assignments.append(self._assignment(path, default))
@@ -227,7 +274,6 @@ class _Planner:
     def resulting_schema(
         self, assigned: Sequence[tuple[MergeClause, tuple[Assignment, ...]]], *, widens: bool
     ) -> StructType:
-        """Return the target's schema after the merge."""
         if not self._growing:
             return self._names.target
         with_source = [(c, a) for c, a in assigned if c.kind != "NOT MATCHED BY SOURCE"]
@@ -258,7 +304,13 @@ class _Planner:
             )
         elif clause.action == "insert":
             values = tuple(self._insert_values(assignments, schema))
-        return PlannedClause(action=clause.action, condition=condition, values=values)
+        return PlannedClause(
+            kind=clause.kind,
+            action=clause.action,
+            condition=condition,
+            values=values,
+            paths=tuple(assignment.path for assignment in assignments),
+        )
 
     def _all_columns(self, clause: MergeClause) -> Iterator[Assignment]:
         if self._growing:
@@ -291,7 +343,10 @@ class _Planner:
         )
 
     def _default(self, path: tuple[str, ...], clause: MergeClause) -> Expression | None:
-        """Return the value of DEFAULT; None for an insert, which leaves the column out."""
+        """Return the value that DEFAULT has for a column.
+
+        None in an INSERT clause: the column isn't assigned, and the writer generates the default.
+        """
         if clause.action == "insert":
             return None
         field = self._names.target.get(path[0])
@@ -301,10 +356,15 @@ class _Planner:
         return self._names.expression(str(default), f"default of column {path[0]}", ())
 
     def _assigned_path(self, name: str, clause: MergeClause) -> tuple[str, ...]:
-        top_level = self._names.target.get(name)
-        if top_level is not None:  # the name may contain a dot
-            return (top_level.name,)
-        parsed = parse_expression(name)
+        quoted = unquoted_identifier(name)
+        try:
+            parsed = Column((quoted,)) if quoted is not None else parse_expression(name)
+        except PredicateError:
+            if self._names.target.get(name) is None:
+                raise
+            parsed = Column((name,))
+        if not isinstance(parsed, Column) and self._names.target.get(name) is not None:
+            parsed = Column((name,))
         if not isinstance(parsed, Column):
             raise PredicateError(
                 f"{name!r} isn't a column of {self._table}. Put names with characters other than "
@@ -319,6 +379,8 @@ class _Planner:
             qualified = len(path) > 1 and path[0].lower() == self._names.target_alias.lower()
             resolved = _schema_path(schema, path[1:]) if qualified else None
             resolved = resolved or _schema_path(schema, path)
+            if resolved is None and quoted is None:  # a name with a dot, without backticks
+                resolved = _schema_path(schema, (name,))
             if resolved is not None:
                 return resolved
         raise PredicateError(
@@ -366,7 +428,7 @@ class _Planner:
                 yield Generated() if _is_generated(field) else Null()
                 continue
             identity = identity_column(field)
-            if identity is not None and not identity.allow_explicit:
+            if identity is not None and not identity.allow_explicit_insert:
                 raise SchemaError(
                     f"{self._table}: column {field.name!r} is GENERATED ALWAYS AS IDENTITY, so "
                     "values can't be inserted "
@@ -393,6 +455,10 @@ def _schema_path(schema: StructType, path: tuple[str, ...]) -> tuple[str, ...] |
     return tuple(names)
 
 
+def _is_default(value: Expression | str) -> bool:
+    return isinstance(value, str) and value.strip().upper() == "DEFAULT"
+
+
 def _is_generated(field: StructField) -> bool:
     return (
         GENERATION_EXPRESSION_KEY in field.metadata
@@ -402,9 +468,10 @@ def _is_generated(field: StructField) -> bool:
 
 
 def _explicit_identity(
-    table: str, schema: StructType, inserts: Sequence[PlannedClause]
+    table: str, schema: StructType, clauses: Sequence[PlannedClause]
 ) -> frozenset[str]:
     explicit: set[str] = set()
+    inserts = [clause for clause in clauses if clause.action == "insert"]
     for index, field in enumerate(schema):
         if identity_column(field) is None:
             continue

@@ -10,18 +10,14 @@ from pyroaring import BitMap64
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.commands.row_changes.result import RowChanges
 
-__all__ = ["MergeMetrics", "MergeResult"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult(PickledTask):
     """Result of a merge's task.
 
     Attributes:
-        changes: files that were written.
-        matched: numbers of the source rows that match a row of the files.
-        taken: number of target rows that each clause changes: clauses of `MergePlan.matched` first,
-            then `not_matched_by_source`.
+        matched: numbers of the source rows that match a row of the task's target files.
+        taken: number of target rows that each clause of `MergePlan.target_clauses` changes.
     """
 
     changes: RowChanges
@@ -30,11 +26,7 @@ class MergeResult(PickledTask):
 
     @classmethod
     def combined(cls, results: Iterable[MergeResult]) -> MergeResult:
-        """Combine the results of several workers on different files of one merge.
-
-        Raises:
-            ArgumentError: two workers changed the same file.
-        """
+        """Combine the results of several workers on different files of one merge."""
         all_results = list(results)
         matched = BitMap64()
         for result in all_results:
@@ -52,16 +44,16 @@ class MergeResult(PickledTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeMetrics:
-    """Metrics of a MERGE, in camel case in the history; times are in milliseconds.
+    """Metrics of a MERGE. In the history their names are in camel case. Times are in milliseconds.
 
     Attributes:
         version: the table's version after the MERGE; the read version if nothing changed.
         num_source_rows: None if another engine read the source.
         num_output_rows: written rows: inserted, updated and copied.
         num_target_rows_copied: unchanged rows of rewritten files.
-        num_target_deletion_vectors_added: new vectors, including those that replace one.
-        num_target_deletion_vectors_removed: removed vectors, including replaced ones.
-        num_target_deletion_vectors_updated: vectors that replace one.
+        num_target_deletion_vectors_updated: deletion vectors that replace an older one. Each of
+            them is also counted in `num_target_deletion_vectors_added` and
+            `num_target_deletion_vectors_removed`.
     """
 
     version: int

@@ -15,8 +15,6 @@ from bayou.kernel.schema_enforcement import conform_to_schema
 from bayou.kernel.transaction.schema_evolution import check_names
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = ["MAX_SOURCE_BYTES", "MergeSource"]
-
 _concat: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
 MAX_SOURCE_BYTES = (1 << 31) - 1
@@ -25,24 +23,14 @@ MAX_SOURCE_BYTES = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSource(PickledTask):
-    """Rows to be merged into a table.
-
-    Attributes:
-        schema: columns with Delta types.
-        rows: all rows, in the Arrow types of `schema`.
-    """
+    """Rows to be merged into a table, in the Arrow types of `schema`."""
 
     schema: StructType
     rows: pa.RecordBatch
 
     @classmethod
     def read(cls, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> MergeSource:
-        """Read a stream into memory.
-
-        Raises:
-            SchemaError: a column has a type that Delta doesn't support, or a duplicate name.
-            ArgumentError: the source is larger than `MAX_SOURCE_BYTES`.
-        """
+        """Read a stream into memory; more than `MAX_SOURCE_BYTES` is an error."""
         columns = _columns(schema)
         conformed: list[pa.RecordBatch] = []
         size = 0

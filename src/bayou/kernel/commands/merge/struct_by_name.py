@@ -15,12 +15,10 @@ from bayou.kernel.expressions.types import is_numeric
 from bayou.kernel.transaction.schema_evolution import is_variant
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 
-__all__ = ["TargetColumn", "cast_to_column", "check_assignable", "struct_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """A column of a table, or a field, element, key or value inside one, and its type."""
+    """Name and type of a column, or of a field, element, key or value inside a column."""
 
     table: str
     column: str
@@ -35,10 +33,7 @@ def check_assignable(target: TargetColumn, value_type: DataType, *, schema_evolu
     """Check that values of a type can be assigned to a column.
 
     Args:
-        schema_evolution: missing struct fields become NULL; otherwise all are required.
-
-    Raises:
-        SchemaError: the value has unknown or missing struct fields, or its type can't be cast.
+        schema_evolution: whether missing struct fields become NULL; if not, they are an error.
     """
     match value_type, target.data_type:
         case _, target_type if (
@@ -96,12 +91,8 @@ def cast_to_column(
     """Convert values to the type of a column; `check_assignable` must have accepted the types.
 
     Args:
-        values: an array of `value_type`.
-        original: old values of the column and their type. Struct fields that `value_type` lacks
-            keep their old values; None: they become NULL.
-
-    Raises:
-        EvaluationError: a value can't be cast; the message names the column.
+        original: the column's old values and their type. Struct fields that are missing in
+            `value_type` keep their old values. If `original` is None, they become NULL.
     """
     target_type = target.data_type
     if (original is None and _same(value_type, target_type)) or is_variant(target_type, value_type):
@@ -142,7 +133,7 @@ def struct_of(
     """Build a struct column from its fields.
 
     Args:
-        missing: true for rows whose struct is NULL.
+        missing: mask that is true for rows whose struct is NULL; None if there are none.
     """
     fields = [
         pa.field(f.name, child.type, True) for f, child in zip(target_type, children, strict=True)
@@ -220,7 +211,7 @@ def _map(target: TargetColumn, values: Any, value_type: MapType, target_type: Ma
 
 
 def _offsets(lists: Any) -> Any:
-    """Return the offsets of each row's elements in the result of `flatten`."""
+    """Return the offset of each row's first element in `lists.flatten()`, and the total length."""
     ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(lists), 0))
     return pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
 

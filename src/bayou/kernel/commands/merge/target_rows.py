@@ -1,7 +1,8 @@
 """Predicates on the target rows that a merge may match or change, derived from the source's keys.
 
-They select the files to read and the concurrent commits that conflict with the merge. `TargetRows`
-derives them for a merge that another engine joins, from those conditions that the kernel supports.
+The predicates select the files to read and the concurrent commits that conflict with the merge. If
+another engine executes the join, `TargetRows` derives them from the conditions that the kernel
+supports.
 """
 
 from __future__ import annotations
@@ -35,9 +36,6 @@ from bayou.kernel.expressions.model import (
 from bayou.kernel.expressions.resolution import map_columns
 from bayou.protocol.schema import BOOLEAN, STRING, DataType
 
-__all__ = ["TargetRows", "may_change", "may_match"]
-
-
 _MAX_VALUES = 64
 """Maximum number of distinct keys in an IN predicate on data columns."""
 _MAX_PARTITION_VALUES = 10_000
@@ -51,14 +49,11 @@ def may_match(
     *,
     bounds_only: bool = False,
 ) -> Predicate | None:
-    """Return a predicate that is true for each matching target row, over the target's own names.
+    """Return a predicate that is true for each matching target row; None if every row may match.
 
     Args:
-        matcher: matcher of the source; None if its keys aren't known.
-        bounds_only: the source has only the minimum and maximum of its keys.
-
-    Returns:
-        None if every row may match.
+        matcher: the source's join keys; None to derive the predicate without them.
+        bounds_only: whether the matcher has only the minimum and maximum of each key, not all keys.
     """
     if matcher is not None and matcher.finds_nothing:
         return Literal(False, BOOLEAN)
@@ -73,7 +68,7 @@ def may_match(
 
 
 def may_change(plan: MergePlan, matching: Predicate | None) -> Predicate | None:
-    """Return a predicate that is true for each changed target row; None if any may change.
+    """Return a predicate that is true for each changed target row; None if every row may change.
 
     Args:
         matching: result of `may_match`.
@@ -97,7 +92,6 @@ def may_change(plan: MergePlan, matching: Predicate | None) -> Predicate | None:
 
 
 def _target_filter(condition: Predicate) -> Predicate | None:
-    """Return the conjuncts that don't reference source columns."""
     parts = [part for part in conjuncts(condition) if SOURCE not in sides_of(part)]
     predicate = conjunction(parts)
     return None if predicate is None else _own_names(predicate)
@@ -144,11 +138,11 @@ def _between(key: JoinKey, values: pa.Array[Any], data_type: DataType) -> Iterat
 
 
 class TargetRows:
-    """Derives a predicate on the target rows that an externally joined merge needs.
+    """Derives a predicate on the target rows of a merge whose join another engine executes.
 
     Args:
-        names: columns of both sides.
-        on: conjuncts of the ON condition that the kernel can parse; unresolvable ones are ignored.
+        on: conjuncts of the ON condition that the kernel can parse. Conjuncts that don't resolve
+            against the two schemas are ignored.
     """
 
     def __init__(self, names: JoinedColumns, on: Sequence[Predicate]) -> None:
@@ -170,7 +164,7 @@ class TargetRows:
 
     @property
     def bounded_columns(self) -> tuple[str, ...]:
-        """Source columns that are keys themselves, so that their bounds are bounds of the keys."""
+        """Source columns that are a join key on their own: their bounds are the key's bounds."""
         referenced = columns_of([key.source for key in self._bounded.keys], SOURCE)
         return tuple(name for name in self._names.source.names if name in referenced)
 
@@ -182,14 +176,16 @@ class TargetRows:
         *,
         bounds_only: bool = False,
     ) -> Predicate | None:
-        """Return a predicate that is true for each row that may match or change; None for all.
+        """Return a predicate that is true for each row that may match or change.
+
+        None means that every row may match or change.
 
         Args:
-            source: all source rows with `key_columns`; None if they aren't known.
-            partitions: the target's partition columns.
-            not_matched_by_source: conditions of these clauses; None for an unparsable one.
-            bounds_only: the source rows are only the minimum and maximum of each of
-                `bounded_columns`, and NULL if the column has nulls.
+            source: all source rows with `key_columns`; None to derive the predicate without them.
+            not_matched_by_source: conditions of the WHEN NOT MATCHED BY SOURCE clauses; None for a
+                clause without a condition, or with one that the kernel can't parse.
+            bounds_only: whether `source` summarizes `bounded_columns` in three rows: the minimums,
+                the maximums, and a row that is NULL in each column that contains nulls.
         """
         matcher, on = None, self._bounded if bounds_only else self._condition
         if source is not None and on.keys:
@@ -212,7 +208,7 @@ class TargetRows:
 
     @property
     def _bounded(self) -> MergeCondition:
-        """The condition with only those keys that are plain source columns."""
+        """The ON condition with only the equality keys whose source side is a plain column."""
         keys = tuple(key for key in self._condition.keys if self._is_ordered_column(key))
         return replace(self._condition, keys=keys, source_filter=None)
 

@@ -20,18 +20,16 @@ from bayou.kernel.commands.merge.plan import MergePlan
 from bayou.kernel.commands.merge.result import MergeResult
 from bayou.kernel.commands.merge.source import MergeSource
 from bayou.kernel.commands.row_changes.row_changes import FileChange, apply_row_changes
-from bayou.kernel.commands.row_changes.state import RowChangeState
+from bayou.kernel.commands.row_changes.worker_state import RowChangeState
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ScanState
 
-__all__ = ["MergeTask", "PreparedSource"]
-
 
 @dataclass(frozen=True, slots=True)
 class PreparedSource:
-    """The source of a merge with hashed keys; thread-safe.
+    """The source rows of a merge and their hashed join keys; thread-safe.
 
     Attributes:
         rows: source rows with joined column names (`source.<name>`).
@@ -43,16 +41,14 @@ class PreparedSource:
 
 @dataclass(frozen=True, kw_only=True)
 class MergeTask(PickledTask):
-    """The part of a merge that a worker needs besides the source and the files.
+    """Merges a source into target files, on one or several workers; can be pickled.
 
-    Each file is processed by one worker, which therefore detects multiple matches of its rows.
-    Source rows without a match are known only after all files were processed
+    A file must be processed by one worker, because that worker detects target rows that have
+    several matches. Source rows without a match are known only after all files were processed
     (`MergeResult.combined`); then `insert` inserts them.
 
     Attributes:
-        plan: resolved clauses.
-        state: state for changing rows.
-        scan_state: scan state that reads `plan.deciding_columns` and the row index.
+        scan_state: with this state, scans read `plan.deciding_columns` and the row index.
     """
 
     plan: MergePlan
@@ -60,18 +56,10 @@ class MergeTask(PickledTask):
     scan_state: ScanState
 
     def for_writer(self, index: int, count: int) -> MergeTask:
-        """Return the work of one of several workers; see `TransactionState.for_writer`."""
         return replace(self, state=self.state.for_writer(index, count))
 
     def prepare(self, source: MergeSource) -> PreparedSource:
-        """Hash the source's keys.
-
-        Args:
-            source: the whole source; all workers have the same rows in the same order.
-
-        Raises:
-            EvaluationError: a key or filter of the source can't be computed.
-        """
+        """Hash the keys of all source rows; each worker needs the same rows in the same order."""
         names = [f"{SOURCE}.{name}" for name in source.rows.schema.names]
         rows = source.rows.rename_columns(names)
         return PreparedSource(rows, Matcher(self.plan.condition, self.plan.names.schema, rows))
@@ -84,31 +72,22 @@ class MergeTask(PickledTask):
         *,
         inserting: bool = False,
     ) -> MergeResult:
-        """Apply the merge to some files without a commit; deletes the written files on any error.
+        """Apply the merge to some files without a commit; on any error, delete the written files.
 
         Args:
-            inserting: also insert source rows without a match; requires all files of the merge.
-
-        Raises:
-            MultipleMatchesError: several source rows match one row that a clause may change.
-            ConstraintViolationError: a row violates a constraint.
-            EvaluationError: a value or condition can't be computed for a row.
-            DataFileError, StorageError: a file can't be read or written.
+            inserting: whether to also insert source rows without a match; `files` must then be all
+                files of the merge.
         """
         return _Run(engine, self, source).run(files, inserting=inserting)
 
     def insert(
         self, engine: Engine, source: PreparedSource, rows: BitMap64, *, record_changes: bool
     ) -> MergeResult:
-        """Apply the insert clauses to source rows; deletes the written files on any error.
+        """Apply the insert clauses to source rows; on any error, delete the written files.
 
         Args:
-            rows: numbers of source rows without a match.
-            record_changes: the commit has change data files (`MergeOperation.records_changes`).
-
-        Raises:
-            ConstraintViolationError: a row violates a constraint.
-            EvaluationError, StorageError: a value can't be computed, or a file can't be written.
+            rows: indexes of the source rows without a match.
+            record_changes: whether to write change data files (`MergeOperation.records_changes`).
         """
         new = RowBuilder(engine, self.plan, self.state.transaction_state, source.rows)
         chosen = pa.array(rows.to_array(), pa.int64())
@@ -119,8 +98,6 @@ class MergeTask(PickledTask):
 
 
 class _Run:
-    """Applies a merge to some files."""
-
     def __init__(self, engine: Engine, work: MergeTask, source: PreparedSource) -> None:
         plan = work.plan
         self._engine = engine
@@ -130,7 +107,7 @@ class _Run:
         self._new = RowBuilder(engine, plan, work.state.transaction_state, source.rows)
         self._current: FileDecisions | None = None
         self._from_source: list[FileDecisions] = []
-        self._clauses = (*plan.matched, *plan.not_matched_by_source)
+        self._clauses = plan.target_clauses
         self._counts = [0] * len(self._clauses)
         self._scan_seconds = 0.0
 

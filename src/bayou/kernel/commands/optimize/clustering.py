@@ -26,8 +26,6 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.table_features.column_mapping import physical_path
 
-__all__ = ["plan_clustering"]
-
 
 def plan_clustering(
     engine: Engine,
@@ -39,15 +37,12 @@ def plan_clustering(
     cube_bytes: int = CUBE_BYTES,
     large_cube_bytes: int = LARGE_CUBE_BYTES,
 ) -> RewritePlan:
-    """Plan the rewrite of new files and small cubes in order of the Hilbert curve.
+    """Plan to rewrite new files and small cubes (see `z_cubes`), sorted along the Hilbert curve.
 
     Args:
-        full: also rewrite files that were clustered by other columns.
+        full: whether to also rewrite files that were clustered by other columns.
         cube_bytes: maximum size of a new cube.
         large_cube_bytes: minimum size of cubes that aren't rewritten.
-
-    Raises:
-        UnsupportedFeatureError: this version of the package can't write the table.
     """
     started = time.time_ns() // 1_000_000
     target = target_size(state, target_bytes)

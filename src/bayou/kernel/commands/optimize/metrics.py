@@ -8,14 +8,6 @@ from dataclasses import dataclass
 from bayou.kernel.commands.optimize.z_cubes import ClusteringStats
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
 
-__all__ = [
-    "FileSizeMetrics",
-    "OptimizeMetrics",
-    "ZOrderFileStats",
-    "ZOrderStats",
-    "history_metrics",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSizeMetrics:
@@ -29,7 +21,6 @@ class FileSizeMetrics:
 
     @classmethod
     def of(cls, sizes: Sequence[int]) -> FileSizeMetrics:
-        """Compute the statistics of some file sizes."""
         return cls(
             min=min(sizes, default=None),
             max=max(sizes, default=None),
@@ -52,9 +43,10 @@ class ZOrderStats:
     """Metrics of a Z-order, which rewrites all files of a partition to one cube.
 
     Attributes:
-        input_cube_files, input_num_cubes: always 0, because earlier Z-orders aren't recorded.
+        input_cube_files, input_num_cubes: always 0, because the log doesn't record the cubes of
+            earlier Z-orders.
         input_other_files, merged_files: replaced files.
-        num_output_cubes: number of partitions.
+        num_output_cubes: number of partitions, because each partition becomes one cube.
     """
 
     strategy_name: str = "all"
@@ -67,29 +59,22 @@ class ZOrderStats:
 
     @classmethod
     def of(cls, removed: Sequence[int], partitions: int) -> ZOrderStats:
-        """Compute the metrics from the sizes of the replaced files."""
         files = ZOrderFileStats(num=len(removed), size=sum(removed))
         return cls(input_other_files=files, merged_files=files, num_output_cubes=partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeMetrics:
-    """Metrics of an OPTIMIZE, Z-order or purge.
+    """Metrics of an OPTIMIZE, Z-order or purge; times are in milliseconds since the epoch.
 
     Attributes:
         version: the table's version after the last commit; None if nothing was rewritten.
         num_files_added, num_files_removed: totals of all commits.
-        partitions_optimized: number of partitions with rewritten files.
         num_bins: number of groups of files that were rewritten together.
         num_batches: number of commits.
         total_considered_files: number of live files in the selected partitions.
-        total_files_skipped: number of these files that weren't rewritten.
-        num_deletion_vectors_removed, num_deleted_rows_removed: deletion vectors of rewritten files,
-            and their deleted rows.
+        num_deleted_rows_removed: number of rows that the removed deletion vectors deleted.
         num_output_cubes: number of written cubes of a clustered table or Z-order.
-        start_time_ms, end_time_ms: milliseconds since the epoch.
-        z_order_stats: only for a Z-order.
-        clustering_stats: only for a clustered table.
     """
 
     version: int | None

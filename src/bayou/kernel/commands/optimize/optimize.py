@@ -14,8 +14,8 @@ from bayou.kernel.commands.optimize.rewrite import Rewrite
 from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
 from bayou.kernel.commands.optimize.row_order import RowOrder
 from bayou.kernel.engine import Engine
-from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import Predicate, referenced_columns
+from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
@@ -27,17 +27,7 @@ from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit_contents import num_records
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.schema import StructType
-
-__all__ = [
-    "DEFAULT_TARGET_BYTES",
-    "optimize_parameters",
-    "partition_filter",
-    "plan_optimize",
-    "plan_zorder",
-    "predicate_texts",
-    "rewrite_states",
-    "target_size",
-]
+from bayou.protocol.sql import unquoted_identifier
 
 DEFAULT_TARGET_BYTES = 128 << 20
 """Default size of new files, if neither the caller nor `delta.targetFileSize` sets it."""
@@ -57,15 +47,10 @@ def plan_optimize(
 
     Args:
         where: condition on partition columns that selects partitions.
-        target_bytes: maximum total size of files that are merged into one; None: the table's
-            property.
-        min_bytes: files smaller than this are compacted; None: `target_bytes`.
+        target_bytes: maximum total size of files that are merged into one; None for the size in
+            `delta.targetFileSize`.
+        min_bytes: files smaller than this are compacted; None for `target_bytes`.
         max_deleted_rows_ratio: files with a higher ratio of deleted rows are rewritten.
-
-    Raises:
-        PredicateError: `where` can't be parsed, or references a column that isn't a partition
-            column.
-        UnsupportedFeatureError: this version of the package can't write the table.
     """
     started = _now()
     target = target_size(state, target_bytes)
@@ -110,15 +95,10 @@ def plan_zorder(
     where: Predicate | str | None = None,
     target_bytes: int | None = None,
 ) -> RewritePlan:
-    """Plan the rewrite of whole partitions in Z-order of some columns.
+    """Plan the rewrite of whole partitions, with rows sorted in Z-order of some data columns.
 
     Args:
-        columns: names of data columns; dotted for nested fields.
-
-    Raises:
-        SchemaError: a column is unknown, has no statistics, or is a partition column.
-        ArgumentError: no column is given, or the table is clustered.
-        PredicateError, UnsupportedFeatureError: see `plan_optimize`.
+        columns: names; dotted for nested fields.
     """
     started = _now()
     if state.clustering_columns:
@@ -164,14 +144,10 @@ def plan_zorder(
 
 
 def target_size(state: TableState, requested: int | None) -> int:
-    """Return the size of new files in bytes: as requested, or from `delta.targetFileSize`.
-
-    Raises:
-        ArgumentError: the requested size isn't a positive integer.
-    """
+    """Return the size of new files in bytes: as requested, or from `delta.targetFileSize`."""
     if requested is not None and (type(requested) is not int or requested <= 0):
         raise ArgumentError(
-            f"target_size {requested!r} isn't a positive integer. Pass a number of bytes.",
+            f"target_size: {requested!r} isn't a positive integer. Pass a number of bytes.",
             argument="target_size",
         )
     return requested or state.table_properties.target_file_size or DEFAULT_TARGET_BYTES
@@ -180,11 +156,7 @@ def target_size(state: TableState, requested: int | None) -> int:
 def rewrite_states(
     engine: Engine, state: TableState, engine_info: str
 ) -> tuple[TransactionState, ScanState]:
-    """Return the states for writing and reading a version's files without changing rows.
-
-    Raises:
-        UnsupportedFeatureError: this version of the package can't write the table.
-    """
+    """Return the states with which tasks write new files and read the version's files."""
     builder = TransactionBuilder(
         table=state.path, read_state=state, engine_info=engine_info, operation=Operation.OPTIMIZE
     )
@@ -196,11 +168,7 @@ def rewrite_states(
 
 
 def partition_filter(state: TableState, where: Predicate | str | None) -> Predicate | None:
-    """Resolve a condition on partition columns.
-
-    Raises:
-        PredicateError: the condition can't be parsed, or references another column.
-    """
+    """Resolve a condition on partition columns."""
     if where is None:
         return None
     predicate = parse_predicate(where) if isinstance(where, str) else where
@@ -241,11 +209,7 @@ def optimize_parameters(
 
 
 class _Candidates:
-    """Selects files that may be rewritten, with a columnar filter.
-
-    Attributes:
-        considered: number of files that were examined.
-    """
+    """Selects files that may be rewritten, with a columnar filter."""
 
     def __init__(self, min_size: int) -> None:
         self._min_size = min_size
@@ -282,10 +246,14 @@ def _has_many_deleted(file: ScanFile, ratio: float) -> bool:
 
 
 def _column_path(state: TableState, name: str) -> tuple[str, ...]:
-    """Return a column's path by its case-insensitive name; names that contain dots come first."""
+    """Return the path of a column from its case-insensitive name or dotted path.
+
+    A column whose name contains dots takes precedence over a nested field. A column's name may be
+    in backticks.
+    """
     level: Any = state.schema
     path: list[str] = []
-    rest = name
+    rest = unquoted_identifier(name) or name
     while rest:
         if not isinstance(level, StructType):
             break
@@ -299,7 +267,7 @@ def _column_path(state: TableState, name: str) -> tuple[str, ...]:
         rest = rest[len(head) + 1 :]
     if rest or not path:
         raise SchemaError(
-            f"{state.path}: no column {name!r} to order by "
+            f"{state.path}: the table has no column {name!r} for ZORDER BY "
             "(DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST). Its columns are "
             f"{', '.join(state.schema.names)}.",
             table=state.path,

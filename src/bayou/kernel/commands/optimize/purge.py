@@ -1,4 +1,4 @@
-"""REORG ... APPLY (PURGE): rewrite files without deleted rows and dropped columns."""
+"""REORG ... APPLY (PURGE): rewrite files to remove deleted rows and dropped columns."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ from bayou.kernel.scan.transform import data_file_errors
 from bayou.kernel.table_features.column_mapping import to_physical_schema
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
 
-__all__ = ["plan_purge"]
-
 _REQUESTS = 16
 """Number of footers that are read in parallel."""
 
@@ -46,15 +44,7 @@ def plan_purge(
     Reads the footers of all files without deletion vectors.
 
     Args:
-        where: condition on partition columns that selects partitions.
-        target_bytes: maximum total size of files that are merged into one; None: the table's
-            property.
-
-    Raises:
-        PredicateError: `where` can't be parsed, or references a column that isn't a partition
-            column.
-        DataFileError: a file is missing or isn't Parquet.
-        UnsupportedFeatureError: this version of the package can't write the table.
+        where, target_bytes: see `plan_optimize`.
     """
     started = time.time_ns() // 1_000_000
     target = target_size(state, target_bytes)
@@ -101,7 +91,7 @@ def _to_purge(
 
 
 def _is_extra(field: pa.Field[Any], schema: StructType) -> bool:
-    """Whether the table lacks a file's field or one nested in it."""
+    """Whether a field of a file, or a field nested in it, isn't in the table's schema."""
     column = next((f for f in schema if f.name.lower() == field.name.lower()), None)
     return column is None or _has_extra(field.type, column.data_type)
 

@@ -15,8 +15,6 @@ from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ScanState
 from bayou.kernel.scan.transform import read_scan_file
 
-__all__ = ["read_in_order"]
-
 _concat: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
 _MAX_SMALL_SIZE = 4 << 20
@@ -36,9 +34,6 @@ def read_in_order(
     """Yield the rows of all files in the order of the files.
 
     Small neighboring batches are concatenated, because each batch has a fixed cost.
-
-    Raises:
-        DataFileError: a file or its deletion vector is missing or damaged; the message names it.
     """
     if len(files) == 1:
         yield from read_scan_file(engine, state, files[0])

@@ -1,8 +1,7 @@
 """Work item of OPTIMIZE and REORG: rewrite some files to new files without changing rows.
 
-An item can be serialized and may run in another process. Its results are `add` actions for the
-commit. Deleted rows are removed. With row tracking, rows keep their ids and commit versions in
-materialized columns.
+An item can be serialized and may run in another process. Deleted rows are removed. With row
+tracking, rows keep their ids and commit versions in materialized columns.
 """
 
 from __future__ import annotations
@@ -37,8 +36,6 @@ from bayou.protocol import partition_values
 from bayou.protocol.actions import AddFile
 from bayou.protocol.partition_values import PartitionValue
 
-__all__ = ["Rewrite", "rewrite", "typed_partition_values", "write_rewritten"]
-
 _LOG = logging.getLogger(__name__)
 
 _UNLIMITED_SIZE = 1 << 62
@@ -50,17 +47,14 @@ class Rewrite(PickledTask):
     """Files of one partition to rewrite, and the layout of the new files.
 
     Attributes:
-        state: transaction state for writing.
-        scan_state: scan state for reading, with row ids and commit versions if the table has row
-            tracking.
-        files: files of one partition.
+        scan_state: with this state, scans read the table's columns. If the table has row tracking,
+            scans also read row ids and row commit versions.
         order: order of the rows in the new files; None keeps the current order.
         num_files: number of new files, with about the same number of rows each.
-        statistics_columns: dotted physical paths of columns with statistics, in addition to those
-            of the table's properties.
-        tags: `tags` of the new files.
-        clustering_provider: `clusteringProvider` of the new files.
-        partition_names: new physical names of partition columns by old ones; empty if unchanged.
+        statistics_columns: dotted physical paths of additional columns with statistics, besides
+            the columns that the table properties select.
+        partition_names: new physical names of partition columns by their old physical names; empty
+            if the names don't change.
     """
 
     state: TransactionState
@@ -75,23 +69,17 @@ class Rewrite(PickledTask):
 
     @property
     def size(self) -> int:
-        """Total size of the files in bytes."""
         return sum(file.size for file in self.files)
 
 
 def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> list[AddFile]:
-    """Write an item's rows to new files; deletes the written files on any error.
+    """Write an item's rows to new files; on any error, delete these files.
+
+    Returns the `add` actions, with `dataChange` false; an empty list if there are no rows.
 
     Args:
         memory_bytes: memory for sorting rows, in addition to the writer's row group and the batches
             being read; rows beyond it are spilled to the local disk.
-
-    Returns:
-        Add actions of the new files, with `dataChange` false; empty if there are no rows.
-
-    Raises:
-        DataFileError: a file or its deletion vector is missing or damaged.
-        StorageError: the store or the local disk failed.
     """
     return _write_files(engine, work, _streams(engine, work, memory_bytes))
 
@@ -99,7 +87,7 @@ def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> 
 def write_rewritten(
     engine: Engine, work: Rewrite, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile]:
-    """Write some of an item's rows, which are already sorted, to one new file; see `rewrite`.
+    """Write rows of an item, which are already in their final order, to one new file.
 
     Args:
         batches: rows in the form of `read_in_order`.
@@ -131,11 +119,7 @@ def _write_files(
 def typed_partition_values(
     state: TransactionState, values: Mapping[str, str | None], file: str
 ) -> dict[str, PartitionValue]:
-    """Parse a file's `partitionValues` to values by logical column name.
-
-    Raises:
-        CorruptTableError: a string isn't a value of the column's type.
-    """
+    """Parse a file's `partitionValues` to values by logical column name."""
     typed: dict[str, PartitionValue] = {}
     for name in state.partition_columns:
         field = state.schema.select([name]).fields[0]

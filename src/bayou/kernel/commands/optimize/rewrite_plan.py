@@ -1,7 +1,7 @@
-"""Plans of file rewrites: run their items, commit the results, and group files into bins.
+"""Execution and commits of planned file rewrites, and grouping of files into bins.
 
-A plan stays in the process that commits. Its items (`Rewrite`) may run in any process. `run_plan`
-runs them in threads and commits them in batches.
+A plan stays in the process that commits. Its items (`Rewrite`) may run in any process. By default,
+`run_plan` runs the items in threads. It commits the items in batches.
 """
 
 from __future__ import annotations
@@ -43,18 +43,6 @@ from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import Action, AddFile
 from bayou.protocol.partition_values import PartitionValue
 
-__all__ = [
-    "RewriteLimits",
-    "RewritePlan",
-    "RewriteResult",
-    "RunItems",
-    "by_partition",
-    "commit_rewrites",
-    "pack",
-    "run_plan",
-]
-
-
 _LOG = logging.getLogger(__name__)
 
 _MAX_RETRIES = 5
@@ -79,18 +67,14 @@ class RewriteLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePlan:
-    """Files of a version to rewrite, and the history entries of the commits.
+    """Groups of files to rewrite, and what the commits record in the history.
 
     Attributes:
-        state: the version.
-        operation, parameters: operation and `operationParameters` of the commits.
-        where: condition that selected the partitions; None for all.
+        where: condition that selected the partitions; None for all partitions.
         items: disjoint groups of files that are rewritten together.
         considered: number of live files in the selected partitions.
         partitions: number of partitions with rewritten files.
         started: start time in milliseconds since the epoch.
-        is_zorder: whether this is a Z-order.
-        clustering: metrics of a clustered table.
     """
 
     state: TableState
@@ -114,14 +98,13 @@ class RewriteResult:
 
     @property
     def removed(self) -> tuple[AddFile, ...]:
-        """The files that the item replaces."""
         return tuple(file.add for file in self.item.files)
 
 
 RunItems: TypeAlias = Callable[[Sequence[Rewrite]], Sequence[Sequence[AddFile]]]
 """Function that runs `rewrite` for each item and returns the results in the order of the items.
 
-If an item fails, it must delete the new files of the others before it raises.
+If an item fails, the function must delete the new files of the other items before it raises.
 """
 
 
@@ -133,16 +116,13 @@ def run_plan(
     *,
     run_items: RunItems | None = None,
 ) -> OptimizeMetrics:
-    """Run the items of a plan and commit them in batches; no items, no commit.
+    """Run the items of a plan and commit them in batches; without items, nothing is committed.
 
     After a failure, earlier batches stay committed, and uncommitted new files are deleted.
 
     Args:
-        run_items: runs the items of a batch in other processes; None: in threads of this process.
-
-    Raises:
-        CommitConflictError: another writer removed or changed a rewritten file.
-        CommitFailedError, DataFileError, StorageError: see `Transaction.commit` and `rewrite`.
+        run_items: function that runs the items of a batch in other processes; None to run them in
+            threads of this process.
     """
     limits = limits or RewriteLimits()
     done: list[RewriteResult] = []
@@ -165,13 +145,10 @@ def run_plan(
 def commit_rewrites(
     engine: Engine, plan: RewritePlan, results: Sequence[RewriteResult], engine_info: str
 ) -> TransactionCommitResult:
-    """Commit some items of a plan, rebased onto concurrent commits.
+    """Commit the results of some items of a plan, after rebasing them onto concurrent commits.
 
-    Appends never conflict. Metadata changes don't conflict if the columns stay the same.
-
-    Raises:
-        CommitConflictError: another writer removed or changed one of the files.
-        CommitFailedError: the retries are exhausted, or the store failed.
+    Concurrent appends never conflict. Concurrent metadata changes don't conflict if the schema, the
+    partition columns, column mapping and row tracking stay the same.
     """
     added = [add for result in results for add in result.added]
     removed = [add for result in results for add in result.removed]
@@ -209,7 +186,7 @@ def _transaction(
 def _still_fits(
     engine: Engine, plan: RewritePlan, latest: TableState, removed: Sequence[AddFile]
 ) -> bool:
-    """Whether files written for the plan's version can be committed to a later version."""
+    """Whether a commit can be rebased onto `latest`: same columns, and all files still live."""
     before = plan.state
     if (
         latest.table_id != before.table_id
@@ -250,7 +227,7 @@ def _batches(items: Sequence[Rewrite], max_bytes: int) -> list[list[Rewrite]]:
 
 
 def _run(engine: Engine, batch: Sequence[Rewrite], limits: RewriteLimits) -> list[RewriteResult]:
-    """Run a batch's items; if one fails, delete the new files of the others."""
+    """Run a batch's items; if an item fails, delete the new files of the other items."""
     workers = max(1, min(limits.parallelism, len(batch)))
     memory = limits.memory_bytes // workers
 
@@ -331,9 +308,6 @@ def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[lis
     """Group files by their parsed partition values.
 
     Timestamps serialized with and without a time zone are different values.
-
-    Raises:
-        CorruptTableError: a string isn't a value of the column's type.
     """
     groups: dict[_Key, list[ScanFile]] = {}
     keys: dict[tuple[tuple[str, str | None], ...], _Key] = {}
@@ -349,7 +323,7 @@ def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[lis
 
 
 def pack(files: Iterable[ScanFile], max_bytes: int) -> Iterator[list[ScanFile]]:
-    """Pack neighboring files into bins of at most `max_bytes`; a larger file is its own bin."""
+    """Pack neighboring files into bins of at most `max_bytes`; a larger file gets its own bin."""
     current: list[ScanFile] = []
     size = 0
     for file in files:

@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections import defaultdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
@@ -14,14 +13,12 @@ import pyarrow as pa
 from bayou.errors import StorageError
 from bayou.kernel.arrow.compute import pc
 
-__all__ = ["RowBuckets"]
-
 _POSITION = "position"
 """Name of the last column of spilled files, which holds the positions."""
 
 
 class RowBuckets:
-    """Rows and their positions, grouped by bucket number.
+    """Rows and their positions on a space-filling curve, grouped by bucket number.
 
     Args:
         memory_bytes: memory for buffered rows; rows beyond it are spilled to a temporary folder
@@ -39,20 +36,11 @@ class RowBuckets:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def add(self, batch: pa.RecordBatch, positions: pa.Array[Any], buckets: pa.Array[Any]) -> None:
-        """Add the rows of a batch to their buckets; all batches have the same schema.
-
-        Raises:
-            StorageError: the disk failed.
-        """
+        """Add the rows of a batch to their buckets; all batches have the same schema."""
         if self._schema is None:
             self._schema = batch.schema
         rows = pa.RecordBatch.from_arrays(
@@ -73,11 +61,7 @@ class RowBuckets:
             self._spill()
 
     def take(self, number: int) -> tuple[pa.Table, pa.ChunkedArray[Any]]:
-        """Remove and return the rows of a bucket and their positions.
-
-        Raises:
-            StorageError: the disk failed.
-        """
+        """Remove the rows of a bucket; return the rows and their positions."""
         parts: list[pa.RecordBatch] = []
         if number in self._files:
             parts += self._from_disk(number)
@@ -90,7 +74,6 @@ class RowBuckets:
         return table.remove_column(last), table.column(last)
 
     def close(self) -> None:
-        """Discard all rows, in memory and on the disk."""
         self._buffered.clear()
         files, self._files = self._files, {}
         for sink, _ in files.values():

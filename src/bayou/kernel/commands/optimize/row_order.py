@@ -29,20 +29,6 @@ from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ScanState
 from bayou.protocol.schema import StructType
 
-__all__ = [
-    "Curve",
-    "OrderedRows",
-    "RowOrder",
-    "RowPositions",
-    "RowSample",
-    "bits_per_dimension",
-    "curve_positions",
-    "ordered_rows",
-    "row_positions",
-    "sampled_rows",
-]
-
-
 Curve: TypeAlias = Literal["zorder", "hilbert"]
 
 _MAX_BITS = 10
@@ -56,11 +42,7 @@ _Numbers: TypeAlias = Any
 
 
 def bits_per_dimension(dimensions: int) -> int:
-    """Return the number of bits for each dimension of a position.
-
-    Raises:
-        ValueError: there are more dimensions than bits.
-    """
+    """Return how many bits each coordinate may have, so that a position fits in an int64."""
     bits = min(_MAX_BITS, _POSITION_BITS // dimensions)
     if bits == 0:
         raise ValueError(f"rows can't be ordered by {dimensions} columns, only by {_POSITION_BITS}")
@@ -71,7 +53,6 @@ def curve_positions(curve: Curve, coordinates: Sequence[pa.Array[Any]], bits: in
     """Compute the positions of points on a curve (int64).
 
     Args:
-        curve: with one dimension, all curves are the same.
         coordinates: non-null coordinates for each dimension, from 0 to 2**bits - 1.
         bits: number of bits of each dimension; see `bits_per_dimension`.
     """
@@ -132,12 +113,7 @@ _BATCH_ROWS = 65_536
 
 
 class RowOrder(msgspec.Struct, frozen=True, array_like=True):
-    """Order of rows.
-
-    Attributes:
-        curve: the space-filling curve.
-        columns: logical paths of the ordering columns.
-    """
+    """Order of rows along a curve, by the logical paths of the ordering columns."""
 
     curve: Curve
     columns: tuple[tuple[str, ...], ...]
@@ -145,12 +121,13 @@ class RowOrder(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPositions:
-    """Computes positions of rows on a curve, with ranges from a sample.
+    """Computes positions of rows on a curve, from value ranges that a sample determined.
 
     Attributes:
-        bounds: for each column, the ascending lower bounds of its ranges, without the first.
+        bounds: for each column, the ascending lower bounds of its ranges, without the bound of the
+            first range.
         sampled: ascending positions of the sampled rows.
-        num_rows: total number of rows.
+        num_rows: total number of rows, sampled or not.
     """
 
     order: RowOrder
@@ -159,17 +136,24 @@ class RowPositions:
     num_rows: int
 
     def of(self, batch: pa.RecordBatch) -> pa.Array[Any]:
-        """Return the position (int64) of each row of a batch with the ordering columns."""
+        """Return the position (int64) of each row; the batch must have the ordering columns."""
         values = [_values(batch, path) for path in self.order.columns]
         numbers = [_range_numbers(b, v) for b, v in zip(self.bounds, values, strict=True)]
         return curve_positions(self.order.curve, numbers, bits_per_dimension(len(numbers)))
 
     def bucket_of(self, positions: pa.Array[Any], cuts: pa.Array[Any]) -> pa.Array[Any]:
-        """Return the 0-based number of the part between `cut_points` for each position."""
+        """Return the 0-based number of the bucket of each position.
+
+        Args:
+            cuts: see `cut_points`.
+        """
         return _range_numbers(cuts, positions)
 
     def cut_points(self, parts: int) -> pa.Array[Any]:
-        """Return the start positions of parts with about equal row counts, without the first."""
+        """Split the curve into parts with about equal row counts; return where each part starts.
+
+        The start of the first part is omitted.
+        """
         return _quantiles(self.sampled, parts)
 
 
@@ -189,7 +173,6 @@ class RowSample:
 
     @classmethod
     def positions(cls, order: RowOrder, samples: Sequence[RowSample]) -> RowPositions:
-        """Compute positions from samples of all rows."""
         share = min((s.fraction for s in samples), default=1.0)
         thinned = [s._thinned(share) for s in samples]
         batches = [rows for rows in thinned if rows is not None and rows.num_rows]
@@ -210,7 +193,7 @@ class RowSample:
         )
 
     def _thinned(self, share: float) -> pa.RecordBatch | None:
-        """Return a smaller sample with a fraction `share` of all rows."""
+        """Reduce the sample to a fraction `share` of all rows; None if there are no rows."""
         if self.rows is None or share >= self.fraction:
             return self.rows
         drawn = pc.random(self.rows.num_rows, initializer=self.seen)
@@ -235,22 +218,14 @@ class OrderedRows:
 def row_positions(
     engine: Engine, state: ScanState, files: Sequence[ScanFile], order: RowOrder
 ) -> RowPositions:
-    """Sample the ordering columns of some files.
-
-    Raises:
-        DataFileError: a file or its deletion vector is missing or damaged.
-    """
+    """Compute the `RowPositions` of some files from a sample of their ordering columns."""
     return RowSample.positions(order, [sampled_rows(engine, state, files, order)])
 
 
 def sampled_rows(
     engine: Engine, state: ScanState, files: Sequence[ScanFile], order: RowOrder
 ) -> RowSample:
-    """Sample the ordering columns of some files; see `RowSample.positions`.
-
-    Raises:
-        DataFileError: a file or its deletion vector is missing or damaged.
-    """
+    """Sample the ordering columns of some files; see `RowSample.positions`."""
     names = dict.fromkeys(path[0] for path in order.columns)
     narrow = replace(
         state,
@@ -274,15 +249,7 @@ def ordered_rows(
     *,
     memory_bytes: int,
 ) -> Iterator[OrderedRows]:
-    """Sort the rows of some files.
-
-    Args:
-        memory_bytes: memory for buffered rows; rows beyond it are spilled to the local disk.
-
-    Raises:
-        DataFileError: a file or its deletion vector is missing or damaged.
-        StorageError: the local disk failed.
-    """
+    """Sort the rows of some files; rows beyond `memory_bytes` are spilled to the local disk."""
     positions = row_positions(engine, state, files, order)
     with (
         read_in_order(engine, state, files) as batches,
@@ -318,11 +285,7 @@ def _sorted(
 
 
 class _Sample:
-    """A uniform random sample of rows, reproducible for the same rows.
-
-    Attributes:
-        seen: number of added rows.
-    """
+    """A uniform random sample of rows, reproducible for the same rows."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -345,7 +308,6 @@ class _Sample:
                 self._keep(self._draw(old, 0.5))
 
     def rows(self) -> pa.RecordBatch | None:
-        """Return the sample as one batch; None if it has no rows."""
         if not self._num_sampled:
             return None
         return pa.Table.from_batches(self._sampled).combine_chunks().to_batches()[0]
@@ -361,8 +323,6 @@ class _Sample:
 
 
 class _Cutter:
-    """Cuts a stream of batches into ranges of rows."""
-
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self._rest: pa.RecordBatch | None = None
@@ -384,11 +344,7 @@ class _Cutter:
 
 
 def _values(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array[Any]:
-    """Return a column or nested field in a sortable type.
-
-    Raises:
-        SchemaError: the type can't be sorted.
-    """
+    """Return a column or nested field in a sortable type."""
     values: Any = batch.column(path[0])
     if len(path) > 1:
         for step in path[1:]:
@@ -414,7 +370,10 @@ def _bounds(values: pa.Array[Any], ranges: int) -> pa.Array[Any]:
 
 
 def _quantiles(ordered: pa.Array[Any], parts: int) -> pa.Array[Any]:
-    """Return the distinct start values of `parts` parts of ascending values, without the first."""
+    """Split ascending values into `parts` equal parts; return the first value of each part.
+
+    The first value of the first part is omitted. Equal first values are returned once.
+    """
     indices = sorted({i * len(ordered) // parts for i in range(1, parts)})
     starts = ordered.take(pa.array(indices, pa.int64())) if len(ordered) else ordered
     distinct: pa.Array[Any] = pc.unique(starts)
@@ -422,7 +381,7 @@ def _quantiles(ordered: pa.Array[Any], parts: int) -> pa.Array[Any]:
 
 
 def _range_numbers(bounds: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
-    """Return the number of ascending bounds that are less or equal, for each value; nulls are 0."""
+    """Return for each value how many of the ascending bounds are at most this value; 0 for null."""
     if len(bounds) == 0:
         return pa.repeat(pa.scalar(0, pa.int64()), len(values))
     both = pa.concat_arrays([bounds, values.cast(bounds.type)])

@@ -21,25 +21,22 @@ from bayou.kernel.commands.optimize.row_order import RowPositions, RowSample, sa
 from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
 
-__all__ = ["OrderedParts", "sample_item", "split_item", "with_files", "write_ordered"]
-
 _BUCKETS_PER_FILE = 8
 """Number of buckets of a file, which are sorted one by one; sorting copies a bucket in memory."""
 
 _MAX_BUCKETS = 4096
-"""Maximum number of buckets unless there are more files; every reader has a part of each bucket."""
+"""Maximum number of buckets, unless there are more files; every reader holds parts of them all."""
 
 _BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedParts:
-    """Assignment of an item's rows to buckets and files; can be pickled.
+    """Assignment of the rows of a `Rewrite` to buckets and files; can be pickled.
 
     Attributes:
-        positions: computes the position of each row on the curve.
-        cuts: start positions of the buckets, without the first.
-        num_files: number of files that the buckets form.
+        cuts: start positions of the buckets, except the first bucket.
+        num_files: number of files to which the buckets are written.
     """
 
     positions: RowPositions
@@ -56,16 +53,11 @@ class OrderedParts:
         return cls(positions=positions, cuts=cuts, num_files=work.num_files)
 
     def file_of(self, bucket: int) -> int:
-        """Return the number of the file that a bucket belongs to."""
         return bucket * self.num_files // (len(self.cuts) + 1)
 
 
 def sample_item(engine: Engine, work: Rewrite) -> RowSample:
-    """Sample the rows of an item's files.
-
-    Raises:
-        DataFileError: a file or its deletion vector is missing or damaged.
-    """
+    """Sample the rows of an item's files."""
     assert work.order is not None  # only ordered rewrites are sampled
     return sampled_rows(engine, work.scan_state, work.files, work.order)
 
@@ -73,14 +65,10 @@ def sample_item(engine: Engine, work: Rewrite) -> RowSample:
 def split_item(
     engine: Engine, work: Rewrite, parts: OrderedParts, *, memory_bytes: int = 256 << 20
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of an item's files by bucket, with their positions in the last column.
+    """Group the rows of an item's files into buckets; yield each bucket's number and rows.
 
-    Args:
-        memory_bytes: rows beyond this are spilled to the local disk.
-
-    Raises:
-        DataFileError: a file or its deletion vector is missing or damaged.
-        StorageError: the local disk failed.
+    The last column contains the rows' positions on the curve. Empty buckets are omitted. Rows
+    beyond `memory_bytes` are spilled to the local disk.
     """
     with (
         read_in_order(engine, work.scan_state, work.files) as batches,
@@ -100,13 +88,10 @@ def split_item(
 def write_ordered(
     engine: Engine, work: Rewrite, buckets: Iterable[Sequence[pa.RecordBatch]]
 ) -> list[AddFile]:
-    """Write one file of an item.
+    """Write one of the new files of an item.
 
     Args:
-        buckets: the file's buckets in order, each as the parts that `split_item` yielded.
-
-    Raises:
-        StorageError: the file can't be written.
+        buckets: the file's buckets in order, each as the batches that `split_item` yielded for it.
     """
     return write_rewritten(engine, work, _sorted(buckets))
 

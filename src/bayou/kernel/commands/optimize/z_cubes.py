@@ -1,8 +1,8 @@
 """Selection of files to cluster in a clustered table (PROTOCOL.md, Clustered Table).
 
-OPTIMIZE writes the files of a bin as one cube. They share the tags `ZCUBE_ID` and
-`ZCUBE_ZORDER_BY`, from which delta-spark and Bayou know the clustering of a file. Large cubes
-aren't rewritten; small ones are clustered together with new files.
+A cube is a set of files whose rows OPTIMIZE sorted together. The files of a cube have the same tags
+`ZCUBE_ID` and `ZCUBE_ZORDER_BY`, from which delta-spark and Bayou read how a file is clustered.
+Large cubes aren't rewritten. Small cubes are rewritten together with new files.
 """
 
 from __future__ import annotations
@@ -19,17 +19,6 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.row import FilteredColumnarBatch
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch
 from bayou.protocol.json_decoding import JsonDecoder
-
-__all__ = [
-    "CLUSTERING_PROVIDER",
-    "CUBE_BYTES",
-    "LARGE_CUBE_BYTES",
-    "ClusteringFileStats",
-    "ClusteringStats",
-    "FilesToCluster",
-    "files_to_cluster",
-    "new_cube_tags",
-]
 
 CLUSTERING_PROVIDER = "liquid"
 """`clusteringProvider` of clustered files, as in delta-spark."""
@@ -51,8 +40,8 @@ _FILE_FIELDS: list[pa.Field[Any]] = [
     pa.field("size", pa.int64()),
 ]
 _FILE_SCHEMA = pa.schema(_FILE_FIELDS)
-"""Clustering of a file: its cube; whether it was clustered by other columns or another provider;
-whether its cube has the clustering columns; its size in bytes."""
+"""Clustering of a file: its cube; whether it was clustered by other columns or by another provider;
+whether its cube was written for the table's clustering columns; its size in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +57,8 @@ class ClusteringStats:
     """Metrics of clustering, under delta-spark's names.
 
     Attributes:
-        input_zcube_files: live files in cubes of the clustering columns; in any cube if `full`.
+        input_zcube_files: live files in cubes that were sorted by the table's clustering columns;
+            with `full`, live files in all cubes.
         input_other_files: other live files.
         input_num_zcubes: number of cubes of `input_zcube_files`.
         merged_files: rewritten files.
@@ -87,9 +77,9 @@ class FilesToCluster:
     """Files that clustering rewrites.
 
     Attributes:
-        files: grouped by cube; empty if there is nothing to cluster.
+        files: the files, grouped by cube; empty if there is nothing to cluster.
         considered: number of live files.
-        stats: metrics without the output.
+        stats: metrics before the rewrite, with `num_output_zcubes` 0.
     """
 
     files: tuple[ScanFile, ...]
@@ -108,8 +98,8 @@ def files_to_cluster(
 
     Args:
         batches: all live files, in `SCAN_SCHEMA`.
-        columns: names of the clustering columns.
-        full: also files that were clustered by other columns, or by another provider.
+        full: whether to also select files that were clustered by other columns, and files whose
+            `clusteringProvider` isn't `CLUSTERING_PROVIDER`.
     """
     live_batches = [batch.selected() for batch in batches]
     cube_batches = [_cubes(batch, tuple(columns)) for batch in live_batches]
@@ -125,7 +115,7 @@ def files_to_cluster(
             others, names = (cubes.column(n).filter(mask).to_pylist() for n in ("other", "cube"))
             selected = ScanFileBatch(batch, mask).rows()
             for other, name, file in zip(others, names, selected, strict=True):
-                # Files with another clustering first, then new files, then cube by cube.
+                # Differently clustered files come first, then new files, then cube by cube.
                 order = (0, "") if other else (1, "") if name is None else (2, name)
                 chosen.append((*order, file))
     chosen.sort(key=lambda entry: entry[:2])
@@ -151,7 +141,7 @@ def new_cube_tags(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _cubes(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.RecordBatch:
-    """Return the clustering of a batch's files, in `_FILE_SCHEMA`."""
+    """Return for each file in a batch how it is clustered, in `_FILE_SCHEMA`."""
     add: Any = batch.column("add")
     tags = add.field("tags")
     ids = pc.map_lookup(tags, pa.scalar(_ID), "first").cast(pa.string())

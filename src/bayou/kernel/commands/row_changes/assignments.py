@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,14 +16,12 @@ from bayou.kernel.expressions.model import Column, Expression, Literal, referenc
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.kernel.table_features.constraints import RowConstraints
 from bayou.kernel.transaction_state import TransactionState
-from bayou.protocol.column_rules import (
+from bayou.protocol.column_metadata import (
     CURRENT_DEFAULT_KEY,
     GENERATION_EXPRESSION_KEY,
     identity_column,
 )
 from bayou.protocol.schema import DataType, StructField, StructType
-
-__all__ = ["Assignments", "generated_from"]
 
 
 class Assignments:
@@ -32,12 +30,9 @@ class Assignments:
     Generated columns that depend on assigned columns are recomputed, unless they are assigned too.
 
     Args:
-        values: SQL expression or `Expression` over the table's columns, by column or dotted path
-            of a nested field. The SQL string `DEFAULT` assigns the column's default.
-
-    Raises:
-        SchemaError: a column is unknown, an identity column, or set twice (a struct and its field).
-        PredicateError: an expression can't be parsed or resolved, or its type doesn't fit.
+        values: new values by column name, or by dotted path of a nested field. A value is an SQL
+            string or an `Expression` over the table's columns. The SQL string `DEFAULT` assigns
+            the column's default.
     """
 
     def __init__(
@@ -46,23 +41,8 @@ class Assignments:
         self._state = state
         self._rules = RowConstraints(engine, state)
         self._values: dict[tuple[str, ...], ExpressionEvaluator] = {}
-        for target, value in values.items():
-            path, fields = _field(state, target)
-            if identity_column(fields[0]) is not None:
-                raise SchemaError(
-                    f"{state.table}: identity column {fields[0].name!r} can't be updated "
-                    "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED). Remove it from the SET clause.",
-                    table=state.table,
-                    column=fields[0].name,
-                )
-            conflict = next((p for p in self._values if _overlap(p, path)), None)
-            if conflict is not None:
-                raise SchemaError(
-                    f"{state.table}: column {'.'.join(path)!r} is set twice, also by "
-                    f"{'.'.join(conflict)!r}. Set each column once.",
-                    table=state.table,
-                    column=".".join(path),
-                )
+        resolved = assigned_fields(state, values)
+        for (path, fields), value in zip(resolved.items(), values.values(), strict=True):
             with _column_in_errors(state.table, path):
                 expression = _expression(value, fields)
                 self._values[path] = engine.expressions.evaluator(
@@ -71,15 +51,7 @@ class Assignments:
         self._generated = generated_from(state.schema, {path[0] for path in self._values})
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the updated rows with exactly the table's columns, after checking constraints.
-
-        Args:
-            rows: rows with the table's columns; other columns are ignored.
-
-        Raises:
-            EvaluationError: an expression fails for a row.
-            ConstraintViolationError: an updated row violates a constraint.
-        """
+        """Return the updated rows with exactly the table's columns, after checking constraints."""
         columns: dict[str, pa.Array[Any]] = {
             f.name: rows.column(f.name) for f in self._state.schema if f.name not in self._generated
         }
@@ -92,6 +64,37 @@ class Assignments:
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         unchanged = [name for name in columns if all(path[0] != name for path in self._values)]
         return self._rules.apply(batch, unchanged_columns=unchanged)
+
+
+def assigned_fields(
+    state: TransactionState, columns: Iterable[str]
+) -> dict[tuple[str, ...], list[StructField]]:
+    """Resolve the columns and nested fields (dotted paths) that an UPDATE sets.
+
+    Returns:
+        For each path, in the schema's spelling and in the order of `columns`: the fields on the
+        path, from the top-level column to the field itself.
+    """
+    resolved: dict[tuple[str, ...], list[StructField]] = {}
+    for target in columns:
+        path, fields = _field(state, target)
+        if identity_column(fields[0]) is not None:
+            raise SchemaError(
+                f"{state.table}: identity column {fields[0].name!r} can't be updated "
+                "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED). Remove it from the SET clause.",
+                table=state.table,
+                column=fields[0].name,
+            )
+        conflict = next((other for other in resolved if _overlap(other, path)), None)
+        if conflict is not None:
+            raise SchemaError(
+                f"{state.table}: {'.'.join(path)!r} and {'.'.join(conflict)!r} set the same "
+                "column. Set each column once.",
+                table=state.table,
+                column=".".join(path),
+            )
+        resolved[path] = fields
+    return resolved
 
 
 def generated_from(schema: StructType, changed: set[str]) -> frozenset[str]:
@@ -109,33 +112,34 @@ def generated_from(schema: StructType, changed: set[str]) -> frozenset[str]:
 
 
 def _field(state: TransactionState, target: str) -> tuple[tuple[str, ...], list[StructField]]:
-    """Return the path of a column or nested field in the schema's spelling, and its fields."""
-    level: DataType = state.schema
-    top_level = state.schema.get(target)
-    if top_level is not None:  # the name may contain a dot
-        return (top_level.name,), [top_level]
+    """Return the path of a column or nested field as the schema spells it, and its fields."""
     try:
         column = parse_expression(target)
     except PredicateError:
         column = Literal(None)
-    fields: list[StructField] = []
-    for name in column.path if isinstance(column, Column) else (target,):
-        field = level.get(name) if isinstance(level, StructType) else None
-        if field is None:
-            raise SchemaError(
-                f"{state.table}: no column {target!r} to update. Its columns are "
-                f"{', '.join(state.schema.names)}.",
-                table=state.table,
-                column=target,
-            )
-        fields.append(field)
-        level = field.data_type
-    return tuple(f.name for f in fields), fields
+    # A name with a dot needs no backticks, unless the table also has a struct with such a field.
+    for path in (column.path if isinstance(column, Column) else (target,), (target,)):
+        level: DataType = state.schema
+        fields: list[StructField] = []
+        for name in path:
+            field = level.get(name) if isinstance(level, StructType) else None
+            if field is None:
+                break
+            fields.append(field)
+            level = field.data_type
+        else:
+            return tuple(f.name for f in fields), fields
+    raise SchemaError(
+        f"{state.table}: the table has no column {target!r} to update. Its columns are "
+        f"{', '.join(state.schema.names)}.",
+        table=state.table,
+        column=target,
+    )
 
 
 @contextmanager
 def _column_in_errors(table: str, path: tuple[str, ...]) -> Iterator[None]:
-    """Add the column to the message of an expression's error."""
+    """Context manager that adds the column's name to the message of an evaluation error."""
     try:
         yield
     except PredicateError as error:

@@ -11,20 +11,17 @@ from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 
-__all__ = ["DeleteMetrics", "begin_delete", "commit_delete", "delete"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteMetrics:
-    """Metrics of a DELETE, in camel case in the history; times are in milliseconds.
+    """Metrics of a DELETE; times are in milliseconds. Names in the history are in camel case.
 
     Attributes:
         version: the table's version after the DELETE; the read version if no row matched.
         num_deleted_rows: None if removed files have no row count in their statistics.
         num_copied_rows: rows that were copied from rewritten files.
-        num_deletion_vectors_added: new vectors, including those that replace one.
-        num_deletion_vectors_removed: removed vectors, including replaced ones.
-        num_deletion_vectors_updated: vectors that replace one.
+        num_deletion_vectors_added, num_deletion_vectors_removed: both include replaced vectors,
+            which `num_deletion_vectors_updated` counts.
     """
 
     version: int
@@ -54,20 +51,9 @@ def delete(
     """Delete rows and commit; if no row matches, nothing is committed.
 
     Files whose rows all match, according to partition values or exact statistics, are removed
-    without being read. In other files only the columns of the condition are read. Then a deletion
-    vector marks the matching rows (`delta.enableDeletionVectors`), or the other rows are copied to
-    a new file.
-
-    Args:
-        table: the version that is read.
-        where: SQL condition or predicate; rows for which it is true are deleted. None: all rows.
-
-    Raises:
-        PredicateError: the condition can't be parsed or resolved, or fails for a row.
-        ConstraintViolationError: the table is append-only.
-        CommitConflictError: another writer's commit conflicts with this one.
-        UnsupportedFeatureError: this version of the package can't write the table.
-        DataFileError, CommitFailedError: a file can't be read, or the commit failed.
+    without being read. In other files only the columns of the condition are read. If
+    `delta.enableDeletionVectors` is set, a deletion vector marks the matching rows. Otherwise the
+    rows that don't match are copied to a new file.
     """
     operation = begin_delete(
         engine, table, where, engine_info=engine_info, user_metadata=user_metadata
@@ -87,15 +73,13 @@ def begin_delete(
 ) -> RowOperation:
     """Start a DELETE whose work runs in other processes.
 
-    The processes run `operation.work.run` on files of `operation.candidates`; `commit_delete`
+    The processes run `operation.task.run` on files of `operation.candidates`; `commit_delete`
     commits their combined results.
 
     Args:
-        history_predicate: the condition in the history; None: the condition as passed.
-        transaction_id: transaction identifier that the commit records, unless no row matches.
-
-    Raises:
-        PredicateError, ConstraintViolationError, UnsupportedFeatureError: see `delete`.
+        history_predicate: the condition to record in the history; None to record `where`.
+        transaction_id: transaction identifier to record in the commit; if no row matches, nothing
+            is committed.
     """
     return RowOperation.begin(
         engine,
@@ -115,10 +99,6 @@ def commit_delete(engine: Engine, operation: RowOperation, changes: RowChanges) 
 
     Args:
         changes: changes of all candidates; see `RowChanges.combined`.
-
-    Raises:
-        CommitConflictError: another writer's commit conflicts; the written files were deleted.
-        CommitFailedError: the commit failed.
     """
     counts = {**operation.counts(changes), "num_deleted_rows": changes.num_deleted_rows}
     if changes.num_deleted_rows is None:

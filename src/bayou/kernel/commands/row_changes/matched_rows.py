@@ -1,8 +1,8 @@
 """Row changes that another engine computed: positions of matched rows and their new values.
 
-DELETE, UPDATE and MERGE normally evaluate conditions and values with the kernel's expressions. If
-the kernel doesn't support an expression, an engine such as Spark evaluates it and passes row
-positions and values. This module applies them to files, constraints, row ids and change data.
+If the kernel doesn't support an expression of a DELETE, UPDATE or MERGE, an engine such as Spark
+evaluates it and passes row positions and values. This module writes the changed files: it checks
+constraints, keeps row ids and records change data.
 """
 
 from __future__ import annotations
@@ -14,34 +14,29 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from bayou.errors import SchemaError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.commands.row_changes.assignments import generated_from
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.row_changes import FileChange, apply_row_changes
-from bayou.kernel.commands.row_changes.state import RowChangeState
+from bayou.kernel.commands.row_changes.worker_state import RowChangeState
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN
 from bayou.kernel.table_features.constraints import RowConstraints
-from bayou.kernel.transaction_state import TransactionState
-from bayou.protocol.column_rules import identity_column
-
-__all__ = ["MatchedRows", "MatchedRowsTask", "check_assigned"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedRows:
-    """Rows of one file that change.
+    """The rows of a file that an operation deletes or updates.
 
     Attributes:
-        file: from a scan with statistics.
+        file: the file, from a scan with statistics.
         deleted: positions of deleted rows.
         updated: positions of updated rows: int64, ascending, unique.
-        values: new values of the `updated` rows, in their order, with the columns of
-            `MatchedRowsTask.assigned` in the table's types.
+        values: new values of the `updated` rows, in the order of `updated`: the columns of
+            `MatchedRowsTask.assigned` in the table's types. None if no row is updated.
     """
 
     file: ScanFile
@@ -52,19 +47,19 @@ class MatchedRows:
 
 @dataclass(frozen=True, kw_only=True)
 class MatchedRowsTask(PickledTask):
-    """The part of the operation that a worker needs besides the rows.
+    """Writes the changed files of a DELETE, UPDATE or MERGE whose rows another engine matched.
 
     Attributes:
-        state: state for changing rows.
         assigned: columns with new values. Other columns keep their values, except for generated
             columns, which are recomputed.
+        record_changes: see `apply_row_changes`.
     """
 
     state: RowChangeState
     assigned: tuple[str, ...] = ()
+    record_changes: bool | None = None
 
     def for_writer(self, index: int, count: int) -> MatchedRowsTask:
-        """Return the work of one of several workers; see `TransactionState.for_writer`."""
         return replace(self, state=self.state.for_writer(index, count))
 
     def run(
@@ -72,19 +67,12 @@ class MatchedRowsTask(PickledTask):
         engine: Engine,
         rows: Iterable[MatchedRows],
         inserted: Iterable[pa.RecordBatch] = (),
-        *,
-        record_changes: bool | None = None,
     ) -> RowChanges:
-        """Write the changed files without a commit; deletes the written files on any error.
+        """Write the changed files without a commit; on any error, delete the written files.
 
         Args:
             rows: rows to change, at most one entry for each file.
             inserted: new rows; missing columns get their default or generated values.
-            record_changes: see `apply_row_changes`.
-
-        Raises:
-            ConstraintViolationError: a row violates a constraint of the table.
-            DataFileError, StorageError: a file can't be read or written.
         """
         run = _Run(engine, self)
         return apply_row_changes(
@@ -93,25 +81,8 @@ class MatchedRowsTask(PickledTask):
             run.changes(rows),
             new_versions=run.new_versions if self.assigned else None,
             inserted=inserted,
-            record_changes=record_changes,
+            record_changes=self.record_changes,
         )
-
-
-def check_assigned(state: TransactionState, columns: Iterable[str]) -> None:
-    """Check that columns may be updated.
-
-    Raises:
-        SchemaError: one is an identity column.
-    """
-    for name in columns:
-        column = state.schema.get(name)
-        if column is not None and identity_column(column) is not None:
-            raise SchemaError(
-                f"{state.table}: identity column {name!r} can't be updated "
-                "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED). Remove it from the SET clause.",
-                table=state.table,
-                column=name,
-            )
 
 
 class _Run:

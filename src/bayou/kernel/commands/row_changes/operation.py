@@ -1,6 +1,6 @@
 """Common parts of DELETE and UPDATE: transaction, condition, candidate files, commit.
 
-The process that commits has a `RowOperation`. Other processes may run its `work` on the candidate
+The process that commits has a `RowOperation`. Other processes may run its `task` on the candidate
 files (`RowChangeTask.run`); `RowChanges.combined` combines their results.
 """
 
@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 
 from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.commands.optimize.auto_compaction import compact_after
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.row_search import Candidate, CandidateFiles
-from bayou.kernel.commands.row_changes.state import RowChangeState
 from bayou.kernel.commands.row_changes.task import RowChangeTask
+from bayou.kernel.commands.row_changes.worker_state import RowChangeState
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.kernel.expressions.sql.parser import parse_predicate
@@ -27,8 +28,6 @@ from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.transaction import Transaction
 
-__all__ = ["RowOperation", "commit_row_changes", "history_metrics"]
-
 
 @dataclass(slots=True, kw_only=True)
 class RowOperation:
@@ -36,10 +35,9 @@ class RowOperation:
 
     Attributes:
         predicate: condition on the rows; None for all rows.
-        matching: finds the candidate files.
         task: the task to run on the candidate files, in any process.
-        commits_without_changes: commit even if no row matches, to record the transaction
-            identifier.
+        commits_without_changes: whether to commit even if no row matches, to record the
+            transaction identifier.
     """
 
     transaction: Transaction
@@ -68,15 +66,8 @@ class RowOperation:
 
         Args:
             default_predicate: `predicate` in the history if there is no condition.
-            assigned: see `RowChangeTask`.
-            history_predicate: the condition in the history; None: the condition as passed.
-            transaction_id: transaction identifier (application id, version) that the commit
-                records; see `TransactionBuilder.with_transaction_id`.
-
-        Raises:
-            PredicateError: the condition can't be parsed or resolved.
-            ConstraintViolationError: the table is append-only.
-            UnsupportedFeatureError: this version of the package can't write the table.
+            history_predicate: the condition to record in the history; None to record `where`.
+            transaction_id: transaction identifier (application id, version) of the commit.
         """
         started = time.perf_counter()
         predicate = parse_predicate(where) if isinstance(where, str) else where
@@ -111,11 +102,7 @@ class RowOperation:
 
     @closeable
     def candidates(self, engine: Engine) -> Iterator[Candidate]:
-        """Yield the files that may have matching rows, and record them for conflict detection.
-
-        Raises:
-            EvaluationError: the condition fails for a file's partition values.
-        """
+        """Yield the files that may have matching rows, and record them for conflict detection."""
         paths: list[str] = []
         try:
             with self.matching.candidates(engine) as candidates:
@@ -126,7 +113,6 @@ class RowOperation:
             self.transaction.record_read(self.predicate, paths)
 
     def run(self, engine: Engine, *, data_change: bool = True) -> RowChanges:
-        """Run the whole operation in this process; see `RowChangeTask.run`."""
         with self.candidates(engine) as files:
             return self.task.run(engine, files, data_change=data_change)
 
@@ -147,7 +133,6 @@ class RowOperation:
         }
 
     def commit(self, engine: Engine, changes: RowChanges, counts: Mapping[str, int | None]) -> int:
-        """Commit the changes; see `commit_row_changes`."""
         return commit_row_changes(
             engine,
             self.transaction,
@@ -165,20 +150,15 @@ def commit_row_changes(
     *,
     commits_progress: bool = False,
 ) -> int:
-    """Commit row changes, unless nothing changes, and run the post-commit hooks.
+    """Commit row changes and run the post-commit hooks; return the table's version.
 
     Deletes the written files if the commit certainly failed, or if the table already contains the
     transaction identifier.
 
     Args:
         metrics: `operationMetrics` of the commit.
-        commits_progress: commit even if nothing changes, to record a transaction identifier.
-
-    Returns:
-        The table's version after the commit.
-
-    Raises:
-        CommitConflictError, CommitFailedError: see `Transaction.commit`.
+        commits_progress: whether to commit even if nothing changes, to record a transaction
+            identifier.
     """
     actions = changes.actions
     if not actions and not commits_progress:
@@ -188,11 +168,12 @@ def commit_row_changes(
     if result.already_committed:
         changes.discard(engine, transaction.table)
     result.run_post_commit_hooks(engine)
+    compact_after(engine, transaction, result)
     return result.version
 
 
 def history_metrics(counts: Mapping[str, int | None]) -> dict[str, object]:
-    """Return the known counts under their names in the history (camel case)."""
+    """Return the counts that aren't None, under their names in the history (camel case)."""
     return {_camel(name): value for name, value in counts.items() if value is not None}
 
 

@@ -15,23 +15,18 @@ from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.transaction.table_update import to_remove
 from bayou.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
 
-__all__ = ["RowChanges"]
-
 
 @dataclass(slots=True, kw_only=True)
 class RowChanges(PickledTask):
     """Files that were written and the actions that commit them.
 
     Attributes:
-        added: new data files.
         with_deletion_vectors: files with a new deletion vector.
         removed: files that are removed, or whose deletion vector is replaced.
-        change_files: change data files.
         vector_files: decoded absolute paths of deletion vector files.
-        num_copied_rows, num_deleted_rows, num_updated_rows, num_inserted_rows: numbers of rows;
-            None if removed files have no row count in their statistics.
-        num_removed_files: removed files, without those that only get a new deletion vector.
-        num_removed_bytes: total size of these files.
+        num_deleted_rows: None if removed files have no row count in their statistics.
+        num_removed_files, num_removed_bytes: removed files, without files that only get a new
+            deletion vector.
         num_vectors_added: files that get their first deletion vector.
         num_vectors_updated: files whose deletion vector is replaced.
         num_vectors_removed: removed files that had a deletion vector.
@@ -94,11 +89,7 @@ class RowChanges(PickledTask):
 
     @classmethod
     def combined(cls, results: Iterable[RowChanges]) -> RowChanges:
-        """Combine the results of several workers on different files of one table.
-
-        Raises:
-            ArgumentError: two workers changed the same file.
-        """
+        """Combine the results of several workers on different files of one table."""
         total = cls()
         for changes in results:
             for name in _LISTS:

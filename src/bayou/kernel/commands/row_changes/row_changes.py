@@ -23,7 +23,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.arrow.types import to_arrow_schema, with_schema
 from bayou.kernel.commands.row_changes.result import RowChanges
-from bayou.kernel.commands.row_changes.state import RowChangeState
+from bayou.kernel.commands.row_changes.worker_state import RowChangeState
 from bayou.kernel.data_writer.change_data_files import ChangeDataFiles
 from bayou.kernel.data_writer.data_writer import write_rows
 from bayou.kernel.data_writer.partitioner import with_original_values
@@ -31,16 +31,14 @@ from bayou.kernel.deletion_vectors import read
 from bayou.kernel.deletion_vectors.deleted_rows import num_rows, row_group_ranges
 from bayou.kernel.deletion_vectors.write import DeletionVectorFiles
 from bayou.kernel.engine import Engine
+from bayou.kernel.scan.scan_definition import read_ahead
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_COLUMN
-from bayou.kernel.scan.source import read_ahead
 from bayou.kernel.scan.transform import read_scan_file
 from bayou.kernel.table_features.constraints import RowConstraints
 from bayou.kernel.transaction.table_update import to_remove
 from bayou.protocol import stats
 from bayou.protocol.actions import AddFile, ChangeType
-
-__all__ = ["FileChange", "NewVersions", "apply_row_changes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +49,10 @@ class FileChange(PickledTask):
     deletes are ignored.
 
     Attributes:
-        file: from a scan with statistics.
-        deleted: positions of deleted rows.
-        updated: positions of rows that are replaced by a new version.
-        rewrite: copy the remaining rows to a new file; otherwise write a deletion vector.
+        file: the file, from a scan with statistics.
+        updated: positions of rows that are replaced by updated rows.
+        rewrite: whether to copy the remaining rows to a new file instead of writing a deletion
+            vector.
     """
 
     file: ScanFile
@@ -64,7 +62,6 @@ class FileChange(PickledTask):
 
     @property
     def removed(self) -> BitMap64:
-        """Positions of all deleted and updated rows."""
         return self.deleted | self.updated
 
 
@@ -74,7 +71,7 @@ _MIN_READ_AHEAD_SIZE = 4 * 1024 * 1024
 """Files larger than this (bytes) are read ahead in a thread while earlier rows are written."""
 
 NewVersions: TypeAlias = Callable[[FileChange, pa.RecordBatch], pa.RecordBatch]
-"""Function that returns the new versions of a batch of updated rows, one for each, in their order.
+"""Function that returns the new versions of a batch of rows: one for each row, in row order.
 
 Its argument has the table's columns and `RowChangeState.metadata_columns`. Its result has exactly
 the table's columns and satisfies the constraints (`RowConstraints.apply`).
@@ -94,30 +91,27 @@ def apply_row_changes(
 ) -> RowChanges:
     """Write the data files, deletion vectors and change data files of row changes.
 
-    Files are processed one by one. Memory holds the buffers of open partition files (see
-    `write_data`) and one deletion vector at a time. New rows of all files are written together, so
-    that many small files become few. Deletes the written files on any error.
+    Memory holds the buffers of open partition files (see `write_data`) and one deletion vector at a
+    time. New rows of all files are written together, so that many small files become few. Deletes
+    the written files on any error.
 
     If a commit has change data files, they must contain all of its changes (PROTOCOL.md, Change
-    Data Files). Commits that only write deletion vectors, remove whole files or add rows need none.
+    Data Files). Commits that only write deletion vectors, remove whole files or add rows need no
+    change data files.
 
     Args:
-        changes: at most one for each file. Deleted positions are ignored; a file without changes is
-            skipped unless it is to be rewritten.
-        new_versions: returns the new versions of `FileChange.updated` rows while files are read;
-            None if `updated` provides them.
-        updated: new versions of updated rows with exactly the table's columns, constraints checked,
-            and `_metadata.row_id` (int64) if the table has row tracking.
-        inserted: new rows; missing columns get default or generated values, constraints are
-            checked.
-        record_changes: whether to write change data files; None: if the feed is enabled.
-        data_change: False if rows are only moved (REORG PURGE).
-
-    Raises:
-        DataFileError: a data file or deletion vector can't be read.
-        ConstraintViolationError, SchemaError: inserted rows violate a constraint or the schema.
-        ArgumentError: a position is outside the file, or the table has no deletion vectors.
-        StorageError: a file can't be written.
+        changes: at most one for each file. A file without changes is skipped unless it is to be
+            rewritten.
+        new_versions: function that returns the new versions of `FileChange.updated` rows while
+            files are read; None if `updated` provides them.
+        updated: new versions of updated rows with exactly the table's columns, and
+            `_metadata.row_id` (int64) if the table has row tracking. The caller has checked the
+            constraints.
+        inserted: new rows; missing columns get default or generated values. The constraints are
+            checked here.
+        record_changes: whether to write change data files; None to write them if the change data
+            feed is enabled.
+        data_change: False if rows are only moved to other files (REORG PURGE).
     """
     if record_changes is None:
         record_changes = state.change_data_feed and data_change
@@ -216,9 +210,8 @@ class _Work:
         if old and old.max() >= physical:
             raise CorruptTableError(
                 f"{self._state.transaction_state.table}: the deletion vector of {file.path} "
-                "deletes row "
-                f"{old.max()}, but the file has {physical} rows. Rewrite the file with the writer "
-                "of the vector.",
+                f"deletes row {old.max()}, but the file has {physical} rows. Rewrite the file with "
+                "the software that wrote the deletion vector.",
                 table=self._state.transaction_state.table,
                 file=file.path,
             )
@@ -245,8 +238,7 @@ class _Work:
         except ValueError as error:
             raise CorruptTableError(
                 f"{self._state.transaction_state.table}: the statistics of {add.path} in the log "
-                "can't be "
-                f"parsed: {error}. Rewrite the file with its writer.",
+                f"can't be parsed: {error}. Rewrite the file with the writer that added it.",
                 table=self._state.transaction_state.table,
                 file=add.path,
             ) from error
@@ -285,7 +277,7 @@ class _Work:
                         yield from (self._with_partition_strings(change, rows) for rows in changed)
 
     def _with_partition_strings(self, change: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Keep the serialized partition values of the file for its rows."""
+        """Keep the serialized form of the file's partition values; see `with_original_values`."""
         return with_original_values(
             self._state.transaction_state, rows, change.file.partition_values
         )
@@ -303,7 +295,7 @@ class _Work:
         return self._tracked(rows, batch.column(ROW_ID), batch.column(ROW_COMMIT_VERSION))
 
     def _changed(self, change: FileChange, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the new versions of a batch's updated rows, and record its change data."""
+        """Record deleted and updated rows as change data; yield the updated rows' new versions."""
         not_updated = read.selection_vector(change.updated, batch.column(ROW_INDEX_COLUMN))
         if not_updated is None:
             self._record(change, batch, "delete")
@@ -331,7 +323,11 @@ class _Work:
         ids: pa.Array[Any] | None,
         versions: pa.Array[Any] | None,
     ) -> pa.RecordBatch:
-        """Append row ids and row commit versions if rows are tracked; null means a new value."""
+        """If row tracking is enabled, append columns of row ids and row commit versions.
+
+        A null value means that the row has its default row id or default row commit version
+        (PROTOCOL.md, Row Tracking).
+        """
         rows = with_schema(rows, self._schema, table=self._state.transaction_state.table)
         for name, values in ((ROW_ID, ids), (ROW_COMMIT_VERSION, versions)):
             if name in self._state.materialized:

@@ -15,8 +15,8 @@ from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.deletion_vectors.deleted_rows import num_rows, to_bitmap
 from bayou.kernel.engine import Engine
-from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import IsNull, Not, Or, Predicate, referenced_columns
+from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.data_skipping.pruning import Pruning
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
@@ -25,8 +25,6 @@ from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN, ScanState
 from bayou.kernel.scan.transform import read_scan_file
 from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, StructType
-
-__all__ = ["Candidate", "CandidateFiles", "RowSearch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,21 +39,17 @@ class Candidate(PickledTask):
     all_rows_match: bool
 
     def all_positions(self, engine: Engine) -> BitMap64:
-        """Return the positions of all rows, including deleted ones.
-
-        Raises:
-            DataFileError: the file can't be read.
-        """
+        """Return the positions of all rows, including deleted ones."""
         return BitMap64(range(num_rows(engine, self.file)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowSearch(PickledTask):
-    """Search for matching rows in a file; workers receive it as bytes.
+    """Finds the rows of a file that match a condition; can be sent to workers.
 
     Attributes:
-        scan_state: scan state that reads the columns of the condition and the row index.
-        condition: resolved condition; None: every row matches.
+        scan_state: with this state, scans read the columns of the condition and the row index.
+        condition: the condition with resolved columns; None if every row matches.
     """
 
     scan_state: ScanState
@@ -64,9 +58,7 @@ class RowSearch(PickledTask):
     def positions(self, engine: Engine) -> Callable[[ScanFile], BitMap64]:
         """Return a function that returns the positions of a file's matching live rows.
 
-        The function reads only the columns of the condition and only row groups that may match. It
-        raises EvaluationError if the condition fails for a row, and DataFileError if the file can't
-        be read.
+        The function reads only the columns of the condition and only row groups that may match.
         """
         evaluator = None
         if self.condition is not None:
@@ -93,16 +85,10 @@ can prove that no row of a file matches, but not that all rows match."""
 
 
 class CandidateFiles:
-    """A condition on one version of a table. Holds no engine; thread-safe.
+    """Finds the files of one table version that may have rows matching a condition; thread-safe.
 
     Args:
         predicate: condition; None matches every row.
-
-    Raises:
-        PredicateError: the predicate names an unknown column or function, or isn't boolean.
-
-    Attributes:
-        search: finds the matching rows of a file.
     """
 
     def __init__(
@@ -135,11 +121,7 @@ class CandidateFiles:
 
     @closeable
     def candidates(self, engine: Engine) -> Iterator[Candidate]:
-        """Yield the live files that may have a matching row.
-
-        Raises:
-            EvaluationError: the condition fails for a file's partition values.
-        """
+        """Yield the live files that may have a matching row."""
         with self._scan.scan_files(engine) as batches:
             for batch in batches:
                 uncertain = self._uncertain_paths(engine, batch)
@@ -149,7 +131,7 @@ class CandidateFiles:
                         yield Candidate(file=file, all_rows_match=certain)
 
     def _uncertain_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
-        """Return the paths of files that may have a row that doesn't match; None: any file may."""
+        """Return the paths of files where a row may fail the condition; None: in every file."""
         if self.search.condition is None:
             return frozenset()
         if self._uncertain is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -13,21 +13,17 @@ from bayou.kernel.commands.row_changes.assignments import Assignments
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.row_changes import FileChange, NewVersions, apply_row_changes
 from bayou.kernel.commands.row_changes.row_search import Candidate, RowSearch
-from bayou.kernel.commands.row_changes.state import RowChangeState
+from bayou.kernel.commands.row_changes.worker_state import RowChangeState
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Expression
 from bayou.kernel.scan.scan_file import ScanFile
 
-__all__ = ["RowChangeTask"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RowChangeTask(PickledTask):
-    """The part of a DELETE or UPDATE that a worker needs besides the files.
+    """Finds and changes the matching rows of files for a DELETE or UPDATE, on any worker.
 
     Attributes:
-        state: state for changing rows.
-        search: finds the matching rows.
         assigned: new values of an UPDATE, see `Assignments`; None: matching rows are deleted.
     """
 
@@ -45,20 +41,18 @@ class RowChangeTask(PickledTask):
             return False
         return self.state.change_data_feed
 
+    def for_writer(self, index: int, count: int) -> RowChangeTask:
+        return replace(self, state=self.state.for_writer(index, count))
+
     def run(
         self, engine: Engine, files: Iterable[Candidate], *, data_change: bool = True
     ) -> RowChanges:
-        """Find the matching rows of some files, and write the changed files without a commit.
+        """Change the matching rows of some files without a commit.
 
         Deletes the written files on any error.
 
         Args:
-            data_change: False if whole files are removed and their rows are written again.
-
-        Raises:
-            PredicateError: a condition or value can't be resolved, or fails for a row.
-            ConstraintViolationError: an updated row violates a constraint of the table.
-            DataFileError, StorageError: a file can't be read or written.
+            data_change: value of `dataChange` for removed files; False if rows are only moved.
         """
         new_versions: NewVersions | None = None
         if self.assigned is not None:
@@ -82,7 +76,7 @@ class RowChangeTask(PickledTask):
 
 
 class _Finder:
-    """Finds the rows to change lazily, file by file, while the changes before are written.
+    """Finds the rows to change: searches a file after the previous file's changes are written.
 
     Attributes:
         whole: files that are removed without being read.

@@ -14,19 +14,16 @@ from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 
-__all__ = ["UpdateMetrics", "begin_update", "commit_update", "update"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetrics:
-    """Metrics of an UPDATE, in camel case in the history; times are in milliseconds.
+    """Metrics of an UPDATE; times are in milliseconds. Names in the history are in camel case.
 
     Attributes:
         version: the table's version after the UPDATE; the read version if no row matched.
         num_copied_rows: rows of rewritten files that didn't match.
-        num_deletion_vectors_added: new vectors, including those that replace one.
-        num_deletion_vectors_removed: removed vectors, including replaced ones.
-        num_deletion_vectors_updated: vectors that replace one.
+        num_deletion_vectors_added, num_deletion_vectors_removed: both include replaced vectors,
+            which `num_deletion_vectors_updated` counts.
     """
 
     version: int
@@ -60,17 +57,7 @@ def update(
     rows, and only updated rows are written; otherwise files are rewritten.
 
     Args:
-        table: the version that is read.
         values: see `Assignments`.
-        where: SQL condition or predicate; rows for which it is true are updated. None: all rows.
-
-    Raises:
-        SchemaError: a column can't be set.
-        PredicateError: an expression can't be parsed or resolved, or fails for a row.
-        ConstraintViolationError: an updated row violates a constraint, or the table is append-only.
-        CommitConflictError: another writer's commit conflicts with this one.
-        UnsupportedFeatureError: this version of the package can't write the table.
-        DataFileError, CommitFailedError: a file can't be read, or the commit failed.
     """
     operation = begin_update(
         engine, table, values, where, engine_info=engine_info, user_metadata=user_metadata
@@ -92,14 +79,10 @@ def begin_update(
     """Start an UPDATE whose work runs in other processes; see `begin_delete`.
 
     The transaction identifier is committed even if no row matches, as in delta-spark.
-
-    Raises:
-        ArgumentError, SchemaError, PredicateError, ConstraintViolationError,
-        UnsupportedFeatureError: see `update`.
     """
     if not values:
         raise ArgumentError(
-            f"{table.path}: no column to update. Set at least one column.", argument="set"
+            f"{table.path}: no column is set. Set at least one column.", argument="set"
         )
     operation = RowOperation.begin(
         engine,
@@ -120,7 +103,7 @@ def begin_update(
 
 
 def commit_update(engine: Engine, operation: RowOperation, changes: RowChanges) -> UpdateMetrics:
-    """Commit an UPDATE, unless no row matched; see `commit_delete`."""
+    """Commit an UPDATE; if no row matched, commit only its transaction identifier, if any."""
     counts = {**operation.counts(changes), "num_updated_rows": changes.num_updated_rows}
     version = operation.commit(engine, changes, counts)
     return UpdateMetrics(version=version, **counts)

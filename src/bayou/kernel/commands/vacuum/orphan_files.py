@@ -1,12 +1,8 @@
 """Listing of a table's folder, and comparison with the referenced files.
 
-A listing is compared in columnar batches. Memory holds only the unreferenced files and one batch of
-candidates.
-
-A `ListingRange` is a range of paths: stores can list from a path on, and the log shows the
-distribution of a table's paths. Any process can list a share and compare it with the hashes of the
-referenced files. Alternatively, an inventory of the object store replaces the listing
-(`look_through`).
+Memory holds only the unreferenced files and one batch of candidates. Any process can list a range
+of paths (`ListingRange`) and compare it with the hashes of the referenced files. Alternatively, an
+inventory of the object store replaces the listing (`filter_inventory`).
 """
 
 from __future__ import annotations
@@ -25,18 +21,6 @@ from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log.table_state import TableState
 from bayou.protocol.file_names import LOG_DIRECTORY
 
-__all__ = [
-    "INVENTORY_SCHEMA",
-    "LISTING_SCHEMA",
-    "ListingFilter",
-    "ListingRange",
-    "ListingResult",
-    "filter_inventory",
-    "inventory",
-    "list_range",
-]
-
-
 _INVENTORY_FIELDS: list[pa.Field[Any]] = [
     pa.field("path", pa.string()),
     pa.field("size", pa.int64()),
@@ -54,7 +38,7 @@ _COMPARED_FRACTION = 8
 
 
 def inventory(files: Iterable[tuple[str, int, int]]) -> pa.Table:
-    """Build a table of `INVENTORY_SCHEMA` from paths, sizes and times."""
+    """Build a table of `INVENTORY_SCHEMA` from (path, size, modification time) of files."""
     rows = list(files)
     columns = [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(INVENTORY_SCHEMA)]
     return pa.Table.from_arrays(columns, schema=INVENTORY_SCHEMA)
@@ -66,9 +50,9 @@ class ListingResult:
 
     Attributes:
         files: unreferenced files, in `INVENTORY_SCHEMA`.
-        folders: folders in the store, without the table's own.
+        folders: folders in the store, without the table's root folder.
         holding: folders that aren't empty.
-        nested: folders with their own log, which are other tables.
+        nested: folders with a log of their own, which are other tables.
     """
 
     files: pa.Table = field(default_factory=INVENTORY_SCHEMA.empty_table)
@@ -78,7 +62,6 @@ class ListingResult:
 
     @classmethod
     def combined(cls, shares: Iterable[ListingResult]) -> ListingResult:
-        """Combine the results of all shares of a listing."""
         results = [cls(), *shares]
         return cls(
             files=pa.concat_tables([result.files for result in results]),
@@ -112,13 +95,10 @@ class ListingResult:
 
 
 class ListingFilter:
-    """Filters a listing, in batches of any order, for unreferenced files.
+    """Finds the unreferenced files in a listing; its batches can be added in any order.
 
     Args:
-        root: the table's path.
-        names: rules for hidden names.
         before: cutoff in milliseconds since the epoch; files modified at or after it are retained.
-        referenced: referenced files.
     """
 
     def __init__(
@@ -139,7 +119,7 @@ class ListingFilter:
         self._unreferenced: list[pa.Table] = []
 
     def skips(self, folder: str) -> bool:
-        """Whether a folder has no files of the table; see `FileSystemClient.list_tree`."""
+        """Whether the listing can skip a folder, because it can't have files of the table."""
         self._holding.add(folder.rpartition("/")[0])
         return not self._is_own(folder)
 
@@ -216,8 +196,6 @@ class ListingRange:
     """A range of paths below a table, to be listed by one task; can be pickled.
 
     Attributes:
-        root: the table's path.
-        names: rules for hidden names.
         before: cutoff in milliseconds since the epoch; files modified at or after it are retained.
         after, until: exclusive start and inclusive end of the range; None: unbounded.
     """
@@ -234,23 +212,19 @@ class ListingRange:
         return cls(root=state.path, names=HiddenNames.of(state), before=before)
 
     def split(self, referenced: ReferencedFiles, max_shares: int) -> list[ListingRange]:
-        """Split into at most `max_shares` ranges with about equal numbers of referenced files."""
+        """Split into at most `max_shares` ranges with similar numbers of referenced files."""
         ends = [f"{self.root}/{path}" for path in referenced.boundaries(max_shares)]
         ranges = pairwise([self.after, *ends, self.until])
         return [replace(self, after=after, until=until) for after, until in ranges]
 
     def filter(self, referenced: ReferencedFiles) -> ListingFilter:
-        """Return the filter for this range's listing."""
         return ListingFilter(self.root, self.names, self.before, referenced)
 
 
 def list_range(engine: Engine, share: ListingRange, referenced: ReferencedFiles) -> ListingResult:
-    """List a range of paths; memory is bounded by the unreferenced files.
+    """List a range of paths, and return the unreferenced files; only these are held in memory.
 
     Files whose names aren't valid Unicode are ignored, because no log can reference them.
-
-    Raises:
-        StorageError: the store failed.
     """
     sieve = share.filter(referenced)
     tree = engine.files.list_tree(share.root, sieve.skips, after=share.after, until=share.until)
@@ -266,14 +240,15 @@ def filter_inventory(
     listed: Iterable[pa.RecordBatch],
     spellings: Sequence[str] = (),
 ) -> ListingResult:
-    """Filter an inventory; memory is bounded by the unreferenced files.
+    """Return the unreferenced files of an inventory; only these are held in memory.
 
-    Paths outside the table are ignored, and so are rows without a path, time or `is_folder`.
+    A row is ignored if its path is outside the table, or if its path, `modification_time` or
+    `is_folder` is null.
 
     Args:
-        share: the range of all paths of the table.
+        share: a range that covers all paths of the table.
         listed: batches of `LISTING_SCHEMA` with unique paths; folders may have a trailing slash.
-        spellings: other forms of the table's path that the inventory may use.
+        spellings: other forms of the table's path that the inventory may use, such as `s3a://`.
     """
     sieve = share.filter(referenced)
     for batch in listed:
@@ -284,7 +259,6 @@ def filter_inventory(
 
 
 def _columns(statuses: list[FileStatus]) -> pa.RecordBatch:
-    """Convert statuses to `LISTING_SCHEMA`."""
     try:
         paths: Any = pa.array([status.path for status in statuses], pa.string())
     except UnicodeEncodeError:
@@ -314,7 +288,7 @@ def _is_complete(listed: pa.RecordBatch) -> Any:
 
 
 def _below(listed: pa.RecordBatch, spelling: str, root: str) -> pa.RecordBatch:
-    """Return the rows below one form of the table's path, with the path changed to `root`."""
+    """Return the rows whose path begins with `spelling/`, with `root` in place of `spelling`."""
     prefix = f"{spelling.rstrip('/')}/"
     below: Any = listed.filter(pc.starts_with(listed.column("path"), prefix))
     names = pc.utf8_slice_codeunits(below.column("path"), len(prefix))

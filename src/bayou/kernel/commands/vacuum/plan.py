@@ -4,9 +4,9 @@ A *full* plan compares a listing of the folder with the log. Files and folders w
 with `.` or `_` are ignored, except for change data (`_change_data`), indexes (`_delta_index`) and
 partition folders. A folder with its own log is another table and is ignored, too.
 
-A *lite* plan takes the files that commits removed since the last lite vacuum, without a listing.
-It also ignores hidden files and files of other tables, which the log may reference: the folder of
-a shallow clone may contain its source, for example.
+A *lite* plan needs no listing: it contains the files that commits removed since the last lite
+vacuum. The log may reference hidden files and files of other tables; a lite plan ignores these
+files. For example, the folder of a shallow clone may contain the source table.
 """
 
 from __future__ import annotations
@@ -38,11 +38,9 @@ from bayou.kernel.log.table_state import TableState
 from bayou.protocol.actions import Action, AddCDCFile, RemoveFile
 from bayou.protocol.json_decoding import decode_json
 
-__all__ = ["ListShares", "VacuumPlan", "plan_full", "plan_lite", "record_lite"]
-
 ListShares: TypeAlias = Callable[[ListingRange, ReferencedFiles], Iterable[ListingResult]]
 """Function that lists the folder in other processes: it runs `list_range` for the parts of
-`ListingRange.split`, or `look_through` for an existing inventory."""
+`ListingRange.split`, or `filter_inventory` for an existing inventory."""
 
 _LAST_VACUUM = "_last_vacuum_info"
 _REQUESTS = 16
@@ -55,8 +53,8 @@ class VacuumPlan:
     Attributes:
         files: unreferenced files, in `INVENTORY_SCHEMA`.
         folders: empty folders, deepest first.
-        folders_seen: number of the table's folders including its own; 1 for a lite plan.
-        last_version: newest version whose removed files are in a lite plan.
+        folders_seen: number of the table's folders, including its root; 1 for a lite plan.
+        last_version: newest version that a lite plan covers; None for a full plan.
     """
 
     files: pa.Table
@@ -66,7 +64,6 @@ class VacuumPlan:
 
     @property
     def size(self) -> int:
-        """Total size of the files in bytes."""
         total: Any = pc.sum(self.files.column("size"))
         return total.as_py() or 0
 
@@ -79,20 +76,16 @@ def plan_full(
     *,
     lists_everything: bool = True,
 ) -> VacuumPlan:
-    """Compare a listing of the table's folder with the log.
+    """Plan the deletion of unreferenced files, from a listing of the table's folder and the log.
 
     Memory is bounded by the hashes of the referenced files and by the unreferenced files.
 
     Args:
         before: cutoff in milliseconds since the epoch; files modified or removed at or after it
             are retained.
-        list_shares: lists the folder in other processes; None: in this process.
-        lists_everything: whether the listing includes the logs of other tables; if not, this
-            function looks for them.
-
-    Raises:
-        CorruptTableError: the log can't be read.
-        StorageError: the store failed.
+        list_shares: function that lists the folder in other processes; None for this process.
+        lists_everything: whether the listing includes the logs of other tables in the folder; if
+            not, `plan_full` looks for these logs.
     """
     referenced = referenced_files(engine, state, before, stable_hash=list_shares is not None)
     whole = ListingRange.whole(state, before)
@@ -109,16 +102,7 @@ def plan_full(
 
 
 def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
-    """Take the files that commits removed before a cutoff.
-
-    Args:
-        before: see `plan_full`.
-
-    Raises:
-        VersionNotFoundError: the log lacks commits since the last lite vacuum.
-        CorruptTableError: the log can't be read.
-        StorageError: the store failed.
-    """
+    """Plan the deletion of the files that commits removed before a cutoff (ms since the epoch)."""
     table = state.path
     end = last_version_at_or_before(engine, state, before)
     last = _last_vacuum(engine, table)
@@ -193,7 +177,11 @@ class _LastVacuum(msgspec.Struct, rename="camel"):
 
 
 def record_lite(engine: Engine, table: str, version: int) -> None:
-    """Write `_last_vacuum_info`, which the next lite vacuum of Bayou or delta-spark reads."""
+    """Write `_last_vacuum_info`, which the next lite vacuum of Bayou or delta-spark reads.
+
+    Args:
+        version: newest version whose removed files this vacuum deleted.
+    """
     info = _LastVacuum(latest_commit_version_outside_of_retention_window=version)
     engine.files.put(f"{log_path(table)}/{_LAST_VACUUM}", msgspec.json.encode(info))
 

@@ -4,15 +4,20 @@ An absolute path outside the table's folder protects every file of the same name
 because a store may have several URIs for a folder (`abfs://` and `abfss://`, host aliases, mount
 points). Names of data files are unique, so this retains hardly any extra files.
 
+A local disk may ignore the case and the Unicode normal form of names, as on macOS. The folders
+`p=A` and `p=a` are then one folder, which is listed by the name with which it was created.
+Therefore, local paths that differ only in case or normal form count as equal.
+
 Paths are stored as 64-bit hashes: a million files need 8 MB. A hash collision only retains an
 unreferenced file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
+from unicodedata import normalize
 
 import pyarrow as pa
 
@@ -28,11 +33,9 @@ from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.log.table_state import TableState
 from bayou.protocol.file_names import decode_data_file_uri
 
-__all__ = ["ReferencedFiles", "referenced_files"]
-
 _COLUMNS = ("path", "deletionVector")
 _SPECIAL = r"[%:]|^/|//|(?:^|/)\.{1,2}(?:/|$)"
-"""Paths in the log that match aren't plain relative paths: encoded, absolute or not normalized."""
+"""Matches paths in the log that aren't plain relative paths: encoded, absolute, not normalized."""
 
 _SAMPLE_SIZE = 4096
 
@@ -45,18 +48,28 @@ class ReferencedFiles:
     """Referenced files below a table, by decoded relative path.
 
     Args:
-        paths: batches of paths; `//` and a name for a file that is referenced in every folder.
-        travels: use a hash that is the same in other processes; Python's own hash is faster.
+        paths: batches of paths. The path `//<name>` references all files with this name, in any
+            folder.
+        travels: whether to use a hash that is the same in all processes. Otherwise Python's own
+            hash is used, which is faster.
+        ignores_case: whether paths are equal if they differ only in case or Unicode normal form.
     """
 
-    def __init__(self, paths: Iterable[Sequence[str]], *, travels: bool = False) -> None:
-        self._digest = _digest if travels else hash
+    def __init__(
+        self,
+        paths: Iterable[Sequence[str]],
+        *,
+        travels: bool = False,
+        ignores_case: bool = False,
+    ) -> None:
+        self._digest: Callable[[str], int] = _digest if travels else hash
+        self._ignores_case = ignores_case
         self._sample: list[str] = []
         self._has_names = False
         stride = 1
         hashes = []
         for batch in paths:
-            hashes.append(pa.array(list(map(self._digest, batch)), pa.int64()))
+            hashes.append(self._hashed(batch))
             below = [path for path in batch if not path.startswith(_ANY_FOLDER)]
             self._has_names = self._has_names or len(below) < len(batch)
             self._sample += below[::stride]
@@ -81,34 +94,44 @@ class ReferencedFiles:
         return either
 
     def boundaries(self, parts: int) -> list[str]:
-        """Return ascending paths that divide the files into at most `parts` parts of equal size."""
+        """Return ascending paths that split the files into at most `parts` about equal parts."""
         paths = sorted(set(self._sample))
         indices = sorted({part * len(paths) // parts for part in range(1, parts)} - {0})
         return [paths[index] for index in indices]
 
     def _contain(self, paths: Sequence[str]) -> pa.BooleanArray:
-        contained: pa.BooleanArray = pc.is_in(
-            pa.array(list(map(self._digest, paths)), pa.int64()), value_set=self._hashes
-        )
+        contained: pa.BooleanArray = pc.is_in(self._hashed(paths), value_set=self._hashes)
         return contained
+
+    def _hashed(self, paths: Iterable[str]) -> Any:
+        if self._ignores_case:
+            paths = map(_without_case, paths)
+        return pa.array(list(map(self._digest, paths)), pa.int64())
 
 
 def referenced_files(
     engine: Engine, state: TableState, deleted_before: int, *, stable_hash: bool = False
 ) -> ReferencedFiles:
-    """Return live data files, files with recent tombstones, and their deletion vector files.
+    """Return live data files, recently removed data files, and the deletion vector files of both.
 
     Memory is bounded by one batch of the log and the hashes.
 
     Args:
-        deleted_before: cutoff in milliseconds since the epoch; files with tombstones at or after
-            it are referenced.
-        stable_hash: see `ReferencedFiles`.
-
-    Raises:
-        CorruptTableError: the checkpoint can't be read, or a deletion vector's path is invalid.
+        deleted_before: cutoff in milliseconds since the epoch; files that were removed at or after
+            the cutoff are referenced.
+        stable_hash: see `travels` of `ReferencedFiles`.
     """
-    return ReferencedFiles(_paths(engine, state, deleted_before), travels=stable_hash)
+    return ReferencedFiles(
+        _paths(engine, state, deleted_before),
+        travels=stable_hash,
+        ignores_case="://" not in state.path,  # object stores distinguish names by their bytes
+    )
+
+
+def _without_case(path: str) -> str:
+    if path.isascii():
+        return path.lower()
+    return normalize("NFD", normalize("NFD", path).casefold())
 
 
 def _digest(path: str) -> int:
@@ -118,7 +141,7 @@ def _digest(path: str) -> int:
 
 
 def _in_any_folder(path: str) -> str:
-    """Return the entry for a file of this name in any folder."""
+    """Return `//` and the file name, which references all files with this name."""
     return _ANY_FOLDER + path.rpartition("/")[2]
 
 
@@ -152,10 +175,10 @@ def _recent(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
 
 
 def _below(folder: TableFolder, paths: Any) -> list[str]:
-    """Return the paths as they are in the log, and decoded real paths if they differ.
+    """Return all paths as they are in the log, and the decoded paths with links resolved.
 
-    A writer may not have encoded a percent sign, so both files are retained. For files outside the
-    table, the names are returned.
+    VACUUM retains files at both paths, because some writers don't encode a percent sign. For a file
+    outside the table, the decoded path is the result of `_in_any_folder`.
     """
     files: list[Any] = paths.to_pylist()
     special = pc.match_substring_regex(paths, _SPECIAL)

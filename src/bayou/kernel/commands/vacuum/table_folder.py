@@ -22,19 +22,11 @@ from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.protocol.actions import DeletionVectorDescriptor
 from bayou.protocol.file_names import escape_partition_value
 
-__all__ = ["HiddenNames", "TableFolder"]
-
-
 _DOTS = re.compile(r"//|(?:^|/)\.{1,2}(?:/|$)")
 
 
 class TableFolder:
-    """A table's folder; resolves each folder below it once.
-
-    Args:
-        engine: engine of the table's store.
-        table: the table's path.
-    """
+    """A table's folder; resolves each folder below it once."""
 
     def __init__(self, engine: Engine, table: str) -> None:
         self._files = engine.files
@@ -43,22 +35,15 @@ class TableFolder:
         self._folders: dict[str, str | None] = {table: ""}
 
     def relative_path(self, uri: str) -> str | None:
-        """Return the decoded real path, relative to the table, of a file in the log.
+        """Return a file's decoded real path relative to the table; None if not below the table.
 
-        Returns:
-            None if the file isn't below the table.
-
-        Raises:
-            CorruptTableError: a relative path leaves the table's folder.
+        Args:
+            uri: the file's path in the log.
         """
         return self._relative(data_file_path(self._table, uri))
 
     def vector_path(self, storage_type: str, path_or_inline: str) -> str | None:
-        """Return the same as `relative_path` for a deletion vector; None for an inline one, too.
-
-        Raises:
-            CorruptTableError: the descriptor is invalid.
-        """
+        """Return `relative_path` of a deletion vector file; None for an inline vector, too."""
         descriptor = DeletionVectorDescriptor(
             storage_type=storage_type,
             path_or_inline_dv=path_or_inline,
@@ -69,7 +54,7 @@ class TableFolder:
         return None if path is None else self._relative(path)
 
     def real_paths(self, paths: Any) -> list[str]:
-        """Return the real relative paths of the relative paths that contain a link."""
+        """Return the real path of each relative path that contains a link; omit all others."""
         if "://" in self._table:  # object stores have no links
             return []
         folders = pc.unique(pc.replace_substring_regex(paths, "/?[^/]*$", "")).to_pylist()
@@ -137,7 +122,7 @@ _ICEBERG = "metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenNames:
-    """Rules for hidden names: they begin with `.` or `_`, with some exceptions; can be pickled.
+    """Rules for hidden files and folders: their names begin with `.` or `_`, with exceptions.
 
     Attributes:
         prefixes: name prefixes of partition folders, which are never hidden.
@@ -149,7 +134,6 @@ class HiddenNames:
 
     @classmethod
     def of(cls, state: TableState) -> Self:
-        """Return the rules for a table."""
         formats = state.properties.get("delta.universalFormat.enabledFormats", "")
         return cls(
             prefixes=tuple(
@@ -162,7 +146,6 @@ class HiddenNames:
         )
 
     def hide_folder(self, name: str) -> bool:
-        """Whether a folder name is hidden."""
         if not name.startswith(_HIDDEN_PREFIXES):
             return self.iceberg and name == _ICEBERG
         return not name.startswith((*_VISIBLE_PREFIXES, *self.prefixes))

@@ -1,8 +1,8 @@
 """VACUUM: delete files that no version within the retention period references.
 
 Module `plan` selects the files. As in delta-spark, one commit before and one after the deletion
-record the vacuum in the history. If a vacuum dies in between, the next one deletes the remaining
-files.
+record the vacuum in the history. If a vacuum is killed in between, the next vacuum deletes the
+remaining files.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ from bayou.kernel.table_features.writer_support import check_writable
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol.property_strings import PropertyValueError
 
-__all__ = ["DeleteFiles", "VacuumMetrics", "vacuum"]
-
 _HOUR = 3_600_000
 _MAX_RETENTION_HOURS = 24 * 366 * 10_000
 _BATCH_SIZE = 1000
@@ -49,7 +47,6 @@ class VacuumMetrics:
     """Metrics of a vacuum.
 
     Attributes:
-        dry_run: nothing was deleted.
         inventory: unreferenced files: `path` (decoded, fully qualified), `size` (bytes),
             `modification_time` (ms since the epoch).
         num_files_to_delete: number of unreferenced files and empty folders.
@@ -84,31 +81,21 @@ def vacuum(
     """Delete files in the table's folder that no version within the retention period references.
 
     A vacuum can be repeated at any time. It is safe with concurrent readers of versions within the
-    retention period, and with writers that take less time than that. Older versions become
+    retention period, and with writers that finish within this period. Older versions become
     unreadable.
 
     Args:
-        table: path of the table.
-        retention_hours: retention period of unreferenced files; None: the table's
-            (`delta.deletedFileRetentionDuration`, one week by default).
-        dry_run: report the files without deleting them.
-        lite: take removed files from the log instead of listing the folder. This is faster, but
-            doesn't find files that no commit references.
-        enforce_retention_duration: reject a retention period shorter than the table's.
-        engine_info: `engineInfo` of the commits.
+        retention_hours: retention period of unreferenced files; None for the table property
+            `delta.deletedFileRetentionDuration`, one week by default.
+        lite: whether to take removed files from the log instead of listing the folder. This is
+            faster, but doesn't find files that no commit references.
+        enforce_retention_duration: whether to reject a retention period shorter than the table's.
         catalog: catalog of a managed table; it must permit VACUUM.
-        delete_files: deletes the files in other processes; None: in threads of this process.
-        list_ranges: lists the folder in other processes; None: in this process.
+        delete_files: function that deletes the files in other processes; None for threads of this
+            process.
+        list_ranges: function that lists the folder in other processes; None for this process.
         lists_everything: see `plan_full`.
-        tells_history: commit VACUUM START and VACUUM END.
-
-    Raises:
-        ArgumentError: the retention period is negative, too long, or shorter than the table's.
-        UnsupportedFeatureError: the table has an unsupported writer feature, which may reference
-            unknown files; or its catalog doesn't permit VACUUM.
-        VersionNotFoundError: a lite vacuum needs commits that were deleted from the log.
-        StorageError: the store failed; files may have been deleted, and the history records
-            FAILED.
+        tells_history: whether to commit VACUUM START and VACUUM END.
     """
     state = load_table_state(engine, table, catalog=catalog)
     check_writable(state.path, state.protocol, state.metadata, state.schema)
@@ -176,7 +163,7 @@ def _retention(state: TableState) -> int:
 def _requested_retention(
     state: TableState, hours: float | None, default: int, *, enforce: bool
 ) -> int | None:
-    """Return the requested retention period in milliseconds; None for the table's."""
+    """Return the requested retention period in milliseconds; None if the table's period applies."""
     if hours is None:
         return None
     if not 0 <= hours <= _MAX_RETENTION_HOURS:
@@ -200,9 +187,9 @@ def _requested_retention(
 
 
 class _History:
-    """Commits without file actions that record the vacuum in the history.
+    """Writes the commits that record a vacuum in the history; they have no file actions.
 
-    Both commits are based on the version that was read; they don't conflict with other commits.
+    The commits are based on the version that was read, and don't conflict with other commits.
     """
 
     def __init__(

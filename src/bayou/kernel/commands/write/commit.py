@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayou.errors import MetadataChangedError, ProtocolChangedError
+from bayou.kernel.commands.optimize.auto_compaction import compact_after
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.write.overwrite import (
     remove_all,
@@ -29,8 +30,6 @@ from bayou.kernel.transaction.transaction import Transaction
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import Action, AddCDCFile, AddFile
 
-__all__ = ["WriteResult", "commit_write", "write_metrics"]
-
 
 def write_metrics(
     write: TableWrite,
@@ -39,11 +38,7 @@ def write_metrics(
 ) -> dict[str, object]:
     """Return the `operationMetrics` of a write.
 
-    Row counts that are unknown are left out: files without statistics were added or removed.
-
-    Args:
-        changes: files and rows that the write removed.
-        written: actions of the files that tasks wrote.
+    Row counts are left out if files without statistics were added or removed.
     """
     adds = [a for a in written if isinstance(a, AddFile)]
     rows = _rows(adds)
@@ -94,7 +89,7 @@ def _replace_where_metrics(
 
 
 def _num_live_rows(adds: Sequence[AddFile]) -> int | None:
-    """Rows that the files' deletion vectors don't delete; None if a file has no row count."""
+    """Return the number of rows that aren't marked as deleted; None if a file has no row count."""
     live = 0
     for add in adds:
         records = num_records(add.stats)
@@ -139,15 +134,11 @@ def commit_write(
     An append without rows commits nothing, unless it creates the table or adds columns to it.
 
     Args:
-        write: the planned write; its application may have been added since.
-        plan: the result of `plan_write`.
-        written: actions of all tasks.
+        write: the planned write; `write.application` may be set after planning.
 
     Raises:
-        CommitConflictError: another writer changed data that this write depends on.
         CommitFailedError: the store failed; if the message says that the result is unknown, the
             tasks' files must not be deleted.
-        TableAlreadyExistsError: the mode is `ERROR`, and another writer created the table.
     """
     adds = [a for a in written if isinstance(a, AddFile)]
     if plan.is_noop or not (adds or write.overwrites or plan.changes_metadata):
@@ -158,7 +149,7 @@ def commit_write(
         is_recorded(snapshot, write) or (plan.read_version is None and write.mode is _IGNORE)
     ):
         return WriteResult(version=snapshot.version, files_committed=False)
-    # A table that another writer created meanwhile has its own metadata with the same columns.
+    # If another writer has created the table, it has its own metadata with the same columns.
     created_meanwhile = plan.read_version is None and snapshot is not None
     metadata = None if created_meanwhile else plan.metadata
     try:
@@ -171,14 +162,18 @@ def commit_write(
         written_by = TransactionState.from_bytes(plan.state)
         if not transaction.transaction_state(engine).allows_files_of(written_by):
             raise _created_with_other_metadata(snapshot)
+    if snapshot is not None:
+        for predicate in write.reads:  # the rows that the written rows depend on
+            transaction.record_rows_read(engine, predicate)
     changes = _remove_replaced(engine, transaction, snapshot, write, adds)
     actions: list[Action] = [*changes.actions, *written]
     if not actions and not transaction.changes_metadata and write.application is None:
         return WriteResult(version=plan.read_version, files_committed=True)
     metrics = write_metrics(write, changes, written)
     with discard_unless_committed(lambda: changes.discard(engine, table.path)):
-        result = transaction.commit(engine, actions, operation_metrics=metrics)
+        result = transaction.commit(engine, actions, operation_metrics=metrics, tags=write.tags)
     result.run_post_commit_hooks(engine)
+    compact_after(engine, transaction, result)
     return WriteResult(version=result.version, files_committed=not result.already_committed)
 
 
@@ -204,13 +199,24 @@ def _remove_replaced(
 def _base_snapshot(
     engine: Engine, table: Table, plan: WritePlan, write: TableWrite
 ) -> Snapshot | None:
-    """Return the snapshot that the commit is based on: the version that was planned with.
+    """Return the snapshot that the commit is based on; None if the commit creates the table.
 
-    If another writer created the table since, the tasks' files fit only if that table has the
-    columns and partitioning that this write would have created.
+    The snapshot has the plan's read version. If the table didn't exist when the write was planned,
+    but another writer has created it since, the snapshot has the latest version. This table must
+    have the columns and partitioning that this write would have created, so that the tasks' files
+    fit. Otherwise `MetadataChangedError` is raised.
     """
     if plan.read_version is not None:
-        return table.snapshot_as_of_version(engine, plan.read_version)
+        planned = table.snapshot_as_of_version(engine, plan.read_version)
+        if planned.table_id != plan.table_id:
+            raise MetadataChangedError(
+                f"{table.path}: the table was deleted and recreated while this write ran (its id "
+                f"was {plan.table_id} and is now {planned.table_id}). Nothing was changed; write "
+                "again.",
+                table=table.path,
+                winning_version=planned.version,
+            )
+        return planned
     if not table.exists(engine):
         return None
     snapshot = table.latest_snapshot(engine)

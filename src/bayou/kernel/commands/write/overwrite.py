@@ -8,8 +8,8 @@ from bayou.errors import ArgumentError
 from bayou.kernel.commands.row_changes.operation import RowOperation
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.row_search import CandidateFiles
-from bayou.kernel.commands.row_changes.state import RowChangeState
 from bayou.kernel.commands.row_changes.task import RowChangeTask
+from bayou.kernel.commands.row_changes.worker_state import RowChangeState
 from bayou.kernel.commands.write.request import TableWrite
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.sql.parser import parse_predicate
@@ -18,16 +18,14 @@ from bayou.kernel.scan.data_skipping.pruning import partition_key, partition_pre
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.protocol.actions import AddFile
 
-__all__ = ["remove_all", "remove_partitions_of", "remove_rows_where", "writes_change_data"]
-
 
 def writes_change_data(
     engine: Engine, transaction: Transaction, table: TableState, write: TableWrite
 ) -> bool:
-    """Whether a `replaceWhere` commit writes change data files, also for its new rows.
+    """Whether a `replaceWhere` commit writes change data files for the removed and the new rows.
 
-    If it doesn't, readers derive the change data feed from added and removed files. That is correct
-    if the commit only removes whole files or writes deletion vectors.
+    If it doesn't, readers derive the change data feed from the added and removed files. This is
+    correct if the commit only removes whole files or writes deletion vectors.
     """
     return _removal(engine, transaction, table, write).task.records_changes
 
@@ -43,12 +41,7 @@ def remove_all(engine: Engine, transaction: Transaction, *, data_change: bool) -
 def remove_rows_where(
     engine: Engine, transaction: Transaction, table: TableState, write: TableWrite
 ) -> RowChanges:
-    """Remove the rows for which `replace_where` is true; other rows of their files are retained.
-
-    Raises:
-        ArgumentError: the condition names data columns, and `data_change` is False.
-        UnsupportedFeatureError, DataFileError, StorageError: see `delete`.
-    """
+    """Remove the rows for which `replace_where` is true; other rows of their files are retained."""
     operation = _removal(engine, transaction, table, write)
     if not write.data_change and operation.task.search.condition is not None:
         raise ArgumentError(
@@ -66,7 +59,7 @@ def remove_partitions_of(
     adds: Sequence[AddFile],
     write: TableWrite,
 ) -> RowChanges:
-    """Remove the files of every partition that has a new file."""
+    """Remove the previous files of every partition that has a file in `adds`."""
     columns = [f for name in table.partition_columns if (f := table.schema.get(name)) is not None]
     zone = write.time_zone
     keys = {partition_key(add.partition_values, columns, zone) for add in adds}

@@ -1,7 +1,7 @@
 """Planning of a write: the state that its tasks need and the version that its commit is based on.
 
 Tasks and the commit may run in different processes, so no transaction object spans a write.
-`WritePlan` does: it holds the read version, from which the commit builds the same transaction.
+Instead, `WritePlan` holds the read version, from which the commit rebuilds the transaction.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from bayou.kernel.transaction.transaction import Transaction
 from bayou.protocol.actions import Metadata
 from bayou.protocol.schema import VOID, StructType
 
-__all__ = ["WritePlan", "build_transaction", "plan_write"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
@@ -35,20 +33,22 @@ class WritePlan:
 
     Attributes:
         table: the table's resolved path.
-        read_version: the version that the write is based on; None if there was no table.
+        read_version, table_id: the version that the write is based on, and its `metaData.id`; None
+            if there was no table.
         state: the `TransactionState` for tasks, as bytes.
-        partition_columns: partition columns of the table after the commit.
-        properties: properties of the table after the commit.
-        generates_identity: tasks generate values of identity columns.
-        metadata: the metadata that the commit writes; None if it keeps the table's. The tasks'
-            files use its physical names.
-        changes_metadata: the write commits even without rows.
-        is_noop: neither tasks nor the commit have anything to do: the table already contains this
-            write, or it exists and the mode is `IGNORE`.
+        partition_columns, properties: partition columns and properties after the commit.
+        generates_identity: whether tasks generate values of identity columns.
+        metadata: the metadata that the commit writes; None if it doesn't change the metadata. The
+            files of the tasks have the physical column names of this metadata.
+        changes_metadata: whether the write changes metadata. If it does, it commits even if there
+            are no rows.
+        is_noop: whether nothing is written and committed, because the table already contains this
+            write, or because the table exists and the mode is `IGNORE`.
     """
 
     table: str
     read_version: int | None
+    table_id: str | None
     state: bytes = field(repr=False)
     partition_columns: tuple[str, ...]
     properties: dict[str, str]
@@ -62,16 +62,8 @@ def plan_write(engine: Engine, write: TableWrite, *, base_version: int | None = 
     """Plan a write.
 
     Args:
-        base_version: an earlier version of the table that the rows of an overwrite were read from;
-            the commit must not remove data that was committed since. None: the latest version.
-
-    Raises:
-        TableAlreadyExistsError: the mode is `ERROR`, and the table exists.
-        SchemaError: the rows or the partition columns don't fit the table.
-        PredicateError: `replace_where` can't be parsed.
-        ConstraintViolationError: the write removes rows, and the table is append-only.
-        UnsupportedFeatureError: this version of the package can't write the table.
-        TablePropertyError: an unknown property, or an invalid value.
+        base_version: the version from which the rows of an overwrite were computed. The commit then
+            conflicts with data that was added after this version. None for the latest version.
     """
     table = Table.for_path(engine, write.table)
     latest = table.latest_snapshot(engine) if table.exists(engine) else None
@@ -96,6 +88,7 @@ def plan_write(engine: Engine, write: TableWrite, *, base_version: int | None = 
     return WritePlan(
         table=table.path,
         read_version=None if snapshot is None else snapshot.version,
+        table_id=None if snapshot is None else snapshot.table_id,
         state=state.to_bytes(),
         partition_columns=state.partition_columns,
         properties=dict(state.configuration),
@@ -130,10 +123,12 @@ def build_transaction(
     write: TableWrite,
     metadata: Metadata | None = None,
 ) -> Transaction:
-    """Build the write's transaction on a version, or for a new table.
+    """Build the transaction of a write.
 
     Args:
-        metadata: the planned metadata of the table; None if it isn't planned yet or doesn't change.
+        snapshot: version that the transaction is based on; None to create the table.
+        metadata: the planned metadata of the table; None during planning, or if the write doesn't
+            change the metadata.
     """
     if snapshot is None:
         builder = _create_builder(engine, table, write)
@@ -208,11 +203,7 @@ def _with_new_definition(
 
 
 def in_schema(table: str, schema: StructType, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the partition columns as the schema spells them; case doesn't matter.
-
-    Raises:
-        SchemaError: the schema has no such column.
-    """
+    """Return the partition columns as the schema spells them; `names` are case-insensitive."""
     by_name = {f.name.lower(): f.name for f in schema}
     missing = [name for name in names if name.lower() not in by_name]
     if missing:
@@ -237,7 +228,7 @@ def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
 
 
 def _without_untyped(data: StructType, table_schema: StructType) -> StructType:
-    """Return the rows' schema, with the table's types for columns of untyped nulls."""
+    """Return the rows' schema; columns of untyped nulls get the type of the table's column."""
     by_name = {f.name.lower(): f for f in table_schema}
     return StructType(
         tuple(

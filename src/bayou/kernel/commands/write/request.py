@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bayou.errors import ArgumentError
+from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.operation import Operation
 from bayou.protocol.schema import StructType
 
-__all__ = ["TableWrite", "WriteMode"]
-
 
 class WriteMode(StrEnum):
-    """Effect of a write on an existing table; the values are the history's names."""
+    """Effect of a write on an existing table; the values are the mode names in the history."""
 
     APPEND = "Append"
     OVERWRITE = "Overwrite"
@@ -24,38 +23,33 @@ class WriteMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWrite:
-    """A write of rows to a table in one commit; can be pickled.
+    """A write of rows to a table in one commit; can be pickled. A missing table is created.
 
     Attributes:
-        table: path of the table; a missing table is created.
-        schema: schema of the rows.
-        mode: effect on an existing table.
-        partition_by: requested partition columns; must be those of an existing table unless
-            `overwrite_schema` is set. None: the table's partition columns.
+        partition_by: requested partition columns. Unless `overwrite_schema` is set, they must equal
+            the partition columns of an existing table. None keeps the columns of an existing table,
+            and creates a table without partition columns.
         cluster_by: clustering columns of a new or overwritten table.
         replace_where: SQL condition; an overwrite replaces the rows for which it is true, and
             accepts only rows for which it is true.
-        dynamic_partitions: an overwrite replaces only the partitions of the written rows.
-        merge_schema: columns that the table lacks are added to it.
-        overwrite_schema: an overwrite replaces the table's schema and its partition columns.
+        dynamic_partitions: whether an overwrite replaces only the partitions of the written rows.
+        merge_schema: whether columns that the table lacks are added to the table.
+        overwrite_schema: whether an overwrite replaces the schema and partition columns.
         data_change: False if the write only rearranges rows of the table.
         max_records_per_file: maximum number of rows of a data file.
-        compression: Parquet codec; overrides the table's.
+        compression: Parquet codec; overrides the codec in the table properties.
         properties: table properties of a new table.
         application: transaction identifier (application id, version) of an idempotent write.
         operation: operation name in the history.
-        is_managed: whether the catalog chose the table's location; recorded in the history of
-            operations on a table name.
-        engine_info: `engineInfo` of the commit.
-        user_metadata: `userMetadata` of the commit.
-        replaces_definition: a CREATE or REPLACE TABLE: an existing table gets this schema, these
-            properties and this description, and loses all others.
+        is_managed: whether the catalog chose the table's location. The history records this as
+            `isManaged`, except for the operations WRITE and STREAMING UPDATE.
+        replaces_definition: whether this is a CREATE or REPLACE TABLE, which replaces schema,
+            properties and description of an existing table.
         description: table description, used if `replaces_definition` is set.
-        time_zone: time zone of partition timestamps that the log stores without one. An overwrite
-            compares them with the timestamps of its rows and of `replace_where`.
-
-    Raises:
-        ArgumentError: options that exclude each other.
+        reads: conditions that select the rows of the table from which the written rows were
+            computed. A condition of None selects all rows.
+        time_zone: time zone of partition values that are timestamps without a zone in the log. An
+            overwrite compares these values with the timestamps of its rows and `replace_where`.
     """
 
     table: str
@@ -76,27 +70,29 @@ class TableWrite:
     is_managed: bool = False
     engine_info: str
     user_metadata: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
     replaces_definition: bool = False
     description: str | None = None
+    reads: tuple[Predicate | None, ...] = ()
     time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
         if self.partition_by and self.cluster_by:
             raise ArgumentError(
-                f"{self.table}: partitionBy and clusterBy exclude each other. Set one of them.",
+                f"{self.table}: partitionBy and clusterBy can't be combined. Set one of them.",
                 argument="clusterBy",
             )
         if not self.overwrites:
             return
         if self.replace_where is not None and self.dynamic_partitions:
             raise ArgumentError(
-                f"{self.table}: replaceWhere and partitionOverwriteMode=dynamic exclude each "
-                "other. Set one of them.",
+                f"{self.table}: replaceWhere and partitionOverwriteMode=dynamic can't be combined. "
+                "Set one of them.",
                 argument="partitionOverwriteMode",
             )
         if self.overwrite_schema and self.replace_where is not None:
             raise ArgumentError(
-                f"{self.table}: overwriteSchema and replaceWhere exclude each other, because "
+                f"{self.table}: overwriteSchema and replaceWhere can't be combined, because "
                 "retained rows keep the table's schema. Use mergeSchema to add columns.",
                 argument="overwriteSchema",
             )
@@ -108,7 +104,6 @@ class TableWrite:
 
     @property
     def replaces_schema(self) -> bool:
-        """Whether the write replaces the schema of an existing table."""
         return self.overwrites and self.overwrite_schema
 
     def operation_parameters(self) -> dict[str, object]:

@@ -4,6 +4,20 @@ Start at `registry`, which lists all of them. `definition` has the classes that 
 """
 
 from bayou.kernel.expressions.functions.definition import Binding, Call, Function, Macro
-from bayou.kernel.expressions.functions.registry import ALL, find
+from bayou.kernel.expressions.functions.registry import (
+    ALL,
+    check_exact,
+    find,
+    inexact_function,
+)
 
-__all__ = ["ALL", "Binding", "Call", "Function", "Macro", "find"]
+__all__ = [
+    "ALL",
+    "Binding",
+    "Call",
+    "Function",
+    "Macro",
+    "check_exact",
+    "find",
+    "inexact_function",
+]

@@ -1,8 +1,4 @@
-"""Arithmetic with the types, rounding and errors of Spark's ANSI mode.
-
-The module also defines the monotonicity of arithmetic, which data skipping uses (see
-`Function.directions`).
-"""
+"""Arithmetic with the types, rounding and errors of Spark's ANSI mode."""
 
 from __future__ import annotations
 
@@ -55,15 +51,6 @@ from bayou.protocol.schema import (
     DataType,
 )
 
-__all__ = [
-    "FUNCTIONS",
-    "non_decreasing",
-    "non_decreasing_unless_float",
-    "non_increasing",
-    "product_monotonicity",
-    "sum_monotonicity",
-]
-
 
 def _finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
@@ -74,7 +61,7 @@ def _any_float(types: Sequence[DataType]) -> bool:
 
 
 def sum_monotonicity(signs: tuple[int, int]) -> Any:
-    """The monotonicity of a sum (signs 1 and 1) or a difference (signs 1 and -1)."""
+    """Return the `Function.monotonicity` of + (signs 1 and 1) or - (signs 1 and -1)."""
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         variable = [c is None for c in constants]
@@ -89,7 +76,7 @@ def sum_monotonicity(signs: tuple[int, int]) -> Any:
 
 
 def product_monotonicity(*, divides: bool) -> Any:
-    """The monotonicity of a product with a constant, or of a division by a constant."""
+    """Return the `Function.monotonicity` of * with a constant, or of / by a constant."""
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         left, right = constants
@@ -105,19 +92,22 @@ def product_monotonicity(*, divides: bool) -> Any:
 
 
 def non_decreasing(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
-    """Non-decreasing in the first argument if the others are constants."""
+    """Return the monotonicity of a function that is non-decreasing in its first argument.
+
+    None if another argument isn't a constant.
+    """
     return (1, *(0 for _ in constants[1:])) if all(c is not None for c in constants[1:]) else None
 
 
 def non_decreasing_unless_float(
     constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """As `non_decreasing`, except for floats: for functions that return 0 for NaN."""
+    """Return `non_decreasing`; None for floats, because `floor` and `ceil` return 0 for NaN."""
     return None if _any_float(types) else non_decreasing(constants, types)
 
 
 def non_increasing(_constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
-    """The monotonicity of negation. None for floats, because -NaN is NaN, the maximum."""
+    """Return the monotonicity of negation. None for floats, because -NaN is NaN, the maximum."""
     return None if _any_float(types) else (-1,)
 
 

@@ -43,26 +43,9 @@ from bayou.protocol.schema import (
     DecimalType,
 )
 
-__all__ = [
-    "CONTEXT",
-    "arithmetic",
-    "decimal_arithmetic",
-    "division",
-    "integer_rounding_binding",
-    "integral_division",
-    "one_number",
-    "overflow",
-    "product_type",
-    "remainder_type",
-    "round_to_type",
-    "rounding",
-    "sum_type",
-    "two_floats",
-]
-
 
 def _operands(call: Call) -> tuple[DataType, DataType]:
-    """The numeric types of two operands. A string is cast by the type of the other operand."""
+    """Return the numeric types of two operands; a string counts as long or double, as in Spark."""
     if len(call.types) != 2:
         raise call.error("it takes 2 arguments")
     left, right = call.types
@@ -82,10 +65,10 @@ def _operands(call: Call) -> tuple[DataType, DataType]:
 
 
 def arithmetic(decimal: Callable[[DecimalType, DecimalType], DecimalType]) -> Any:
-    """The binding of `+`, `-`, `*` and `%`.
+    """Return a `Function.bind` for `+`, `-`, `*` or `%`.
 
     Args:
-        decimal: returns the type of the result of two decimals.
+        decimal: returns the result type for two decimal types.
     """
 
     def bind(call: Call) -> Binding:
@@ -104,7 +87,7 @@ def arithmetic(decimal: Callable[[DecimalType, DecimalType], DecimalType]) -> An
 
 
 def _as_decimals(call: Call, left: DataType, right: DataType) -> tuple[DecimalType, DecimalType]:
-    """The decimal types of two operands. An integer constant has the precision of its value."""
+    """Return the decimal types of two operands; an integer constant has its own precision."""
     types = []
     for expression, data_type in zip(call.arguments, (left, right), strict=True):
         if isinstance(expression, Literal) and type(expression.value) is int:
@@ -115,7 +98,7 @@ def _as_decimals(call: Call, left: DataType, right: DataType) -> tuple[DecimalTy
 
 
 def division(call: Call) -> Binding:
-    """The binding of `/`: the result of decimals is a decimal, all others are doubles."""
+    """Return the types of `/`: decimals if an operand is decimal and none float, else doubles."""
     left, right = _operands(call)
     kinds = {kind_of(left), kind_of(right)}
     if "decimal" in kinds and "float" not in kinds:
@@ -127,7 +110,7 @@ def division(call: Call) -> Binding:
 
 
 def integral_division(call: Call) -> Binding:
-    """The binding of `div`, whose result is a long."""
+    """Return the argument types of `div`, and its result type, long."""
     left, right = _operands(call)
     if "float" in (kind_of(left), kind_of(right)):
         raise call.error("it takes integers or decimals")
@@ -137,26 +120,26 @@ def integral_division(call: Call) -> Binding:
 
 
 def sum_type(left: DecimalType, right: DecimalType) -> DecimalType:
-    """The type of a sum or difference of decimals."""
+    """Return the type of a sum or difference of decimals."""
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
     return bounded_decimal(whole + scale + 1, scale)
 
 
 def product_type(left: DecimalType, right: DecimalType) -> DecimalType:
-    """The type of a product of decimals."""
+    """Return the type of a product of decimals."""
     return bounded_decimal(left.precision + right.precision + 1, left.scale + right.scale)
 
 
 def remainder_type(left: DecimalType, right: DecimalType) -> DecimalType:
-    """The type of a remainder of decimals."""
+    """Return the type of a remainder of decimals."""
     scale = max(left.scale, right.scale)
     whole = min(left.precision - left.scale, right.precision - right.scale)
     return bounded_decimal(whole + scale, scale)
 
 
 def one_number(call: Call) -> Binding:
-    """The binding of a function of one number that returns a number of the same type."""
+    """Return the types of a function whose argument and result have the same numeric type."""
     if len(call.types) != 1:
         raise call.error("it takes 1 argument")
     number_type = argument_type(call, call.types[0], NUMBER)
@@ -164,7 +147,7 @@ def one_number(call: Call) -> Binding:
 
 
 def integer_rounding_binding(call: Call) -> Binding:
-    """The binding of `floor` and `ceil`: the result of a decimal is a decimal, others are longs."""
+    """Return the types of `floor` and `ceil`: decimal for a decimal, long for other numbers."""
     number_type = one_number(call).result
     if isinstance(number_type, DecimalType):
         precision = min(38, number_type.precision - number_type.scale + 1)
@@ -175,7 +158,7 @@ def integer_rounding_binding(call: Call) -> Binding:
 
 
 def rounding(call: Call) -> Binding:
-    """The binding of `round`, whose number of decimals is a constant."""
+    """Return the types of `round`, whose number of decimals must be a constant."""
     if not 1 <= len(call.types) <= 2:
         raise call.error("it takes 1 to 2 arguments")
     number_type = argument_type(call, call.types[0], NUMBER)
@@ -198,7 +181,7 @@ def rounding(call: Call) -> Binding:
 
 
 def two_floats(call: Call) -> Binding:
-    """The binding of a function of two floats that are cast to the same type."""
+    """Return the types of a function of two floats: both arguments are float, or both double."""
     if len(call.types) != 2:
         raise call.error("it takes 2 arguments")
     both = FLOAT if set(call.types) == {FLOAT} else DOUBLE
@@ -213,13 +196,11 @@ CONTEXT = Context(prec=120, rounding="ROUND_HALF_UP")
 def decimal_arithmetic(
     sign: str, kernels: tuple[Any, Any], operands: Sequence[Any], result: Any
 ) -> Datum:
-    """Compute an operation on two decimals with Arrow up to 76 digits, else row by row in Python.
+    """Compute with two decimals: in Arrow if 76 digits suffice, else row by row in Python.
 
     Args:
-        sign: the operator.
-        kernels: the Arrow function and the Python function.
-        operands: the decimals.
-        result: Arrow type of the result.
+        sign: the operator, for error messages.
+        kernels: the Arrow function and the Python function of the operator.
     """
     (kernel, exact), (left, right) = kernels, operands
     digits = left.type.precision + right.type.precision + 1
@@ -231,7 +212,6 @@ def decimal_arithmetic(
 
 
 def _fitted(sign: str, values: Datum, result: Any) -> Datum:
-    """Round exact values to the result's type."""
     target = from_arrow_type(result)
     rounded = _rounded(values, result)
     raise_if_failed(
@@ -257,11 +237,7 @@ def _rounded(values: Datum, result: Any) -> Datum:
 
 
 def round_to_type(sign: str, number: Decimal, result: Any) -> Decimal:
-    """Round a number to the type of the result.
-
-    Raises:
-        EvaluationError: the number is out of range.
-    """
+    """Round a number to the result type; raise an `EvaluationError` if it is out of range."""
     rounded = number.quantize(Decimal(1).scaleb(-result.scale), context=CONTEXT)
     if rounded and rounded.adjusted() >= result.precision - result.scale:
         raise overflow(sign, result)
@@ -269,7 +245,7 @@ def round_to_type(sign: str, number: Decimal, result: Any) -> Decimal:
 
 
 def overflow(sign: str, result: Any) -> EvaluationError:
-    """The error for a result that is out of range for its type."""
+    """Return the error for a result that is out of range for its type."""
     return EvaluationError(
         f"A result of {sign!r} is out of range for {from_arrow_type(result)}. This is an error in "
         "Spark's ANSI mode too. Cast an operand to a wider type.",

@@ -1,8 +1,8 @@
-"""Bitwise and hexadecimal functions, and `ByteColumn` for vectorized hashes."""
+"""Bitwise and hexadecimal functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,14 +20,11 @@ from bayou.kernel.expressions.functions.definition import (
 from bayou.kernel.expressions.types import common_type, is_integral
 from bayou.protocol.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, VOID, DataType
 
-__all__ = ["FUNCTIONS", "ByteColumn", "rotate_left"]
-
-
 _LONG = (1 << 64) - 1
 
 
 def _whole(count: int) -> Callable[[Call], Binding]:
-    """The binding of a function of integers, which are cast to their common type."""
+    """Return a `Function.bind` for `count` integers, which are cast to their common type."""
 
     def bind(call: Call) -> Binding:
         if len(call.types) != count:
@@ -189,71 +186,3 @@ FUNCTIONS: tuple[Function, ...] = (
         null_handling="more",
     ),
 )
-
-
-class ByteColumn:
-    """Strings or byte strings without nulls, sorted by descending length.
-
-    The rows that have a k-th word are therefore the first rows.
-
-    Attributes:
-        order: original index of each row, int64.
-        lengths: length of each row in bytes, int64.
-    """
-
-    def __init__(self, values: Any) -> None:
-        lengths = pc.binary_length(values).cast(pa.int64())
-        self.order = pc.array_sort_indices(lengths, order="descending").cast(pa.int64())
-        self.lengths = lengths.take(self.order)
-        offsets, data = values.buffers()[1:]
-        starts = pa.Array.from_buffers(
-            pa.int32(), len(values) + 1, [None, offsets], offset=values.offset
-        )
-        self._starts = starts.slice(0, len(values)).cast(pa.int64()).take(self.order)
-        size = 0 if data is None else data.size
-        self._bytes: Any = pa.Array.from_buffers(pa.uint8(), size, [None, data])
-
-    def steps(self, words: Any) -> Iterator[tuple[int, int]]:
-        """The index of each word, and the number of rows that have the word (the first rows).
-
-        Args:
-            words: number of words of each row.
-        """
-        runs = pc.run_end_encode(words)
-        counts, ends = runs.values.to_pylist(), runs.run_ends.to_pylist()
-        next_index = 0
-        for count, end in zip(reversed(counts), reversed(ends), strict=True):
-            for index in range(next_index, count):
-                yield index, end
-            next_index = max(next_index, count)
-
-    def word(self, rows: int, offset: int, width: int) -> Any:
-        """The little-endian words at an offset of the first rows, uint64."""
-        starts = self._starts.slice(0, rows)
-        return self._read(pc.add(starts, offset), width)
-
-    def word_at(self, offsets: Any, width: int, exists: Any) -> Any:
-        """The words at one offset for each row; 0 where `exists` is false."""
-        positions = pc.if_else(exists, pc.add(self._starts, offsets), pa.scalar(None, pa.int64()))
-        return pc.fill_null(self._read(positions, width), 0)
-
-    @staticmethod
-    def replaced(column: Any, rows: int, values: Any) -> Any:
-        """Replace the values of a column's first rows."""
-        return pa.concat_arrays([values, column.slice(rows)])
-
-    def _read(self, positions: Any, width: int) -> Any:
-        word: Any = None
-        for i in range(width):
-            byte = self._bytes.take(pc.add(positions, i)).cast(pa.uint64())
-            byte = pc.shift_left(byte, pa.scalar(8 * i, pa.uint64()))
-            word = byte if word is None else pc.bit_wise_or(word, byte)
-        return word
-
-
-def rotate_left(values: Any, bits: int) -> Any:
-    """Rotate unsigned numbers to the left."""
-    width: int = values.type.bit_width
-    left = pc.shift_left(values, pa.scalar(bits, values.type))
-    right = pc.shift_right(values, pa.scalar(width - bits, values.type))
-    return pc.bit_wise_or(left, right)

@@ -29,8 +29,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["FUNCTIONS"]
-
 
 def _sized(call: Call) -> Binding:
     if len(call.types) != 1 or not isinstance(call.types[0], ArrayType | MapType):
@@ -95,9 +93,8 @@ def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any]
     """Implement access to elements of arrays and maps.
 
     Args:
-        first: the index of an array's first element; an index out of range is an error. None for
-            0-based indexes, with NULL for an index out of range.
-        name: name of the function for error messages.
+        first: index of an array's first element, 0 or 1; an index out of range is an error. If
+            None, the first index is 0, and an index out of range gives NULL.
     """
 
     def element_at(container: Any, key: Any) -> Any:

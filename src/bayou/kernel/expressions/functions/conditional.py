@@ -1,4 +1,4 @@
-"""CASE and related functions, and casts and null tests as functions."""
+"""CASE and related functions, and functions that cast a value or test it for NULL."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ from bayou.protocol.schema import (
     DataType,
     DecimalType,
 )
-
-__all__ = ["FUNCTIONS"]
 
 
 def _common_type_of(call: Call, types: Sequence[DataType]) -> DataType:

@@ -1,7 +1,4 @@
-"""Date arithmetic over Arrow columns, in the proleptic Gregorian calendar.
-
-Truncation, addition of days, months and intervals, and differences.
-"""
+"""Date arithmetic over Arrow columns, in the proleptic Gregorian calendar."""
 
 from __future__ import annotations
 
@@ -29,58 +26,39 @@ from bayou.protocol.schema import (
     TIMESTAMP_NTZ,
 )
 
-__all__ = [
-    "DAY",
-    "add_days",
-    "add_interval",
-    "add_months",
-    "date_add_binding",
-    "difference",
-    "first_of_month",
-    "floor_divide",
-    "floor_to_multiple",
-    "interval_type",
-    "last_day",
-    "months_of",
-    "remainder_of_day",
-    "truncate_date",
-    "truncate_timestamp",
-    "truncating_date",
-    "truncating_timestamp",
-    "without_zone",
-]
-
-
 DAY = 86_400_000_000
 """Microseconds in a day."""
 
 
 def without_zone(values: Datum) -> Datum:
-    """UTC timestamps as timestamps without a time zone."""
+    """Convert UTC timestamps to timestamps without a time zone."""
     return pc.cast(values, pa.timestamp("us"))
 
 
 def remainder_of_day(values: Datum) -> Datum:
-    """Microseconds since midnight."""
+    """Return the microseconds since midnight."""
     micros = pc.cast(without_zone(values), pa.int64())
     return pc.subtract(micros, floor_to_multiple(micros, DAY))
 
 
 def floor_to_multiple(micros: Datum, step: int) -> Datum:
-    """Round down to a multiple of `step`."""
+    """Round integers down to a multiple of `step`."""
     quotient = pc.divide(micros, step)
     floor = pc.multiply(quotient, step)
     return pc.if_else(pc.greater(floor, micros), pc.subtract(floor, step), floor)
 
 
 def months_of(dates: Datum) -> Datum:
-    """Months since year 0."""
+    """Return the number of months since year 0."""
     years = pc.cast(pc.year(dates), pa.int64())
     return pc.add(pc.multiply(years, 12), pc.subtract(pc.month(dates), 1))
 
 
 def first_of_month(months: Datum) -> Datum:
-    """The first day of each month, computed with the days-from-civil algorithm."""
+    """Return the first day of each month, given as months since year 0 (see `months_of`).
+
+    Computed with the days-from-civil algorithm.
+    """
     shifted = pc.subtract(months, 2)  # years start in March
     years = floor_divide(shifted, 12)
     month = pc.subtract(shifted, pc.multiply(years, 12))
@@ -133,7 +111,7 @@ def _floor_date(dates: Datum, unit: str) -> Datum:
 
 
 def truncate_date(values: Sequence[Datum], result: Any) -> Datum:
-    """Evaluate `trunc`: the first day of the unit; null for a unit of time or an unknown unit."""
+    """Evaluate `trunc`: the first day of the year, quarter, month or week; null for other units."""
     dates, name = values
     unit = _UNITS.get(str(name.as_py()).lower(), "")
     if unit not in ("year", "quarter", "month", "week"):
@@ -142,7 +120,7 @@ def truncate_date(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def truncate_timestamp(values: Sequence[Datum], result: Any) -> Datum:
-    """Evaluate `date_trunc`: the start of the unit; null for an unknown unit."""
+    """Evaluate `date_trunc`: the start of the unit, such as `hour`; null for an unknown unit."""
     name, timestamps = values
     unit = _UNITS.get(str(name.as_py()).lower())
     if unit is None:
@@ -154,14 +132,14 @@ def truncate_timestamp(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def truncating_date(call: Call) -> Binding:
-    """The binding of `trunc`."""
+    """Return the argument and result types of `trunc`."""
     binding = fixed_parameters(DATE, STRING, result=DATE)(call)
     constant_of(call, 1)
     return binding
 
 
 def truncating_timestamp(call: Call) -> Binding:
-    """The binding of `date_trunc`."""
+    """Return the argument and result types of `date_trunc`."""
     binding = fixed_parameters(STRING, TIMESTAMP, result=TIMESTAMP)(call)
     constant_of(call, 0)
     return binding
@@ -186,14 +164,14 @@ def _checked_date(days: Datum) -> Datum:
 
 
 def date_add_binding(call: Call) -> Binding:
-    """The binding of `date_add` and `date_sub`."""
+    """Return the argument and result types of `date_add` and `date_sub`."""
     if len(call.types) == 2 and call.types[1] == LONG:
         raise call.error("the number of days must be an int; cast it")
     return fixed_parameters(DATE, INTEGER, result=DATE)(call)
 
 
 def difference(values: Sequence[Datum], result: Any) -> Datum:
-    """The number of days from the second date to the first."""
+    """Return the number of days from the second date to the first."""
     end, start = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in values)
     return pc.cast(pc.subtract(end, start), result)
 
@@ -209,22 +187,20 @@ def _months_later(dates: Datum, months: Datum) -> Datum:
 
 
 def add_months(values: Sequence[Datum], _result: Any) -> Datum:
-    """Evaluate `add_months`: the same day of a later month, or the last day of that month."""
+    """Evaluate `add_months`: the same day of another month, or the last day of a shorter month."""
     return _months_later(values[0], values[1])
 
 
 def last_day(values: Sequence[Datum], result: Any) -> Datum:
-    """The last day of the month."""
+    """Return the last day of the month."""
     following = first_of_month(pc.add(months_of(values[0]), 1))
     last = pc.subtract(pc.cast(pc.cast(following, pa.int32()), pa.int64()), 1)
     return pc.cast(pc.cast(last, pa.int32()), result)
 
 
 def interval_type(call: Call) -> Binding:
-    """The binding of the addition of an interval, which consists of months and microseconds."""
-    result = call.types[0]
-    if result == STRING:
-        result = TIMESTAMP
+    """Return the types of adding an interval of months and microseconds to a date or timestamp."""
+    result = call.types[0]  # the sum of a string and an interval is a string in Spark
     micros = constant_of(call, 2)
     if result not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
         raise call.error("an interval can only be added to a date or timestamp")

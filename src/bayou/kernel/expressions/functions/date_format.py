@@ -25,13 +25,11 @@ from bayou.kernel.expressions.functions.definition import (
 )
 from bayou.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ
 
-__all__ = ["PATTERNS", "date_format_binding", "format_dates", "is_ordered_format"]
-
 _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z'])")
 
 
 def date_format_binding(call: Call) -> Binding:
-    """The binding of `date_format`, whose format is a constant."""
+    """Return the types of `date_format`, whose format must be a constant."""
     timestamp_type = TIMESTAMP_NTZ if call.types[:1] == (TIMESTAMP_NTZ,) else TIMESTAMP
     binding = fixed_parameters(timestamp_type, STRING, result=STRING)(call)
     pattern = constant_of(call, 1)
@@ -41,7 +39,7 @@ def date_format_binding(call: Call) -> Binding:
 
 
 def _pieces(pattern: str) -> list[tuple[str, str]]:
-    """The pieces of a format: pairs ("letters", pattern letters) or ("text", literal text)."""
+    """Split a format into pairs: ("letters", pattern letters) or ("text", literal text)."""
     pieces: list[tuple[str, str]] = []
     position = 0
     while position < len(pattern):

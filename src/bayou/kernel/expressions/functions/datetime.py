@@ -51,8 +51,6 @@ from bayou.protocol.schema import (
     DataType,
 )
 
-__all__ = ["FUNCTIONS"]
-
 
 def _field(kernel: Callable[[Any], Any]) -> Any:
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
@@ -62,7 +60,7 @@ def _field(kernel: Callable[[Any], Any]) -> Any:
 
 
 def _clock(call: Call) -> Binding:
-    """The binding of a function of the time of day, which is the same for both timestamp types."""
+    """Return the types of a function of the time of day, for either timestamp type."""
     if call.types == (TIMESTAMP_NTZ,):
         return Binding(arguments=(TIMESTAMP_NTZ,), result=INTEGER)
     return fixed_parameters(TIMESTAMP, result=INTEGER)(call)

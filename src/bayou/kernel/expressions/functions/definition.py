@@ -26,19 +26,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = [
-    "ANY",
-    "NUMBER",
-    "Binding",
-    "Call",
-    "Datum",
-    "Function",
-    "Macro",
-    "constant_of",
-    "fixed_parameters",
-    "rowwise",
-]
-
 # A pyarrow array or scalar. pyarrow's type hints don't allow both where its functions do.
 Datum: TypeAlias = Any
 
@@ -58,7 +45,7 @@ class Call:
     types: tuple[DataType, ...]
 
     def error(self, reason: str) -> PredicateError:
-        """The error for invalid arguments."""
+        """Return the error for invalid arguments."""
         types = ", ".join(map(_type_name, self.types))
         return PredicateError(f"{self.name}({types}): {reason}.", expression=self.name)
 
@@ -76,21 +63,17 @@ class Function:
     """A supported function.
 
     Attributes:
-        name: name in lower case, or the symbol of an operator.
-        signature: signature for the documentation.
-        summary: description for the documentation, one sentence.
-        bind: returns the types of a call.
-        evaluate: computes the result from the arguments and the result's Arrow type. Arguments
-            have the types from `bind`. Constants are scalars, and at least one argument is an
-            array. None for functions that the evaluator implements because they don't evaluate
-            all arguments for all rows.
+        bind: returns the types to which a call's arguments are cast, and the type of its result.
+        evaluate: computes the result from the arguments, which have the types from `bind`, and the
+            result's Arrow type. Constants are scalars, and at least one argument is an array. None
+            for functions that the evaluator implements, because they don't evaluate all arguments
+            for all rows.
         null_handling: `exact` if the result is NULL exactly if an argument is NULL, `more` if it
             can also be NULL for other arguments, `own` for other rules.
-        monotonicity: returns the monotonicity in each argument, from the values of constants and
-            None for other arguments: 1 if non-decreasing, -1 if non-increasing, 0 for a constant.
-            It returns None if the function isn't monotonic.
-        constants: positions of arguments that must be constants.
-        aliases: other names.
+        monotonicity: receives the values of the arguments, None for each that isn't a constant, and
+            their types. Returns the monotonicity in each argument: 1 if non-decreasing, -1 if
+            non-increasing, 0 for a constant; None if the function isn't monotonic.
+        exact: whether every result equals Spark's, also in the last place.
     """
 
     name: str
@@ -102,6 +85,7 @@ class Function:
     monotonicity: Callable[[Sequence[Any], Sequence[DataType]], Sequence[int] | None] | None = None
     constants: tuple[int, ...] = ()
     aliases: tuple[str, ...] = ()
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +93,7 @@ class Macro:
     """A function that is expanded to another expression.
 
     Attributes:
-        name: name in lower case.
-        signature: signature for the documentation.
-        summary: description for the documentation, one sentence.
         count: minimum and maximum number of arguments.
-        expand: returns the expression for the arguments.
-        aliases: other names.
     """
 
     name: str
@@ -128,7 +107,11 @@ class Macro:
 def fixed_parameters(
     *types: DataType | str, result: DataType, optional: int = 0
 ) -> Callable[[Call], Binding]:
-    """The binding of a function with fixed parameters, the last `optional` of them optional."""
+    """Return a `Function.bind` for parameters of fixed types.
+
+    Args:
+        optional: how many parameters at the end may be omitted.
+    """
 
     def bind(call: Call) -> Binding:
         minimum = len(types) - optional
@@ -145,11 +128,7 @@ def fixed_parameters(
 
 
 def argument_type(call: Call, actual: DataType, expected: DataType | str) -> DataType:
-    """The type to which an argument is implicitly cast, as in Spark.
-
-    Raises:
-        PredicateError: the argument can't be cast implicitly to the parameter's type.
-    """
+    """Return the type to which Spark implicitly casts an argument of type `actual`."""
     if expected in (ANY, actual):
         return actual
     if expected == NUMBER:
@@ -166,11 +145,7 @@ def argument_type(call: Call, actual: DataType, expected: DataType | str) -> Dat
 
 
 def constant_of(call: Call, index: int) -> Any:
-    """The value of an argument that must be a constant.
-
-    Raises:
-        PredicateError: the argument isn't a constant.
-    """
+    """Return the value of an argument, which must be a constant."""
     literal = call.arguments[index]
     if not isinstance(literal, Literal):
         raise call.error(f"argument {index + 1} must be a constant")
@@ -178,7 +153,7 @@ def constant_of(call: Call, index: int) -> Any:
 
 
 def rowwise(function: Callable[..., Any], arrow_type: Any, *values: Datum) -> Datum:
-    """Apply a Python function to each row, if there is no Arrow kernel; null if a value is null."""
+    """Apply a Python function to each row without nulls; a row with a null gives null."""
     length = next(len(v) for v in values if not isinstance(v, pa.Scalar))
     columns = [[v.as_py()] * length if isinstance(v, pa.Scalar) else v.to_pylist() for v in values]
     return pa.array(

@@ -6,14 +6,12 @@ import hashlib
 import zlib
 from collections.abc import Callable, Sequence
 from decimal import Context
-from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import xxhash
 
 from bayou.kernel.arrow.compute import pc
-from bayou.kernel.expressions.functions import murmur3, xxhash64
-from bayou.kernel.expressions.functions.bitwise import ByteColumn
 from bayou.kernel.expressions.functions.definition import (
     Binding,
     Call,
@@ -24,8 +22,6 @@ from bayou.kernel.expressions.functions.definition import (
 )
 from bayou.kernel.expressions.types import kind_of
 from bayou.protocol.schema import BINARY, INTEGER, LONG, STRING, VOID, DataType
-
-__all__ = ["FUNCTIONS"]
 
 _repeated: Any = pa.repeat
 
@@ -76,8 +72,12 @@ def _hashing(result: DataType) -> Callable[[Call], Binding]:
     return bind
 
 
-def _hash(algorithm: ModuleType, unsigned: Any) -> Any:
-    """The hash of all values of a row: each hash is the next seed, and nulls are skipped."""
+_BytesHash: TypeAlias = Callable[[Any, Any], Any]
+"""Hashes of byte strings, from the strings and an unsigned seed for each. There are no nulls."""
+
+
+def _hash(bytes_hash: _BytesHash, unsigned: Any) -> Any:
+    """Implement the hash of a row: each non-null value's hash is the next value's seed."""
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         length = next(len(v) for v in values if not isinstance(v, pa.Scalar))
@@ -86,48 +86,95 @@ def _hash(algorithm: ModuleType, unsigned: Any) -> Any:
             column: Any = _repeated(value, length) if isinstance(value, pa.Scalar) else value
             if column.null_count == length:
                 continue
-            rows = pc.indices_nonzero(pc.is_valid(column)).cast(pa.int64())
-            updated = _column_hash(algorithm, column.drop_null(), hashes.take(rows))
-            if column.null_count == 0:
-                hashes = updated
-            else:
-                hashes = pc.replace_with_mask(hashes, pc.is_valid(column), updated)
+            is_valid = pc.is_valid(column)
+            updated = bytes_hash(_hashed_bytes(column.drop_null()), hashes.filter(is_valid))
+            hashes = pc.replace_with_mask(hashes, is_valid, updated)
         return hashes.view(result)
 
     return evaluate
 
 
-def _column_hash(algorithm: ModuleType, column: Any, seeds: Any) -> Any:
+def _hashed_bytes(column: Any) -> Any:
+    """Return the bytes that Spark hashes for each value.
+
+    Numbers and times are little-endian words, except for decimals of more than 18 digits.
+    """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _bytes_hash(algorithm, column, seeds)
+        return column.cast(pa.binary())
     if pa.types.is_decimal(kind):
         unscaled = [int(v.scaleb(kind.scale, _CONTEXT)) for v in column.to_pylist()]
-        if kind.precision <= _MAX_LONG_DIGITS:
-            longs = pa.array(unscaled, pa.int64()).view(pa.uint64())
-            return algorithm.hashed_longs(longs, seeds)
-        byte_strings = [
-            n.to_bytes((n if n >= 0 else ~n).bit_length() // 8 + 1, "big", signed=True)
-            for n in unscaled
-        ]
-        return _bytes_hash(algorithm, pa.array(byte_strings, pa.binary()), seeds)
-    if pa.types.is_floating(kind):
+        if kind.precision > _MAX_LONG_DIGITS:
+            byte_strings = [
+                n.to_bytes((n if n >= 0 else ~n).bit_length() // 8 + 1, "big", signed=True)
+                for n in unscaled
+            ]
+            return pa.array(byte_strings, pa.binary())
+        column = pa.array(unscaled, pa.int64())
+    elif pa.types.is_floating(kind):
         column = _normalized(column)
     elif pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and kind.bit_width < 32):
         column = column.cast(pa.int32())
-    if column.type.bit_width == 32:
-        return algorithm.hashed_ints(column.view(pa.uint32()), seeds)
-    return algorithm.hashed_longs(column.view(pa.uint64()), seeds)
+    return column.view(pa.binary(column.type.bit_width // 8)).cast(pa.binary())
 
 
-def _bytes_hash(algorithm: ModuleType, column: Any, seeds: Any) -> Any:
-    sorted_bytes = ByteColumn(column)
-    hashes = algorithm.hashed_bytes(sorted_bytes, seeds.take(sorted_bytes.order))
-    return hashes.take(pc.array_sort_indices(sorted_bytes.order))
+def _xxhash64(values: Any, seeds: Any) -> Any:
+    pairs = zip(values.to_pylist(), seeds.to_pylist(), strict=True)
+    return pa.array([xxhash.xxh64_intdigest(data, seed) for data, seed in pairs], pa.uint64())
+
+
+def _murmur3(values: Any, seeds: Any) -> Any:
+    """Compute 32-bit Murmur3 in Spark's variant, which no package implements.
+
+    Spark hashes each byte after the last complete word as a signed word; the standard hashes these
+    bytes together.
+    """
+    # With descending lengths, the rows that have a k-th word are the first rows.
+    order = pc.array_sort_indices(pc.binary_length(values), order="descending")
+    values, hashes = values.take(order), seeds.take(order)
+    lengths = pc.binary_length(values)
+    counts, rows = pc.divide(lengths, 4).to_pylist(), len(values)
+    complete = []
+    for index in range(counts[0] + 1):
+        while rows and counts[rows - 1] <= index:
+            rows -= 1
+        complete.append(hashes.slice(rows))
+        words = pc.binary_slice(values.slice(0, rows), 4 * index, 4 * index + 4)
+        hashes = _mixed(hashes.slice(0, rows), words.cast(pa.binary(4)).view(pa.uint32()))
+    hashes = pa.concat_arrays(complete[::-1])
+    for size in (1, 2, 3):
+        has_rest = pc.equal(pc.bit_wise_and(lengths, 3), size)
+        rests, updated = values.filter(has_rest), hashes.filter(has_rest)
+        for position in range(-size, 0):
+            byte = pc.binary_slice(rests, position, position + 1 or None)
+            word = byte.cast(pa.binary(1)).view(pa.int8()).cast(pa.int32()).view(pa.uint32())
+            updated = _mixed(updated, word)
+        hashes = pc.replace_with_mask(hashes, has_rest, updated)
+    hashes = pc.bit_wise_xor(hashes, lengths.view(pa.uint32()))
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        hashes = pc.bit_wise_xor(hashes, pc.shift_right(hashes, _uint32(shift)))
+        hashes = pc.multiply(hashes, _uint32(factor))
+    return hashes.take(pc.array_sort_indices(order))
+
+
+def _mixed(hashes: Any, words: Any) -> Any:
+    words = _rotated(pc.multiply(words, _uint32(0xCC9E2D51)), 15)
+    words = pc.multiply(words, _uint32(0x1B873593))
+    hashes = _rotated(pc.bit_wise_xor(hashes, words), 13)
+    return pc.add(pc.multiply(hashes, _uint32(5)), _uint32(0xE6546B64))
+
+
+def _rotated(words: Any, bits: int) -> Any:
+    left, right = pc.shift_left(words, _uint32(bits)), pc.shift_right(words, _uint32(32 - bits))
+    return pc.bit_wise_or(left, right)
+
+
+def _uint32(value: int) -> Any:
+    return pa.scalar(value, pa.uint32())
 
 
 def _normalized(column: Any) -> Any:
-    """Floats with a single representation of zero and NaN."""
+    """Normalize floats: zero and NaN get a single representation, as in Spark's hashes."""
     zero, nan = pa.scalar(0.0, column.type), pa.scalar(float("nan"), column.type)
     column = pc.if_else(pc.equal(column, zero), zero, column)
     return pc.if_else(pc.is_nan(column), nan, column)
@@ -139,7 +186,7 @@ FUNCTIONS: tuple[Function, ...] = (
         signature="hash(a, ...)",
         summary="The 32-bit Murmur3 hash of all values, an int; no arrays, maps and structs.",
         bind=_hashing(INTEGER),
-        evaluate=_hash(murmur3, pa.uint32()),
+        evaluate=_hash(_murmur3, pa.uint32()),
         null_handling="own",
     ),
     Function(
@@ -147,7 +194,7 @@ FUNCTIONS: tuple[Function, ...] = (
         signature="xxhash64(a, ...)",
         summary="The XXH64 hash of all values, a long; no arrays, maps and structs.",
         bind=_hashing(LONG),
-        evaluate=_hash(xxhash64, pa.uint64()),
+        evaluate=_hash(_xxhash64, pa.uint64()),
         null_handling="own",
     ),
     Function(

@@ -1,4 +1,4 @@
-"""Roots, exponentials, logarithms and rounding, with the same results as Spark to the last bit."""
+"""Roots, exponentials, logarithms and rounding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.casts import java_double, map_distinct, raise_if_failed
-from bayou.kernel.expressions.functions import fdlibm
 from bayou.kernel.expressions.functions.arithmetic_types import CONTEXT, overflow, round_to_type
 from bayou.kernel.expressions.functions.definition import (
     Datum,
@@ -23,37 +22,39 @@ from bayou.kernel.expressions.functions.definition import (
 from bayou.kernel.expressions.model import Expression, Literal
 from bayou.protocol.schema import DOUBLE
 
-__all__ = ["FUNCTIONS", "round_number", "to_whole"]
+
+def _of_one(kernel: Any) -> Any:
+    return lambda values, _result: kernel(values[0])
 
 
-def _of_one(function: Callable[[float], float | None]) -> Any:
-    return lambda values, result: rowwise(function, result, *values)
+def _cube_root(values: Sequence[Datum], result: Any) -> Datum:
+    return rowwise(math.cbrt, result, *values)
 
 
-def _positive(function: Callable[[float], float]) -> Callable[[float], float | None]:
-    """A logarithm that is NULL for numbers up to 0."""
-    return lambda x: None if x <= 0 else function(x)
+def _power(values: Sequence[Datum], _result: Any) -> Datum:
+    base, exponent = values
+    # In Java, 1 to the power of NaN or an infinity is NaN. In C it is 1.
+    is_nan = pc.and_(pc.equal(pc.abs(base), 1.0), pc.invert(pc.is_finite(exponent)))
+    return pc.if_else(is_nan, math.nan, pc.power(base, exponent))
 
 
-def _logarithm(values: Sequence[Datum], result: Any) -> Datum:
+def _logarithm(kernel: Any) -> Any:
+    """Implement a logarithm that is NULL for 0 and negative numbers."""
+
+    def evaluate(values: Sequence[Datum], result: Any) -> Datum:
+        return pc.if_else(pc.less_equal(values[0], 0.0), pa.scalar(None, result), kernel(values[0]))
+
+    return evaluate
+
+
+_ln = _logarithm(pc.ln)
+
+
+def _logarithm_to_base(values: Sequence[Datum], result: Any) -> Datum:
     if len(values) == 1:
-        return rowwise(_positive(fdlibm.log), result, *values)
-
-    def to_base(base: float, x: float) -> float | None:
-        if base <= 0 or x <= 0:
-            return None
-        over = fdlibm.log(base)
-        return fdlibm.log(x) / over if over else _over_zero(fdlibm.log(x))
-
-    return rowwise(to_base, result, *values)
-
-
-def _over_zero(x: float) -> float:
-    return math.nan if x == 0 or math.isnan(x) else math.copysign(math.inf, x)
-
-
-def _root(values: Sequence[Datum], _result: Any) -> Datum:
-    return pc.sqrt(values[0])
+        return _ln(values, result)
+    base, number = values
+    return pc.divide(_ln([number], result), _ln([base], result))
 
 
 def _whole(values: Sequence[Datum], _result: Any) -> Datum:
@@ -61,7 +62,6 @@ def _whole(values: Sequence[Datum], _result: Any) -> Datum:
 
 
 _ONE = fixed_parameters(DOUBLE, result=DOUBLE)
-_TWO = fdlibm.log(2.0)
 
 
 def _constant(value: float) -> Callable[[], Expression]:
@@ -74,21 +74,23 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="sqrt(a)",
         summary="The square root, a double; NaN for a negative number.",
         bind=_ONE,
-        evaluate=_root,
+        evaluate=_of_one(pc.sqrt),
     ),
     Function(
         name="cbrt",
         signature="cbrt(a)",
         summary="The cube root, a double.",
         bind=_ONE,
-        evaluate=_of_one(fdlibm.cbrt),
+        evaluate=_cube_root,
+        exact=False,
     ),
     Function(
         name="pow",
         signature="pow(a, b), power(a, b)",
         summary="`a` to the power of `b`, a double.",
         bind=fixed_parameters(DOUBLE, DOUBLE, result=DOUBLE),
-        evaluate=lambda values, result: rowwise(fdlibm.pow, result, *values),
+        evaluate=_power,
+        exact=False,
         aliases=("power",),
     ),
     Function(
@@ -96,14 +98,16 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="exp(a)",
         summary="e to the power of `a`, a double.",
         bind=_ONE,
-        evaluate=_of_one(fdlibm.exp),
+        evaluate=_of_one(pc.exp),
+        exact=False,
     ),
     Function(
         name="ln",
         signature="ln(a)",
         summary="The natural logarithm, a double; NULL if `a` <= 0.",
         bind=_ONE,
-        evaluate=_of_one(_positive(fdlibm.log)),
+        evaluate=_ln,
+        exact=False,
         null_handling="more",
     ),
     Function(
@@ -111,7 +115,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="log([base, ]a)",
         summary="The logarithm to a base, or the natural logarithm; NULL if `a` or base <= 0.",
         bind=fixed_parameters(DOUBLE, DOUBLE, result=DOUBLE, optional=1),
-        evaluate=_logarithm,
+        evaluate=_logarithm_to_base,
+        exact=False,
         null_handling="more",
     ),
     Function(
@@ -119,7 +124,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="log2(a)",
         summary="The logarithm to base 2; NULL if `a` <= 0.",
         bind=_ONE,
-        evaluate=_of_one(_positive(lambda x: fdlibm.log(x) / _TWO)),
+        evaluate=_logarithm(lambda x: pc.divide(pc.ln(x), math.log(2))),
+        exact=False,
         null_handling="more",
     ),
     Function(
@@ -127,7 +133,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="log10(a)",
         summary="The logarithm to base 10; NULL if `a` <= 0.",
         bind=_ONE,
-        evaluate=_of_one(_positive(fdlibm.log10)),
+        evaluate=_logarithm(pc.log10),
+        exact=False,
         null_handling="more",
     ),
     Function(
@@ -200,7 +207,11 @@ def round_number(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def _distinct_rounded(numbers: Datum, decimals: int, *, single: bool) -> Datum:
-    """Round floats half up by their decimal representation, like Java's BigDecimal."""
+    """Round floats half up, after converting them to the decimal number that Java prints.
+
+    Args:
+        single: whether the numbers are 32-bit floats.
+    """
     step = Decimal(1).scaleb(-decimals)
 
     def rounded(number: float) -> float:

@@ -16,8 +16,8 @@ from bayou.kernel.expressions.functions.math import FUNCTIONS as EXPONENTIALS
 from bayou.kernel.expressions.functions.string_building import FUNCTIONS as STRING_BUILDING
 from bayou.kernel.expressions.functions.string_search import FUNCTIONS as STRING_SEARCH
 from bayou.kernel.expressions.functions.strings import FUNCTIONS as STRINGS
-
-__all__ = ["ALL", "find"]
+from bayou.kernel.expressions.model import Expression, operands_of
+from bayou.kernel.expressions.model import Function as FunctionCall
 
 ALL: dict[str, tuple[Function | Macro, ...]] = {
     "Arithmetic": (*ARITHMETIC, *EXPONENTIALS),
@@ -38,11 +38,7 @@ _BY_NAME: dict[str, Function | Macro] = {
 
 
 def find(name: str) -> Function | Macro:
-    """The function with a name; names are case-insensitive.
-
-    Raises:
-        PredicateError: the function isn't supported.
-    """
+    """Return the function with a name, ignoring case; raise a `PredicateError` if none has it."""
     function = _BY_NAME.get(name.lower())
     if function is None:
         close = difflib.get_close_matches(name.lower(), _BY_NAME, n=1)
@@ -53,3 +49,24 @@ def find(name: str) -> Function | Macro:
             expression=name,
         )
     return function
+
+
+def inexact_function(expression: Expression) -> str | None:
+    """Return the name of a function in the expression that isn't `Function.exact`, or None."""
+    if isinstance(expression, FunctionCall):
+        function = _BY_NAME.get(expression.name.lower())
+        if isinstance(function, Function) and not function.exact:
+            return expression.name
+    names = map(inexact_function, operands_of(expression))
+    return next((name for name in names if name is not None), None)
+
+
+def check_exact(expression: Expression) -> None:
+    """Reject inexact functions, which generated columns and constraints can't use."""
+    name = inexact_function(expression)
+    if name is not None:
+        raise PredicateError(
+            f"The results of {name} may differ from Spark's in the last place. Generated columns "
+            "and constraints can only use functions with exact results.",
+            expression=name,
+        )

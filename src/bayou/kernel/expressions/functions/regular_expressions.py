@@ -12,8 +12,6 @@ import pyarrow as pa
 from bayou.errors import PredicateError
 from bayou.kernel.arrow.compute import pc
 
-__all__ = ["LINE_ENDS", "GroupedPattern", "grouped_pattern", "like_to_re2", "to_re2"]
-
 LINE_ENDS = ("\r\n", "\n", "\r", "\x85", "\u2028", "\u2029")
 """Java's line terminators, the longest first."""
 
@@ -38,8 +36,7 @@ def to_re2(pattern: str) -> str:
     """Translate a pattern to RE2.
 
     Raises:
-        PredicateError: RE2 doesn't support a part, or matches it differently. The message names
-            the part.
+        PredicateError: RE2 matches a part of the pattern differently. The message names the part.
     """
     parts: list[str] = []
     position = 0
@@ -54,18 +51,16 @@ def to_re2(pattern: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedPattern:
-    """A pattern for RE2 with named groups `g1`, `g2`, ...
+    """An RE2 pattern whose capturing groups are named `g1`, `g2`, ...
 
-    RE2 has no lookahead, so each `$` matches a line terminator at the end of the string as a group
-    `e1`, `e2`, ... The caller removes these groups from the match.
+    In Java, `$` matches before a line terminator at the end of the string. RE2 has no lookahead, so
+    each `$` becomes a group `e1`, `e2`, ... that matches the line terminator. The caller removes
+    these groups from the match.
 
     Attributes:
-        pattern: the RE2 pattern.
-        continued: the RE2 pattern for the rest of a string, where `^` doesn't match.
-        numbers: the RE2 group numbers by group name.
-        groups: the number of groups in the original pattern.
-        ends: the groups that contain each `$`, by group name of the `$`.
-        starts: whether the pattern contains `^`.
+        continued: the RE2 pattern for a search that continues within a string, where `^` doesn't
+            match.
+        ends: for each group `e1`, `e2`, ...: the numbers of Java's groups that contain its `$`.
     """
 
     pattern: str
@@ -78,12 +73,7 @@ class GroupedPattern:
 
 @functools.cache
 def grouped_pattern(pattern: str) -> GroupedPattern:
-    """Translate a pattern whose matches or groups are extracted.
-
-    Raises:
-        PredicateError: RE2 doesn't support a part, or matches it differently. The message names
-            the part.
-    """
+    """Translate a pattern to RE2 for extracting or replacing its matches or groups."""
     to_re2(pattern)
     tokens = list(_TOKEN.finditer(pattern))
     parts: list[str] = []
@@ -156,7 +146,7 @@ def _matches_empty(pattern: str) -> bool:
 
 
 def _is_last(tokens: Sequence[re.Match[str]], index: int) -> bool:
-    """Whether no part of the pattern must match after a token, and no repetition contains it."""
+    """Whether no required part follows the token at an index, and no repetition contains it."""
     depth = 0
     skipping = False  # within other alternatives
     for i in range(index + 1, len(tokens)):
@@ -177,11 +167,7 @@ def _is_last(tokens: Sequence[re.Match[str]], index: int) -> bool:
 
 
 def like_to_re2(pattern: str, escape: str) -> str:
-    """Translate a LIKE pattern to an anchored RE2 pattern.
-
-    Raises:
-        PredicateError: the escape character precedes a character that it can't escape.
-    """
+    """Translate a LIKE pattern to an anchored RE2 pattern."""
     parts: list[str] = []
     characters = iter(pattern)
     for character in characters:

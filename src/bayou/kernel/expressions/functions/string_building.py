@@ -1,4 +1,4 @@
-"""Functions that build strings from characters, and functions of character codes and sizes."""
+"""Functions such as `repeat`, `reverse` and `translate`, and character codes and byte sizes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from bayou.kernel.expressions.functions.definition import (
     rowwise,
 )
 from bayou.protocol.schema import BINARY, INTEGER, LONG, STRING
-
-__all__ = ["FUNCTIONS"]
 
 
 def _of(function: Callable[..., Any]) -> Any:

@@ -28,8 +28,6 @@ from bayou.kernel.expressions.functions.regular_expressions import (
 from bayou.kernel.expressions.model import Expression, call
 from bayou.protocol.schema import INTEGER, STRING, ArrayType
 
-__all__ = ["FUNCTIONS"]
-
 
 def _checked(
     bind: Callable[[Call], Binding], check: Callable[[Call], None]
@@ -131,7 +129,6 @@ def _extract(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def _without_end(strings: Any, ends: Any) -> Any:
-    """Remove the line terminator that a `$` matched."""
     for end in LINE_ENDS:
         matched = pc.equal(ends, end)
         if pc.any(matched).as_py():
@@ -159,14 +156,16 @@ def _check_replace(call: Call) -> None:
         if pattern.ends and parts:
             # Java matches the empty string again after the match at the end.
             raise call.error(
-                "a pattern with $ that matches the empty string needs the replacement ''"
+                "if a pattern contains $ and can match the empty string, only the replacement '' "
+                "is supported"
             )
     used = {part for part in parts if isinstance(part, int)}
     for containing_groups in pattern.ends.values():
         if with_end := used & (containing_groups | {0}):
-            raise call.error(f"the group {min(with_end)} of the replacement contains $")
+            group = min(with_end)
+            raise call.error(f"the replacement uses group {group}, whose pattern contains $")
     if max((pattern.numbers[f"g{number}"] for number in used if number), default=0) > _MAX_GROUPS:
-        raise call.error(f"the replacement has a group after the {_MAX_GROUPS}th")
+        raise call.error(f"the replacement uses a group number above {_MAX_GROUPS}")
     if len(pattern.numbers) > _MAX_GROUPS and pattern.ends:
         raise call.error(f"a pattern with $ must have fewer than {_MAX_GROUPS} groups")
 
@@ -179,7 +178,7 @@ _NOTHING = r"[^\x{0}-\x{10FFFF}]"
 def _parse_replacement(
     call: Call | None, pattern: GroupedPattern, replacement: str
 ) -> list[str | int]:
-    """The parts of a replacement: literal strings and group numbers."""
+    """Split a replacement into literal strings and group numbers."""
     parts: list[str | int] = []
     position = 0
     while position < len(replacement):
@@ -228,7 +227,10 @@ def _replace(values: Sequence[Datum], result: Any) -> Datum:
 def _replace_in_ends(
     strings: Any, replaced: Any, pattern: GroupedPattern, replacements: tuple[str, str]
 ) -> Any:
-    """Replace matches within a line terminator that `$` matched, which Java searches too."""
+    """Also replace matches within the final line terminator.
+
+    After `$` has matched before the final line terminator, Java searches the line terminator too.
+    """
     replacement, with_ends = replacements
     without_end = pc.replace_substring_regex(strings, pattern.pattern, replacement)
     has_end = pc.coalesce(

@@ -25,8 +25,6 @@ from bayou.kernel.expressions.functions.regular_expressions import to_re2
 from bayou.kernel.expressions.model import Expression, Literal, call
 from bayou.protocol.schema import BINARY, BOOLEAN, INTEGER, STRING, DataType
 
-__all__ = ["FUNCTIONS"]
-
 
 def _length(values: Sequence[Datum], result: Any) -> Datum:
     kernel = pc.binary_length if pa.types.is_binary(values[0].type) else pc.utf8_length
@@ -93,8 +91,16 @@ def _slice(string: str, start: int, length: int | None = None) -> str:
     return string[max(first, 0) : max(stop, 0)] if stop > first else ""
 
 
-def _slicing(call: Call) -> Binding:
-    return fixed_parameters(STRING, INTEGER, INTEGER, result=STRING, optional=1)(call)
+def _of_string(*types: DataType | str) -> Callable[[Call], Binding]:
+    """Return a `Function.bind` that takes a string and optional arguments, but no binary."""
+    bind = fixed_parameters(STRING, *types, result=STRING, optional=1)
+
+    def check(call: Call) -> Binding:
+        if call.types and call.types[0] == BINARY:
+            raise call.error("it takes a string, not a binary. Cast the binary to a string")
+        return bind(call)
+
+    return check
 
 
 def _left(string: Expression, length: Expression) -> Expression:
@@ -179,7 +185,7 @@ def _matches(values: Sequence[Datum], result: Any) -> Datum:
 def _prefix_directions(
     constants: Sequence[Any], _types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """The monotonicity of `substring`: prefixes sort like their strings."""
+    """Return the monotonicity of `substring`: prefixes of a constant length sort like strings."""
     if len(constants) != 3 or constants[1] not in (0, 1) or constants[2] is None:
         return None
     return (1, 0, 0)
@@ -239,7 +245,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="substring",
         signature="substring(s, start[, length]), substr, substring(s FROM start [FOR length])",
         summary="A part from a 1-based position, which counts from the end if it is negative.",
-        bind=_slicing,
+        bind=_of_string(INTEGER, INTEGER),
         evaluate=_substring,
         monotonicity=_prefix_directions,
         aliases=("substr", "mid"),
@@ -306,14 +312,14 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="lpad",
         signature="lpad(s, length[, pad])",
         summary="The string padded on the left, or truncated, to a length.",
-        bind=fixed_parameters(STRING, INTEGER, STRING, result=STRING, optional=1),
+        bind=_of_string(INTEGER, STRING),
         evaluate=_padded(left=True),
     ),
     Function(
         name="rpad",
         signature="rpad(s, length[, pad])",
         summary="The string padded on the right, or truncated, to a length.",
-        bind=fixed_parameters(STRING, INTEGER, STRING, result=STRING, optional=1),
+        bind=_of_string(INTEGER, STRING),
         evaluate=_padded(left=False),
     ),
     Function(

@@ -1,4 +1,4 @@
 """Parsing of SQL expressions in Spark's dialect, with sqlglot.
 
-Start at `parser`. `translation` converts sqlglot's syntax tree.
+Start at `parser`. `syntax_tree` calls sqlglot, `translation` converts its tree.
 """

@@ -1,4 +1,4 @@
-"""Constants in SQL: numbers, casts of constants, intervals, and strings with Spark's escapes."""
+"""Constants in SQL: types, numbers, casts of constants, intervals."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import datetime as dt
 import math
 import re
 import struct
-from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from typing import Any
+
+from sqlglot import exp
 
 from bayou.errors import PredicateError
 from bayou.kernel.expressions.casts import can_cast
@@ -31,45 +31,39 @@ from bayou.protocol.schema import (
     DecimalType,
 )
 
-__all__ = ["PLACEHOLDER", "cast_constant", "interval", "number", "replace_strings", "sql_type"]
-
-
-_TYPES: dict[str, DataType] = {
-    "TINYINT": BYTE,
-    "SMALLINT": SHORT,
-    "INT": INTEGER,
-    "BIGINT": LONG,
-    "FLOAT": FLOAT,
-    "DOUBLE": DOUBLE,
-    "BOOLEAN": BOOLEAN,
-    "DATE": DATE,
-    "TIMESTAMP": TIMESTAMP,
-    "TIMESTAMPTZ": TIMESTAMP,
-    "TIMESTAMPLTZ": TIMESTAMP,
-    "TIMESTAMPNTZ": TIMESTAMP_NTZ,
-    "TEXT": STRING,
-    "BINARY": BINARY,
-    "VARCHAR": STRING,
+_TYPES: dict[exp.DType, DataType] = {
+    exp.DType.TINYINT: BYTE,
+    exp.DType.SMALLINT: SHORT,
+    exp.DType.INT: INTEGER,
+    exp.DType.BIGINT: LONG,
+    exp.DType.FLOAT: FLOAT,
+    exp.DType.DOUBLE: DOUBLE,
+    exp.DType.BOOLEAN: BOOLEAN,
+    exp.DType.DATE: DATE,
+    exp.DType.TIMESTAMP: TIMESTAMP,
+    exp.DType.TIMESTAMPTZ: TIMESTAMP,
+    exp.DType.TIMESTAMPLTZ: TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: TIMESTAMP_NTZ,
+    exp.DType.TEXT: STRING,
+    exp.DType.BINARY: BINARY,
+    exp.DType.VARCHAR: STRING,
 }
 
 
-def sql_type(node: Any) -> DataType | None:
+def sql_type(node: exp.DataType) -> DataType | None:
     """The type of a type node in sqlglot's tree; None if it isn't supported."""
-    name = node.this.name
-    if name == "DECIMAL":
-        sizes = [int(part.this.this) for part in node.expressions] or [10, 0]
+    if node.this == exp.DType.DECIMAL:
+        sizes = [int(part.name) for part in node.expressions] or [10, 0]
         precision, scale = sizes[0], sizes[1] if len(sizes) > 1 else 0
         fits = 0 < precision <= 38 and 0 <= scale <= precision
         return DecimalType(precision, scale) if fits else None
-    return None if node.expressions and name != "VARCHAR" else _TYPES.get(name)
+    if node.expressions and node.this != exp.DType.VARCHAR:
+        return None
+    return _TYPES.get(node.this)
 
 
 def cast_constant(constant: Literal, target: DataType) -> Expression:
-    """Cast a constant, or return a `Cast` if only the evaluator supports the cast.
-
-    Raises:
-        PredicateError: the constant can't be cast to the type.
-    """
+    """Cast a constant. If this function can't, it returns a `Cast`, which is evaluated later."""
     value = constant.value
     try:
         return Literal(_converted(value, target), target)
@@ -92,16 +86,18 @@ _BITS = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 
 
 def number(digits: str) -> Literal:
-    """A number without a type suffix: an integer, a decimal (with a point) or a double (with e)."""
+    """Parse a number without a suffix: `1` is an integer, `1.0` a decimal, `1e0` a double."""
     if re.fullmatch(r"[0-9]+", digits):
         return Literal(int(digits))
     if "e" in digits.lower():
-        return Literal(float(digits), DOUBLE)
+        try:
+            return Literal(float(digits), DOUBLE)
+        except ValueError:
+            raise PredicateError(f"{digits} isn't a number.", expression=digits) from None
     return literal_of(Decimal(digits))
 
 
 def _converted(value: LiteralValue, target: DataType) -> LiteralValue:
-    """The value of a constant after a cast."""
     if value is None:
         return None
     if isinstance(target, DecimalType):
@@ -123,7 +119,6 @@ def _converted(value: LiteralValue, target: DataType) -> LiteralValue:
 
 
 def _single(value: float) -> float:
-    """The value rounded to a 32-bit float."""
     try:
         (single,) = struct.unpack("f", struct.pack("f", value))
     except OverflowError:
@@ -180,30 +175,21 @@ _CLOCK = ("day", "hour", "minute", "second")
 _PAIR = re.compile(r"\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s+([a-z]+)", re.IGNORECASE)
 
 
-def interval(node: Any, string_of: Callable[[str], str]) -> tuple[int, int] | None:
-    """The months and microseconds of an `Interval` node in sqlglot's tree.
-
-    Args:
-        node: the node.
-        string_of: returns the string for a placeholder.
-
-    Returns:
-        None if the interval isn't constant or its form isn't supported.
-    """
+def interval(node: exp.Interval) -> tuple[int, int] | None:
+    """Return an interval's (months, microseconds); None if it isn't constant or isn't supported."""
     value, sign = node.this, 1
-    if type(value).__name__ == "Neg":
+    if isinstance(value, exp.Neg):
         value, sign = value.this, -1
-    if type(value).__name__ != "Literal":
+    if not isinstance(value, exp.Literal):
         return None
-    string = string_of(str(value.this)).strip()
-    unit = node.args.get("unit")
-    match type(unit).__name__:
-        case "NoneType":
+    string = value.name.strip()
+    match node.args.get("unit"):
+        case None:
             amounts = _pairs(string)
-        case "Var":
-            amounts = _single_unit(string, unit.name)
-        case "IntervalSpan":
-            amounts = _span(string, unit.this.name.lower(), unit.expression.name.lower())
+        case exp.Var(name=unit):
+            amounts = _single_unit(string, unit)
+        case exp.IntervalSpan(this=exp.Var(name=first), expression=exp.Var(name=last)):
+            amounts = _span(string, first.lower(), last.lower())
         case _:
             amounts = None
     return None if amounts is None else (sign * amounts[0], sign * amounts[1])
@@ -225,7 +211,7 @@ def _single_unit(string: str, unit: str) -> tuple[int, int] | None:
 
 
 def _pairs(string: str) -> tuple[int, int] | None:
-    """An interval of several units, such as `1 day 2 hours`."""
+    """Parse `1 day 2 hours` to (months, microseconds); None if the string is invalid."""
     months = micros = position = 0
     while position < len(string):
         pair = _PAIR.match(string, position)
@@ -237,7 +223,15 @@ def _pairs(string: str) -> tuple[int, int] | None:
 
 
 def _span(string: str, first: str, last: str) -> tuple[int, int] | None:
-    """An interval such as `'1-2' YEAR TO MONTH` or `'1 10:30:00.5' DAY TO SECOND`."""
+    """Parse an interval such as `'1-2' YEAR TO MONTH` or `'1 10:30:00.5' DAY TO SECOND`.
+
+    Args:
+        string: the part in quotes.
+        first, last: the units before and after TO, in lower case.
+
+    Returns:
+        Months and microseconds; None if the interval is invalid.
+    """
     sign = -1 if string.startswith("-") else 1
     string = string.lstrip("+-")
     if (first, last) == ("year", "month"):
@@ -253,66 +247,3 @@ def _span(string: str, first: str, last: str) -> tuple[int, int] | None:
         return None
     total = sum((Decimal(a) * _MICROS[u] for a, u in zip(amounts, units, strict=True)), Decimal(0))
     return 0, sign * int(total)
-
-
-# All tokens that can contain a quote: quoted names, strings with a prefix, comments.
-_QUOTED = re.compile(
-    r"`(?:[^`]|``)*`"
-    r"|(?P<hex>\b[xX])(?:'[^']*'|\"[^\"]*\")"
-    r"|(?P<raw>\b[rR])?(?:'(?P<single>(?:[^'\\]|\\.|'')*)'|\"(?P<double>(?:[^\"\\]|\\.|\"\")*)\")"
-    r"|--[^\n]*|/\*.*?\*/",
-    re.DOTALL,
-)
-PLACEHOLDER = re.compile("bayou string ([0-9]+)")
-"""The placeholder of a string constant in SQL, with its index."""
-
-
-def replace_strings(sql: str, strings: list[str]) -> str:
-    """Replace string constants in SQL by placeholders, because sqlglot's escapes aren't Spark's.
-
-    Args:
-        sql: the SQL.
-        strings: the list to which the values of the constants are appended.
-    """
-
-    def lift(match: re.Match[str]) -> str:
-        body = match["single"] if match["single"] is not None else match["double"]
-        if body is None or match["hex"]:
-            return match[0]
-        quote = "'" if match["single"] is not None else '"'
-        strings.append(body if match["raw"] else _unescape(body, quote))
-        return f"'bayou string {len(strings) - 1}'"
-
-    return _QUOTED.sub(lift, sql)
-
-
-_ESCAPE = re.compile(
-    r"\\(?:u(?P<short>[0-9a-fA-F]{4})|U(?P<long>[0-9a-fA-F]{8})|(?P<octal>[0-3][0-7]{2})|(?P<one>.))"
-    r"|(?P<twice>''|\"\")",
-    re.DOTALL,
-)
-_ESCAPED = {
-    "0": "\0",
-    "b": "\b",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "Z": "\x1a",
-    "%": "\\%",
-    "_": "\\_",
-}
-
-
-def _unescape(body: str, quote: str) -> str:
-    def value(match: re.Match[str]) -> str:
-        if code := match["short"] or match["long"]:
-            return chr(int(code, 16))
-        if octal := match["octal"]:
-            return chr(int(octal, 8))
-        if twice := match["twice"]:
-            return quote if twice == quote * 2 else twice
-        return _ESCAPED.get(match["one"], match["one"])
-
-    string = _ESCAPE.sub(value, body)
-    # Two \uXXXX escapes can be the surrogates of one character.
-    return string.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

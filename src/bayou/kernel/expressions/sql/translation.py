@@ -1,14 +1,16 @@
 """Translation of sqlglot's syntax tree to expressions.
 
-Bitwise operators are rearranged by Spark's precedence, because sqlglot treats them alike.
+sqlglot gives all bitwise operators the same precedence. Here they are regrouped as in Spark.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any
+
+from sqlglot import exp
 
 from bayou.errors import PredicateError
 from bayou.kernel.expressions.functions import Macro, find
@@ -20,6 +22,7 @@ from bayou.kernel.expressions.model import (
     Expression,
     Function,
     In,
+    InExpressions,
     IsNull,
     Like,
     Literal,
@@ -30,152 +33,247 @@ from bayou.kernel.expressions.model import (
     call,
 )
 from bayou.kernel.expressions.sql.constants import (
-    PLACEHOLDER,
     cast_constant,
     interval,
     number,
     sql_type,
 )
+from bayou.kernel.expressions.sql.syntax_tree import parse_tree
 from bayou.protocol.schema import BOOLEAN, LONG, STRING
 
-__all__ = ["BITWISE", "Translator", "bitwise"]
+
+def translate(sql: str) -> Expression:
+    """Parse an expression; see `parse_expression`."""
+    try:
+        return _Translator(sql).expression(parse_tree(sql))
+    except RecursionError:
+        raise _too_deep(sql) from None
 
 
-BITWISE = {
-    "BitwiseOr": ("|", 0),
-    "BitwiseXor": ("^", 1),
-    "BitwiseAnd": ("&", 2),
-    "BitwiseLeftShift": ("shiftleft", 3),
-    "BitwiseRightShift": ("shiftright", 3),
+def translate_conjuncts(sql: str) -> list[Predicate]:
+    """Parse the supported conjuncts of a condition; see `parse_conjuncts`."""
+    conjuncts: list[Predicate] = []
+    try:
+        operands = list(_operands_of_and(parse_tree(sql)))
+    except (PredicateError, RecursionError):
+        return []
+    for operand in operands:
+        with contextlib.suppress(PredicateError, RecursionError):
+            conjuncts.append(_Translator(sql).predicate(operand))
+    return conjuncts
+
+
+def _operands_of_and(tree: exp.Expr) -> Iterator[exp.Expr]:
+    match tree:
+        case exp.And():
+            for operand in _flatten(tree):
+                yield from _operands_of_and(operand)
+        case exp.Paren() if not tree.args.get("negate"):
+            yield from _operands_of_and(tree.this)
+        case _:
+            yield tree
+
+
+def _too_deep(sql: str) -> PredicateError:
+    return PredicateError(
+        f"The expression that starts with {sql[:60]!r} is nested too deeply. Reduce its nesting.",
+        expression=sql[:60],
+    )
+
+
+_BITWISE: dict[type[exp.Expr], tuple[str, int]] = {
+    exp.BitwiseOr: ("|", 0),
+    exp.BitwiseXor: ("^", 1),
+    exp.BitwiseAnd: ("&", 2),
+    exp.BitwiseLeftShift: ("shiftleft", 3),
+    exp.BitwiseRightShift: ("shiftright", 3),
 }
-"""The function and the precedence of each bitwise operator, by sqlglot's class name."""
+"""The function and the precedence of each bitwise operator."""
 
 
-def bitwise(operands: Sequence[Expression], kinds: Sequence[str]) -> Expression:
-    """The expression of a chain of bitwise operators without parentheses.
+def _bitwise(operands: Sequence[Expression], operators: Sequence[tuple[str, int]]) -> Expression:
+    """Group the operands of a chain such as `a | b & c` by Spark's precedence.
 
     Args:
-        operands: the operands from left to right.
-        kinds: the operators between them: keys of `BITWISE`.
+        operators: the function name and the precedence of each operator.
     """
     stack = [operands[0]]
-    pending: list[str] = []
+    pending: list[tuple[str, int]] = []
 
     def apply_down_to(level: int) -> None:
-        while pending and BITWISE[pending[-1]][1] >= level:
+        while pending and pending[-1][1] >= level:
             right, left = stack.pop(), stack.pop()
-            stack.append(call(BITWISE[pending.pop()][0], left, right))
+            stack.append(call(pending.pop()[0], left, right))
 
-    for kind, operand in zip(kinds, operands[1:], strict=True):
-        apply_down_to(BITWISE[kind][1])
-        pending.append(kind)
+    for operator, operand in zip(operators, operands[1:], strict=True):
+        apply_down_to(operator[1])
+        pending.append(operator)
         stack.append(operand)
     apply_down_to(0)
     return stack[0]
 
 
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+}
+_LOWER_THAN_COMPARISONS = frozenset(
+    {
+        *_COMPARISONS,
+        exp.NullSafeNEQ,
+        exp.Between,
+        exp.Escape,
+        exp.ILike,
+        exp.In,
+        exp.Like,
+        exp.Not,
+        exp.RegexpLike,
+    }
+)
+_ARITHMETIC: dict[type[exp.Expr], str] = {
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "div",
+    exp.Mod: "%",
+}
+_EXTRACTED = {"dow": "dayofweek", "doy": "dayofyear", "week": "weekofyear"}
 _SUPPORTED = "See docs/reference/expressions.md for the supported conditions and functions."
 
 
-class Translator:
-    """Translates the nodes of one SQL expression, with a handler for each class of nodes."""
-
-    def __init__(self, sql: str, strings: list[str]) -> None:
+class _Translator:
+    def __init__(self, sql: str) -> None:
         self._sql = sql
-        self._strings = strings
-        self._handlers: dict[str, Callable[[Any], Expression]] = {
-            "And": lambda n: And(tuple(map(self._predicate, _flatten(n)))),
-            "Or": lambda n: Or(tuple(map(self._predicate, _flatten(n)))),
-            "Not": lambda n: Not(self._predicate(n.this)),
-            "Paren": lambda n: self.expression(n.this),
-            "EQ": lambda n: self._comparison("=", n),
-            "NEQ": lambda n: self._comparison("<>", n),
-            "LT": lambda n: self._comparison("<", n),
-            "LTE": lambda n: self._comparison("<=", n),
-            "GT": lambda n: self._comparison(">", n),
-            "GTE": lambda n: self._comparison(">=", n),
-            "NullSafeEQ": lambda n: self._comparison("<=>", n),
-            "NullSafeNEQ": lambda n: Not(self._comparison("<=>", n)),
-            "Is": self._is,
-            "In": self._in,
-            "Between": self._between,
-            "Like": self._like,
-            "ILike": self._like,
-            "Escape": self._like,
-            "RegexpLike": lambda n: call("rlike", *self._operands(n)),
-            "Add": lambda n: self._sum("+", n),
-            "Sub": lambda n: self._sum("-", n),
-            "Mul": lambda n: call("*", *self._operands(n)),
-            "Div": lambda n: call("/", *self._operands(n)),
-            "IntDiv": lambda n: call("div", *self._operands(n)),
-            "Mod": lambda n: call("%", *self._operands(n)),
-            "BitwiseNot": lambda n: call("~", self.expression(n.this)),
-            **dict.fromkeys(BITWISE, self._bitwise),
-            "Chr": lambda n: self._called(n, "chr", n.expressions),
-            "Initcap": lambda n: self._called(n, "initcap", [n.this]),
-            "StrPosition": lambda n: self._called(
-                n, "locate", _arguments(n, "substr", "this", "position")
-            ),
-            "DPipe": self._joined,
-            "Neg": self._negated,
-            "Case": self._case,
-            "If": self._if,
-            "Bracket": self._element,
-            "Anonymous": lambda n: self._called(n, n.name, n.expressions),
-            "Substring": lambda n: self._called(
-                n, "substring", _arguments(n, "this", "start", "length")
-            ),
-            "Trim": self._trim,
-            "Ceil": lambda n: self._called(n, "ceil", [n.this]),
-            "Floor": lambda n: self._called(n, "floor", [n.this]),
-            "Extract": self._extract,
-            "Column": self._column,
-            "Dot": self._column,
-            "Literal": self._literal,
-            "HexString": self._hex,
-            "Boolean": lambda n: Literal(bool(n.this), BOOLEAN),
-            "Null": lambda _: Literal(None),
-            "Cast": self._cast,
-            "TryCast": self._cast,
-        }
 
-    def expression(self, node: Any) -> Expression:
-        """The expression of a node.
-
-        Raises:
-            PredicateError: a part isn't supported. The message names it.
-        """
-        handler = self._handlers.get(type(node).__name__)
-        if handler is None or not _is_plain(node):
+    def expression(self, node: exp.Expr) -> Expression:
+        """Translate a node, including its argument `negate` (NOT)."""
+        if not _is_plain(node):
             raise self._unsupported(node)
-        expression = handler(node)
-        if not node.args.get("negate"):
+        expression = self._expression(node)
+        if not node.args.get("negate") or isinstance(node, exp.Like | exp.ILike):
             return expression
-        assert isinstance(expression, Predicate)  # handlers return only subclasses of Predicate
+        assert isinstance(expression, Predicate)  # only conditions have `negate`
         return Not(expression)
 
-    def _predicate(self, node: Any) -> Predicate:
+    def predicate(self, node: exp.Expr) -> Predicate:
+        """Translate a node that is a condition."""
         expression = self.expression(node)
-        assert isinstance(expression, Predicate)  # handlers return only subclasses of Predicate
+        assert isinstance(expression, Predicate)  # all classes here are subclasses of Predicate
         return expression
 
-    def _operands(self, node: Any) -> tuple[Expression, Expression]:
-        return self.expression(node.this), self.expression(node.expression)
-
-    def _comparison(self, op: str, node: Any) -> Comparison:
-        return Comparison(op, *self._operands(node))
-
-    def _is(self, node: Any) -> Predicate:
-        operand = self.expression(node.this)
-        match type(node.expression).__name__:
-            case "Null":
-                return IsNull(operand)
-            case "Boolean":
-                return Comparison("<=>", operand, Literal(bool(node.expression.this), BOOLEAN))
+    def _expression(self, node: exp.Expr) -> Expression:
+        """Translate a node. Its argument `negate` (NOT) is ignored, except if the node is LIKE."""
+        match node:
+            case exp.And():
+                return And(tuple(map(self.predicate, _flatten(node))))
+            case exp.Or():
+                return Or(tuple(map(self.predicate, _flatten(node))))
+            case exp.Not():
+                return Not(self.predicate(node.this))
+            case exp.Paren():
+                return self.expression(node.this)
+            case exp.NullSafeNEQ():
+                return Not(Comparison("<=>", *self._compared(node)))
+            case exp.Is():
+                return self._is(node)
+            case exp.In():
+                return self._in(node)
+            case exp.Between():
+                return self._between(node)
+            case exp.Like() | exp.ILike() | exp.Escape():
+                return self._like(node)
+            case exp.Add() | exp.Sub():
+                return self._sum(node)
+            case exp.BitwiseNot():
+                return call("~", self.expression(node.this))
+            case exp.DPipe():
+                return self._concatenation(node)
+            case exp.Neg():
+                return self._negated(node)
+            case exp.Case():
+                return self._case(node)
+            case exp.If():
+                return self._if(node)
+            case exp.Bracket(expressions=[key]):
+                return call("[]", self.expression(node.this), self.expression(key))
+            case exp.Column() | exp.Dot():
+                return self._column(node)
+            case exp.Literal():
+                return Literal(node.name) if node.is_string else number(node.name)
+            case exp.HexString():
+                digits = node.name
+                return Literal(bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}"))
+            case exp.Boolean():
+                return Literal(bool(node.this), BOOLEAN)
+            case exp.Null():
+                return Literal(None)
+            case exp.Cast():
+                return self._cast(node)
+            case exp.Func():
+                return self._function(node)
+            case exp.Binary() if type(node) in _COMPARISONS:
+                return Comparison(_COMPARISONS[type(node)], *self._compared(node))
+            case exp.Binary() if type(node) in _ARITHMETIC:
+                return call(_ARITHMETIC[type(node)], *self._operands(node))
+            case exp.Binary() if type(node) in _BITWISE:
+                return self._bitwise(node)
             case _:
                 raise self._unsupported(node)
 
-    def _in(self, node: Any) -> Predicate:
+    def _function(self, node: exp.Func) -> Expression:
+        """Translate a function call, also in a special syntax such as `trim(c FROM s)`."""
+        match node:
+            case exp.RegexpLike():
+                return call("rlike", *self._operands(node))
+            case exp.Anonymous():
+                return self._called(node, node.name, node.expressions)
+            case exp.Chr():
+                return self._called(node, "chr", node.expressions)
+            case exp.Initcap() | exp.Ceil() | exp.Floor():
+                return self._called(node, node.key, [node.this])
+            case exp.StrPosition():
+                arguments = _arguments(node, "substr", "this", "position")
+                return self._called(node, "locate", arguments)
+            case exp.Substring():
+                return self._called(node, "substring", _arguments(node, "this", "start", "length"))
+            case exp.Trim():
+                position = node.args.get("position") or ""
+                name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(position, "trim")
+                return self._called(node, name, _arguments(node, "expression", "this"))
+            case exp.Extract():
+                unit = node.this.name.lower()
+                return self._called(node, _EXTRACTED.get(unit, unit), [node.expression])
+            case _:
+                raise self._unsupported(node)
+
+    def _operands(self, node: exp.Expr) -> tuple[Expression, Expression]:
+        return self.expression(node.this), self.expression(node.expression)
+
+    def _compared(self, node: exp.Binary) -> tuple[Expression, Expression]:
+        """Translate a comparison's operands; an error if Spark groups the operators differently.
+
+        In Spark, all comparisons have the same precedence, and IN, BETWEEN and LIKE a lower one:
+        `a = b > c` is `(a = b) > c`, and `a = b IN (c)` is `(a = b) IN (c)`.
+        """
+        if type(node.expression) in _LOWER_THAN_COMPARISONS or isinstance(node.this, exp.Between):
+            raise self._unsupported(node)
+        return self._operands(node)
+
+    def _is(self, node: exp.Is) -> Predicate:
+        operand = self.expression(node.this)
+        match node.expression:
+            case exp.Null():
+                return IsNull(operand)
+            case exp.Boolean(this=value):
+                return Comparison("<=>", operand, Literal(bool(value), BOOLEAN))
+            case _:
+                raise self._unsupported(node)
+
+    def _in(self, node: exp.In) -> Predicate:
         if not node.expressions:
             raise self._unsupported(node)
         operand = self.expression(node.this)
@@ -183,10 +281,9 @@ class Translator:
         literals = tuple(value for value in values if isinstance(value, Literal))
         if len(literals) == len(values):
             return In(operand, literals)
-        checks: tuple[Predicate, ...] = tuple(Comparison("=", operand, v) for v in values)
-        return checks[0] if len(checks) == 1 else Or(checks)
+        return InExpressions(operand, values)
 
-    def _between(self, node: Any) -> Predicate:
+    def _between(self, node: exp.Between) -> Predicate:
         operand = self.expression(node.this)
         return And(
             (
@@ -195,28 +292,40 @@ class Translator:
             )
         )
 
-    def _like(self, node: Any) -> Predicate:
-        escape = "\\"
-        if type(node).__name__ == "Escape":
-            escape = self._constant_string(node, node.expression)
-            node = node.this
-            if len(escape) != 1 or type(node).__name__ not in ("Like", "ILike"):
+    def _like(self, node: exp.Expr) -> Predicate:
+        like, escape = node, "\\"
+        if isinstance(node, exp.Escape):
+            like, escape = node.this, self._constant_string(node, node.expression)
+            if len(escape) != 1 or not isinstance(like, exp.Like | exp.ILike):
                 raise self._unsupported(node)
-        if type(node.expression).__name__ in ("Any", "All"):
-            quantifier = type(node.expression).__name__
-            predicates = tuple(
-                self._like_pattern(node, pattern, escape)
-                for pattern in node.expression.this.expressions
-            )
-            if len(predicates) == 1:
-                return predicates[0]
-            return Or(predicates) if quantifier == "Any" else And(predicates)
-        return self._like_pattern(node, node.expression, escape)
+        quantifier = like.expression
+        patterns = self._quantified_patterns(node, quantifier)
+        predicates = tuple(self._like_pattern(like, pattern, escape) for pattern in patterns)
+        if like.args.get(
+            "negate"
+        ):  # NOT belongs to each pattern: NOT LIKE ALL is true if none fits
+            predicates = tuple(map(Not, predicates))
+        if len(predicates) == 1:
+            return predicates[0]
+        return And(predicates) if isinstance(quantifier, exp.All) else Or(predicates)
 
-    def _like_pattern(self, node: Any, pattern_node: Any, escape: str) -> Predicate:
+    def _quantified_patterns(self, node: exp.Expr, pattern: exp.Expr) -> list[exp.Expr]:
+        match pattern:
+            case exp.Any(this=in_parentheses) | exp.All(this=in_parentheses):
+                match in_parentheses:
+                    case exp.Tuple(expressions=[_, *_] as patterns):
+                        return list(patterns)
+                    case exp.Paren(this=only):
+                        return [only]
+                    case _:
+                        raise self._unsupported(node)
+            case _:
+                return [pattern]
+
+    def _like_pattern(self, node: exp.Expr, pattern_node: exp.Expr, escape: str) -> Predicate:
         pattern = self._constant_string(node, pattern_node)
         operand = self.expression(node.this)
-        if type(node).__name__ == "ILike":
+        if isinstance(node, exp.ILike):
             return Like(call("lower", operand), pattern.lower(), escape)
         plain = _PLAIN_PATTERN.fullmatch(pattern) if escape == "\\" else None
         if plain is None:
@@ -226,44 +335,48 @@ class Translator:
             return StartsWith(operand, prefix)
         return Comparison("=", operand, Literal(prefix, STRING))
 
-    def _constant_string(self, node: Any, value_node: Any) -> str:
+    def _constant_string(self, node: exp.Expr, value_node: exp.Expr) -> str:
         literal = self.expression(value_node)
         if not isinstance(literal, Literal) or not isinstance(literal.value, str):
             raise self._unsupported(node)
         return literal.value
 
-    def _sum(self, sign: str, node: Any) -> Expression:
+    def _sum(self, node: exp.Add | exp.Sub) -> Expression:
         left, right = node.this, node.expression
-        if type(left).__name__ == "Interval" and sign == "+":
+        if isinstance(left, exp.Interval) and isinstance(node, exp.Add):
             left, right = right, left
-        if type(right).__name__ != "Interval":
-            return call(sign, *self._operands(node))
-        amounts = interval(right, self._string)
+        if not isinstance(right, exp.Interval):
+            return call("+" if isinstance(node, exp.Add) else "-", *self._operands(node))
+        amounts = interval(right)
         if amounts is None:
             raise self._unsupported(node)
-        factor = 1 if sign == "+" else -1
+        factor = 1 if isinstance(node, exp.Add) else -1
         literals = (Literal(factor * amount, LONG) for amount in amounts)
         return call("add_interval", self.expression(left), *literals)
 
-    def _joined(self, node: Any) -> Expression:
+    def _concatenation(self, node: exp.DPipe) -> Expression:
         operands = _flatten(node)
-        if any(type(operand).__name__ in BITWISE for operand in operands):
-            raise self._unsupported(node)  # in Spark, || has a higher precedence than in sqlglot
+        # In Spark, || has the precedence of + and -; in sqlglot, of the bitwise operators.
+        if any(type(operand) in _BITWISE for operand in operands) or any(
+            isinstance(operand, exp.Add | exp.Sub) for operand in operands[1:]
+        ):
+            raise self._unsupported(node)
         return call("concat", *map(self.expression, operands))
 
-    def _bitwise(self, node: Any) -> Expression:
-        """A chain of bitwise operators, which sqlglot parses from left to right."""
-        chain: list[tuple[str, Any]] = []
-        while type(node).__name__ in BITWISE and _is_plain(node):
-            chain.append((type(node).__name__, node.expression))
+    def _bitwise(self, node: exp.Expr) -> Expression:
+        """Translate a chain of bitwise operators, which sqlglot parses from left to right."""
+        chain: list[exp.Expr] = []
+        while type(node) in _BITWISE and _is_plain(node):
+            chain.append(node)
             node = node.this
         chain.reverse()
-        operands = [self.expression(node), *(self.expression(operand) for _, operand in chain)]
-        return bitwise(operands, [kind for kind, _ in chain])
+        operands = [self.expression(node), *(self.expression(part.expression) for part in chain)]
+        return _bitwise(operands, [_BITWISE[type(part)] for part in chain])
 
-    def _negated(self, node: Any) -> Expression:
+    def _negated(self, node: exp.Neg) -> Expression:
         inner = node.this
-        if type(inner).__name__ == "TryCast" and type(inner.this).__name__ == "Literal":
+        operand: Expression
+        if isinstance(inner, exp.TryCast) and isinstance(inner.this, exp.Literal):
             target = sql_type(inner.to)
             operand = self.expression(inner.this)
             if isinstance(operand, Literal) and target is not None and not inner.this.is_string:
@@ -276,7 +389,7 @@ class Translator:
             return _negated_literal(operand)
         return call("negative", operand)
 
-    def _case(self, node: Any) -> Expression:
+    def _case(self, node: exp.Case) -> Expression:
         parts: list[Expression] = []
         for branch in node.args["ifs"]:
             condition = self.expression(branch.this)
@@ -287,7 +400,7 @@ class Translator:
             parts.append(self.expression(node.args["default"]))
         return call("case", *parts)
 
-    def _if(self, node: Any) -> Expression:
+    def _if(self, node: exp.If) -> Expression:
         otherwise = node.args.get("false")
         return call(
             "case",
@@ -296,23 +409,7 @@ class Translator:
             *([] if otherwise is None else [self.expression(otherwise)]),
         )
 
-    def _element(self, node: Any) -> Expression:
-        if len(node.expressions) != 1:
-            raise self._unsupported(node)
-        return call("[]", self.expression(node.this), self.expression(node.expressions[0]))
-
-    def _trim(self, node: Any) -> Expression:
-        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(
-            node.args.get("position") or "", "trim"
-        )
-        return self._called(node, name, _arguments(node, "expression", "this"))
-
-    def _extract(self, node: Any) -> Expression:
-        unit = {"dow": "dayofweek", "doy": "dayofyear", "week": "weekofyear"}
-        name = node.this.name.lower()
-        return self._called(node, unit.get(name, name), [node.expression])
-
-    def _called(self, node: Any, name: str, argument_nodes: list[Any]) -> Expression:
+    def _called(self, node: exp.Expr, name: str, argument_nodes: list[exp.Expr]) -> Expression:
         definition = find(name)
         arguments = tuple(self.expression(argument) for argument in argument_nodes)
         if not isinstance(definition, Macro):
@@ -329,31 +426,19 @@ class Translator:
             return cast_constant(expression.operand, expression.data_type)
         return expression
 
-    def _column(self, node: Any) -> Expression:
-        if type(node).__name__ == "Dot":
-            parent = self.expression(node.this)
-            if type(node.expression).__name__ != "Identifier":
+    def _column(self, node: exp.Column | exp.Dot) -> Expression:
+        if isinstance(node, exp.Column):
+            if not isinstance(node.this, exp.Identifier):
                 raise self._unsupported(node)
-            name = node.expression.name
-            if isinstance(parent, Column):
-                return Column((*parent.path, name))
-            return call(".", parent, Literal(name, STRING))
-        if type(node.this).__name__ != "Identifier":
+            return Column(tuple(part.name for part in node.parts))
+        parent = self.expression(node.this)
+        if not isinstance(node.expression, exp.Identifier):
             raise self._unsupported(node)
-        return Column(tuple(part.name for part in node.parts))
+        if isinstance(parent, Column):
+            return Column((*parent.path, node.name))
+        return call(".", parent, Literal(node.name, STRING))
 
-    def _literal(self, node: Any) -> Literal:
-        return Literal(self._string(node.this)) if node.is_string else number(node.this)
-
-    def _hex(self, node: Any) -> Literal:
-        digits = str(node.this)
-        return Literal(bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}"))
-
-    def _string(self, string: str) -> str:
-        placeholder = PLACEHOLDER.fullmatch(string)
-        return string if placeholder is None else self._strings[int(placeholder[1])]
-
-    def _cast(self, node: Any) -> Expression:
+    def _cast(self, node: exp.Cast) -> Expression:
         target = sql_type(node.to)
         if target is None:
             raise self._unsupported(node)
@@ -362,11 +447,8 @@ class Translator:
             return cast_constant(operand, target)
         return Cast(operand, target, bool(node.args.get("safe")))
 
-    def _unsupported(self, node: Any) -> PredicateError:
-        part = PLACEHOLDER.sub(
-            lambda match: self._strings[int(match[1])].replace("'", "''"),
-            node.sql(dialect="spark"),
-        )
+    def _unsupported(self, node: exp.Expr) -> PredicateError:
+        part = node.sql(dialect="spark")
         return PredicateError(
             f"The expression {self._sql!r}: {part!r} isn't supported. {_SUPPORTED}",
             expression=part,
@@ -374,23 +456,23 @@ class Translator:
 
 
 _OPERANDS = frozenset({"this", "expression", "negate"})
-_PARTS = {
-    "Anonymous": frozenset({"this", "expressions"}),
-    "Between": frozenset({"this", "low", "high", "negate"}),
-    "Bracket": frozenset({"this", "expressions"}),
-    "Case": frozenset({"this", "ifs", "default"}),
-    "Cast": frozenset({"this", "to", "safe"}),
-    "TryCast": frozenset({"this", "to", "safe"}),
-    "Column": frozenset({"this", "table", "db", "catalog"}),
-    "Div": frozenset({"this", "expression", "typed", "safe"}),
-    "Chr": frozenset({"expressions"}),
-    "DPipe": frozenset({"this", "expression", "safe"}),
-    "If": frozenset({"this", "true", "false"}),
-    "In": frozenset({"this", "expressions", "negate"}),
-    "Literal": frozenset({"this", "is_string"}),
-    "StrPosition": frozenset({"this", "substr", "position"}),
-    "Substring": frozenset({"this", "start", "length"}),
-    "Trim": frozenset({"this", "position", "expression"}),
+_PARTS: dict[type[exp.Expr], frozenset[str]] = {
+    exp.Anonymous: frozenset({"this", "expressions"}),
+    exp.Between: frozenset({"this", "low", "high", "negate"}),
+    exp.Bracket: frozenset({"this", "expressions"}),
+    exp.Case: frozenset({"this", "ifs", "default"}),
+    exp.Cast: frozenset({"this", "to", "safe"}),
+    exp.TryCast: frozenset({"this", "to", "safe"}),
+    exp.Column: frozenset({"this", "table", "db", "catalog"}),
+    exp.Div: frozenset({"this", "expression", "typed", "safe"}),
+    exp.Chr: frozenset({"expressions"}),
+    exp.DPipe: frozenset({"this", "expression", "safe"}),
+    exp.If: frozenset({"this", "true", "false"}),
+    exp.In: frozenset({"this", "expressions", "negate"}),
+    exp.Literal: frozenset({"this", "is_string"}),
+    exp.StrPosition: frozenset({"this", "substr", "position"}),
+    exp.Substring: frozenset({"this", "start", "length"}),
+    exp.Trim: frozenset({"this", "position", "expression"}),
 }
 
 _PLAIN_PATTERN = re.compile(r"(?P<text>(?:[^%_\\]|\\[%_\\])*)(?P<rest>%*)", re.DOTALL)
@@ -408,19 +490,18 @@ def _negated_literal(number: Literal) -> Literal:
             return number
 
 
-def _is_plain(node: Any) -> bool:
-    """Whether the node has only arguments that its handler supports."""
-    supported = _PARTS.get(type(node).__name__, _OPERANDS)
+def _is_plain(node: exp.Expr) -> bool:
+    supported = _PARTS.get(type(node), _OPERANDS)
     return all(part in supported for part, value in node.args.items() if value)
 
 
-def _arguments(node: Any, *parts: str) -> list[Any]:
+def _arguments(node: exp.Expr, *parts: str) -> list[exp.Expr]:
     return [node.args[part] for part in parts if node.args.get(part) is not None]
 
 
-def _flatten(node: Any) -> list[Any]:
-    """The operands of a chain of AND, OR or ||, without recursion."""
-    operands: list[Any] = []
+def _flatten(node: exp.Expr) -> list[exp.Expr]:
+    """List the operands of a chain of the same operator: AND, OR or ||."""
+    operands: list[exp.Expr] = []
     pending = [node]
     while pending:
         current = pending.pop()

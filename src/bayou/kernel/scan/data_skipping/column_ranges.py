@@ -2,8 +2,6 @@
 
 Statistics are defined in PROTOCOL.md, Per-file Statistics. Comments explain where writers deviate
 from it. A bound or count that is missing or unusable is null, which means unknown.
-
-The module also prepares constants for the comparison with ranges.
 """
 
 from __future__ import annotations
@@ -49,31 +47,19 @@ from bayou.protocol.schema import (
 )
 from bayou.protocol.type_changes import is_widened_from_float
 
-__all__ = [
-    "MAX_POINTS",
-    "FileRanges",
-    "Range",
-    "StatisticsRecorder",
-    "constant",
-    "is_off_scale",
-    "non_null_values",
-    "runs",
-]
-
-
-# An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
-# of them where its functions accept both.
+# An array with one value per file, or a scalar for all files. pyarrow's functions accept both, but
+# its type stubs declare only one of them.
 Datum: TypeAlias = Any
 _DOUBLE_DIGITS = 15  # maximum number of digits of a decimal that a double represents exactly
 
 
 def constant(value: bool) -> Datum:
-    """A boolean scalar for all files."""
+    """Return a boolean scalar, which stands for the same value in all files."""
     return pa.scalar(value, pa.bool_())
 
 
 class Range:
-    """The range of an expression's values in each file; unknown by default."""
+    """The range of an expression's values in each file. In this base class it is unknown."""
 
     def __init__(self, data_type: DataType) -> None:
         self.data_type = data_type
@@ -87,15 +73,15 @@ class Range:
         return pa.scalar(None, arrow_type)
 
     def may_be_null(self) -> Datum:
-        """Whether a value may be null."""
+        """Whether a file may contain a null; true if unknown."""
         return constant(True)
 
     def may_have_value(self) -> Datum:
-        """Whether a value may be non-null."""
+        """Whether a file may contain a non-null value; true if unknown."""
         return constant(True)
 
     def may_hold(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Whether a value between the bounds may occur; false only if all values are known."""
+        """Whether a file may contain `value`, which lies within its bounds; true if unknown."""
         return constant(True)
 
 
@@ -118,7 +104,7 @@ class _ConstantRange(Range):
 
 
 class _PartitionRange(Range):
-    """A partition column or an expression over partition columns: one value per file."""
+    """The range of an expression whose only columns are partition columns: one value per file."""
 
     def __init__(self, data_type: DataType, values: Datum, known: Datum | None = None) -> None:
         super().__init__(data_type)
@@ -139,7 +125,7 @@ class _PartitionRange(Range):
 
 
 class _ColumnRange(Range):
-    """A column with statistics."""
+    """The range of a column with statistics."""
 
     def __init__(self, path: tuple[str, ...], field: StructField, files: FileRanges) -> None:
         super().__init__(field.data_type)
@@ -158,15 +144,16 @@ class _ColumnRange(Range):
         return pc.fill_null(pc.not_equal(count, 0), True)
 
     def may_have_value(self) -> Datum:
-        # With wide bounds, only the counts 0 and numRecords are reliable.
+        # Without tight bounds, a null count is reliable only if it is 0 or numRecords.
         count = self._files.statistic(("nullCount", *self._path), pa.int64())
         rows = self._files.statistic(("numRecords",), pa.int64())
         return pc.fill_null(pc.not_equal(count, rows), True)
 
     def may_hold(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Up to two floats are known exactly, because they equal the bounds.
+        """Compare `value` with the bounds of files that have at most two non-null values.
 
-        This helps because the maximum of floats is often NaN.
+        The bounds of such a file are its only values. Only float columns are checked: their maximum
+        is often NaN, so that other checks can't skip the file.
         """
         if self.data_type not in (FLOAT, DOUBLE) or not pa.types.is_floating(arrow_type):
             return constant(True)
@@ -186,7 +173,13 @@ class _ColumnRange(Range):
         return pc.or_(unknown, pc.fill_null(pc.or_kleene(*matches_bound), True))
 
     def _bound(self, side: str, arrow_type: pa.DataType, *, upper: bool | None = None) -> Datum:
-        """A bound, or with `upper` the lowest or highest value that it may represent."""
+        """Return the bound in each file. Some writers round or truncate the bounds that they store.
+
+        Args:
+            side: `minValues` or `maxValues`.
+            upper: True for the highest value that can have been stored as this bound, False for the
+                lowest. None means False for `minValues` and True for `maxValues`.
+        """
         stored = stored_type(self.data_type)
         if stored is None:
             return pa.scalar(None, arrow_type)
@@ -214,7 +207,7 @@ class _ColumnRange(Range):
         return cast_bounds(values, arrow_type)
 
     def _usable_minimum(self, values: Datum) -> Datum:
-        """Drop a NaN minimum unless the maximum is NaN too, so that all values are NaN."""
+        """Replace NaN by null in the minima of files, but not if all values of a file are NaN."""
         if isinstance(values, pa.Scalar):
             return values
         maxima = self._files.statistic(("maxValues", *self._path), pa.float64())
@@ -225,7 +218,7 @@ class _ColumnRange(Range):
 
 
 class _StructRange(Range):
-    """A struct, which has no statistics; if it is null, all its leaves are null."""
+    """The range of a struct, which has no statistics. If a struct is null, its leaves are null."""
 
     def __init__(self, leaves: Sequence[Range], data_type: DataType) -> None:
         super().__init__(data_type)
@@ -236,7 +229,13 @@ class _StructRange(Range):
 
 
 class FileRanges:
-    """Ranges of expressions in files with the given statistics and partition values."""
+    """The ranges of expressions in each of several files.
+
+    Args:
+        partition_values: values of each partition column, one per file.
+        stats: statistics of the files, one row per file; None if they are unknown.
+        exact_doubles: see the property.
+    """
 
     def __init__(
         self,
@@ -254,7 +253,7 @@ class FileRanges:
         self._stats = stats
 
     def range(self, expression: Expression) -> Range:
-        """The range of a column or literal; unknown for any other expression."""
+        """Return the range of a column or literal; the range of other expressions is unknown."""
         match expression:
             case Column(path):
                 field = field_at(path, self._schema)
@@ -278,15 +277,20 @@ class FileRanges:
 
     @property
     def exact_doubles(self) -> pa.BooleanArray | None:
-        """Mask of the files whose doubles never were floats, see `SkippingPlan.keep`."""
+        """Mask of the files written after the last change of a column from float to double."""
         return self._exact_doubles
 
     def of_partition(self, data_type: DataType, values: Datum, known: Datum) -> Range:
-        """The range of values computed from partition values, for files where they are known."""
+        """Return the range of an expression over partition columns.
+
+        Args:
+            values: the expression's value in each file.
+            known: mask of the files for which `values` could be computed.
+        """
         return _PartitionRange(data_type, values, known)
 
     def statistic(self, path: tuple[str, ...], arrow_type: pa.DataType) -> Datum:
-        """A leaf of the statistics, null if unknown."""
+        """Return one field of the statistics, such as `("minValues", "id")`; null if unknown."""
         if self._stats is None:
             return pa.scalar(None, arrow_type)
         values: Datum = self._stats.column(path[0])
@@ -304,7 +308,7 @@ class FileRanges:
 
 
 class StatisticsRecorder(FileRanges):
-    """Records the statistics that a predicate needs; contains no files."""
+    """A `FileRanges` without files. It records which statistics a predicate requests."""
 
     def __init__(self, schema: StructType, partition_columns: frozenset[str]) -> None:
         empty = {
@@ -320,7 +324,7 @@ class StatisticsRecorder(FileRanges):
         return pa.array([], arrow_type)
 
     def stats_schema(self) -> pa.Schema | None:
-        """Schema of the requested statistics, None for none."""
+        """Schema of the requested statistics, None if no statistics were requested."""
         if not self._requested:
             return None
         tree: dict[str, Any] = {}
@@ -350,7 +354,7 @@ _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
 
 
 def is_off_scale(expression: Expression, other: Range) -> bool:
-    """Whether a constant has more decimal places than the type of the other operand."""
+    """Whether `expression` is a constant with more decimal places than the other operand's type."""
     if not isinstance(expression, Literal) or not isinstance(expression.value, Decimal):
         return False
     scale = other.data_type.scale if isinstance(other.data_type, DecimalType) else 0
@@ -366,7 +370,10 @@ def non_null_values(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
 
 
 def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
-    """Group sorted values into at most `MAX_POINTS` runs, and return the ends of each run."""
+    """Sort values and split them into at most `MAX_POINTS` runs.
+
+    Yields the first and last value of each run. If values can't be sorted, each is a run.
+    """
     try:
         ordered = sorted(values, key=lambda literal: _order(literal.value))
     except TypeError:  # the values aren't comparable
@@ -380,7 +387,7 @@ def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
 
 
 def _order(value: object) -> Any:
-    """Sort key in Spark's order, in which NaN is the largest value."""
+    """Return a key for sorting values as in Spark, where NaN is the largest value."""
     if isinstance(value, float) and value != value:  # noqa: PLR0124  # NaN
         return (1, 0)
     if isinstance(value, str):

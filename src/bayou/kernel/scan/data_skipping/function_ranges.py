@@ -1,4 +1,4 @@
-"""Ranges of functions and casts in each file, from the ranges of their operands."""
+"""Ranges of functions' and casts' results in each file, computed from the operands' ranges."""
 
 from __future__ import annotations
 
@@ -29,16 +29,8 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = [
-    "directions",
-    "evaluate_leniently",
-    "function_range",
-    "is_formatted_time",
-    "null_behavior",
-]
-
-# An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
-# of them where its functions accept both.
+# An array with one value per file, or a scalar for all files. pyarrow's functions accept both, but
+# its type stubs declare only one of them.
 Datum: TypeAlias = Any
 
 
@@ -48,12 +40,12 @@ def function_range(
     operands: Sequence[Range],
     constants: Sequence[Any],
 ) -> Range:
-    """The range of a function's or cast's values.
+    """Return the range of the results of a function or cast.
 
     Args:
-        data_type: type of the expression.
-        operands: ranges of its operands.
-        constants: values of its operands that are constants, else None.
+        data_type: type of the results.
+        operands: ranges of the operands.
+        constants: values of the operands, None for each operand that isn't a constant.
     """
     if isinstance(expression, Function) and expression.name in ("case", "coalesce"):
         return _either_range(expression.name, data_type, operands)
@@ -64,7 +56,10 @@ def function_range(
 def directions(
     expression: Function | Cast, constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Whether values rise or fall with each operand; see `Function.directions`."""
+    """Return the monotonicity in each operand: 1, -1 or 0, as in `functions.definition`.
+
+    None if the expression isn't monotonic.
+    """
     if isinstance(expression, Cast):
         ordered = (kind_of(types[0]), kind_of(expression.data_type)) in _ORDERED_CASTS
         return (1,) if ordered else None
@@ -75,7 +70,7 @@ def directions(
 
 
 def null_behavior(expression: Function | Cast) -> str:
-    """When the expression is NULL; see `Function.nulls`."""
+    """Return `exact`, `more` or `own`; `functions.definition` explains them at `null_handling`."""
     if isinstance(expression, Cast):
         return "more" if expression.safe else "exact"
     definition = find(expression.name)
@@ -83,9 +78,9 @@ def null_behavior(expression: Function | Cast) -> str:
 
 
 def is_formatted_time(expression: Expression, operand: DataType) -> bool:
-    """Whether it formats a date or timestamp so that strings sort like times.
+    """Whether the expression formats a date or timestamp as a string.
 
-    The order is only the same for years with four digits.
+    The strings sort like the dates or timestamps only if all years have four digits.
     """
     time = kind_of(operand) in ("date", "timestamp", "timestamp_ntz")
     if isinstance(expression, Cast):
@@ -96,7 +91,11 @@ def is_formatted_time(expression: Expression, operand: DataType) -> bool:
 def evaluate_leniently(
     evaluation: Evaluator, batch: pa.RecordBatch, arrow_type: Any
 ) -> tuple[Any, Any]:
-    """Values of an expression, and a mask of the rows whose evaluation didn't fail."""
+    """Evaluate an expression for each row. An error in some rows isn't raised.
+
+    Returns:
+        The values, null for the rows with an error, and a mask of the rows without an error.
+    """
     try:
         values = evaluation.values(batch)
         return pc.cast(values, arrow_type), pa.repeat(True, batch.num_rows)
@@ -161,7 +160,14 @@ class _FunctionRange(Range):
         return cast_bounds(values, arrow_type)
 
     def _apply(self, bounds: Sequence[tuple[DataType, Datum]]) -> Datum | None:
-        """Apply the function to bounds; null if the result is unknown."""
+        """Evaluate the function with these bounds as its operands.
+
+        Args:
+            bounds: type and bound of each operand that varies.
+
+        Returns:
+            The results, one per file; None if a bound is unknown for all files.
+        """
         lengths = [len(b) for _, b in bounds if not isinstance(b, pa.Scalar)]
         if not lengths and not all(b.is_valid for _, b in bounds):
             return None
@@ -175,7 +181,7 @@ class _FunctionRange(Range):
                 for name, (kind, _) in zip(names, bounds, strict=True)
             )
         )
-        # A bound that can't be cast to the column's type becomes NULL.
+        # A bound that can't be cast to the operand's type becomes NULL.
         columns = iter(
             [
                 Cast(Column((name,)), kind, True)
@@ -236,7 +242,7 @@ class _EitherRange(Range):
 
 
 def _has_extremes(arrow_type: pa.DataType) -> bool:
-    """Whether Arrow's min and max work: not for booleans, and they ignore NaN in floats."""
+    """Whether Arrow's min and max support a type: they fail for booleans, and ignore NaN."""
     return not pa.types.is_floating(arrow_type) and not pa.types.is_boolean(arrow_type)
 
 

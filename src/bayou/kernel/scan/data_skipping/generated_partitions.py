@@ -1,13 +1,14 @@
-"""Partition pruning with generated columns: conditions on a data column prune partition columns.
+"""Partition pruning with generated columns: a condition on a data column skips whole partitions.
 
-A generated partition column `P = g(source)` has one value per file. If `g` is monotonic,
-`source <= 5` implies `P <= g(5)`. Year, month, day and hour of one source are compared together,
-like the digits of a number.
+A generated partition column `P = g(source)` is computed from one data column, the source column. It
+has one value per file. If `g` is monotonic, `source <= 5` implies `P <= g(5)`. Columns for year,
+month, day and hour of the same source column are compared together, like the digits of a number.
 
-Writers compute `g` in their own time zone, which is unknown. If the source is a timestamp, bounds
-are therefore widened by more than any time zone's offset from UTC. If the time zone matters in
-another way, the column isn't used. Writers also compute `g` with or without Spark's ANSI mode. A
-step therefore counts as monotonic only if it can neither fail nor overflow.
+Writers compute `g` in their own time zone, which is unknown. If the source column is a timestamp,
+the constant that it is compared with is therefore shifted by more than any time zone's offset from
+UTC. If the time zone changes `g` in another way, the generated column isn't used. It is also
+unknown whether writers use Spark's ANSI mode. `g` is therefore treated as monotonic only if no
+function or cast in `g` can fail or overflow.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pyarrow as pa
 from bayou.errors import PredicateError, PrerequisiteError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.evaluation import Evaluator, compare
+from bayou.kernel.expressions.functions import inexact_function
 from bayou.kernel.expressions.model import (
     Cast,
     Column,
@@ -41,6 +43,7 @@ from bayou.kernel.scan.data_skipping.function_ranges import (
     is_formatted_time,
     null_behavior,
 )
+from bayou.protocol.column_metadata import GENERATION_EXPRESSION_KEY
 from bayou.protocol.schema import (
     BINARY,
     DATE,
@@ -55,12 +58,9 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["GeneratedPartitions"]
-
-# An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
-# of them where its functions accept both.
+# An array with one value per file, or a scalar for all files. pyarrow's functions accept both, but
+# its type stubs declare only one of them.
 Datum: TypeAlias = Any
-GENERATION_EXPRESSION = "delta.generationExpression"
 _MAX_ZONE_OFFSET = dt.timedelta(hours=16)  # more than any time zone's offset from UTC
 _MAX_ZONE_GAP = dt.timedelta(days=1)  # the longest time that clocks of a time zone ever skipped
 _PARTS = ("year", "month", "day", "hour")
@@ -89,16 +89,15 @@ class _GeneratedColumn:
     """A generated partition column.
 
     Attributes:
-        name: name of the column.
-        data_type: type of the column.
-        expression: resolved generation expression.
         source: path of the source column.
-        is_monotonic: whether it never falls as the source rises, in every writer.
-        is_deterministic: whether equal source values give equal values in every writer.
-        exact_nulls: whether it is NULL exactly if the source is NULL.
-        is_time_string: whether it is a formatted time, which sorts correctly only for years with
-            four digits.
-        tolerance: maximum difference between the source and the value that a writer used.
+        is_monotonic: whether the generated value never falls as the source value rises, with any
+            time zone and ANSI mode of the writer.
+        is_deterministic: whether equal source values always have equal generated values, with any
+            time zone and ANSI mode of the writer.
+        exact_nulls: whether the generated value is NULL exactly if the source value is NULL.
+        is_time_string: whether the generated value is a date or timestamp formatted as a string.
+            The order of these strings is correct only for years with four digits.
+        tolerance: the time by which the writer's time zone can shift the source value at most.
     """
 
     name: str
@@ -113,7 +112,7 @@ class _GeneratedColumn:
 
     @property
     def part(self) -> str:
-        """The part of a time that it extracts, such as `year`; empty for none."""
+        """`year`, `month`, `day` or `hour` if the expression extracts this part; else empty."""
         match self.expression:
             case Function(name, (argument,)) if name in _PARTS:
                 inner = argument.operand if isinstance(argument, Cast) else argument
@@ -134,19 +133,17 @@ class GeneratedPartitions:
                 self._by_source.setdefault(column.source, []).append(column)
 
     def columns_for(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        """Names of the partition columns that are generated from a column."""
+        """Return the names of the partition columns that are generated from the column `path`."""
         return tuple(column.name for column in self._by_source.get(path, ()))
 
     def may_hold(
         self, op: str, path: tuple[str, ...], value: Any, partitions: dict[str, Datum]
     ) -> Datum:
-        """Whether a comparison of a column with a constant may be true in each file.
+        """Whether a comparison of a source column with a constant may be true in each file.
 
         Args:
-            op: `=`, `<`, `<=`, `>` or `>=`.
-            path: path of the column.
-            value: Python value of the column's type; not None.
-            partitions: values of the partition columns, one per file.
+            path, value: the source column and the constant.
+            partitions: values of each partition column, one per file.
         """
         columns = [c for c in self._by_source.get(path, ()) if c.name in partitions]
         if not columns:
@@ -163,7 +160,7 @@ class GeneratedPartitions:
         return reduce(pc.and_, checks, pa.scalar(True))
 
     def may_be_null(self, path: tuple[str, ...], partitions: dict[str, Datum]) -> Datum:
-        """Whether a column may be NULL in each file."""
+        """Whether the source column `path` may be NULL in each file."""
         checks = [
             pc.is_null(partitions[column.name])
             for column in self._by_source.get(path, ())
@@ -200,7 +197,7 @@ def _generated_column(
     name: str, schema: StructType, partition_columns: Sequence[str]
 ) -> _GeneratedColumn | None:
     field = schema.get(name)
-    sql = None if field is None else field.metadata.get(GENERATION_EXPRESSION)
+    sql = None if field is None else field.metadata.get(GENERATION_EXPRESSION_KEY)
     if field is None or not isinstance(sql, str):
         return None
     try:
@@ -226,7 +223,8 @@ def _generated_column(
             not zoned and _direction(expression, schema) == 1 and _is_total(expression, schema)
         ),
         # 0.0 equals -0.0, but functions and the conversion to a string distinguish them.
-        is_deterministic=not zoned and not may_shift and origin not in (TIMESTAMP, FLOAT, DOUBLE),
+        is_deterministic=not (zoned or may_shift or inexact_function(expression))
+        and origin not in (TIMESTAMP, FLOAT, DOUBLE),
         # Empty strings and binaries are NULL as partition values.
         exact_nulls=field.data_type not in (STRING, BINARY) and _exact_nulls(expression),
         is_time_string=_formats_times(expression, schema),
@@ -241,10 +239,10 @@ def _generated_column(
 
 
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
-    """Whether values depend on the writer's time zone by more than a shift of the source.
+    """Whether the writer's time zone affects generated values other than by a shift of the source.
 
-    An intermediate result of type TIMESTAMP depends on the time zone. The final result may be a
-    TIMESTAMP only if the source is a TIMESTAMP.
+    This is so if an intermediate result is a TIMESTAMP, or if the final result is a TIMESTAMP but
+    the source column isn't.
     """
 
     def computes_timestamp(step: Expression) -> bool:
@@ -257,7 +255,7 @@ def _depends_on_zone(expression: Expression, schema: StructType, source: DataTyp
 
 
 def _is_total(expression: Expression, schema: StructType) -> bool:
-    """Whether every step has a result for every source value, with and without ANSI mode."""
+    """Whether no function or cast in the expression can fail or overflow, in either ANSI mode."""
     operands = operands_of(expression)
     types = [type_of(o, schema) for o in operands]
     match expression:
@@ -300,7 +298,10 @@ def _is_total_cast(source: DataType, target: DataType) -> bool:
 
 
 def _direction(expression: Expression, schema: StructType) -> int | None:
-    """Monotonicity in the source: 1 rising, -1 falling, 0 constant, None not monotonic."""
+    """Return how the value changes as the source value rises.
+
+    1 if it never falls, -1 if it never rises, 0 if it is constant, None if it is none of these.
+    """
     match expression:
         case Column():
             return 1
@@ -352,7 +353,7 @@ def _formats_times(expression: Expression, schema: StructType) -> bool:
 
 
 def _time_parts(columns: Sequence[_GeneratedColumn], source: DataType) -> list[_GeneratedColumn]:
-    """The columns for year, month, day and hour, up to the first missing one."""
+    """Return the columns for year, month, day and hour, up to the first part without a column."""
     if source not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):  # strings don't sort like times
         return []
     usable = [column for column in columns if column.is_deterministic or source == TIMESTAMP]
@@ -368,10 +369,14 @@ def _time_parts(columns: Sequence[_GeneratedColumn], source: DataType) -> list[_
 def _bounds(
     columns: Sequence[_GeneratedColumn], value: Any, source: DataType, side: int
 ) -> list[Any] | None:
-    """Bounds of the partition columns for a value of the source; None if unknown.
+    """Compute bounds of the generated columns from a bound of the source column.
 
     Args:
+        value: the bound of the source column.
         side: -1 for lower bounds, 1 for upper bounds.
+
+    Returns:
+        One bound per column; None if a bound can't be computed.
     """
     tolerance = side * max(column.tolerance for column in columns)
     try:
@@ -401,7 +406,10 @@ def _substitute(expression: Expression, literal: Literal) -> Expression:
         case Literal():
             return expression
         case _:
-            raise PredicateError("Conditions aren't supported.", expression=repr(expression))
+            raise PredicateError(
+                "A generation expression that is a condition isn't supported.",
+                expression=repr(expression),
+            )
 
 
 def _at_least(values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
@@ -413,7 +421,7 @@ def _at_most(values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
 
 
 def _compare_lexicographically(op: str, values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
-    """Compare by the first part that differs."""
+    """Compare several columns with their bounds. The first column unlike its bound decides."""
     first, bound = values[0], pa.scalar(bounds[0], values[0].type)
     if len(values) == 1:
         return compare(f"{op}=", first, bound)

@@ -1,9 +1,10 @@
-"""Pruning of files by partition values and then by statistics, and keys of partitions."""
+"""Pruning of files by partition values and then by statistics; parsed keys of partitions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -17,26 +18,27 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import And, Column, In, IsNull, Literal, Or, Predicate
 from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
-from bayou.kernel.scan.metrics import ScanCounts
 from bayou.kernel.table_features.column_mapping import physical_name, physical_stats_schema
 from bayou.protocol import partition_values
 from bayou.protocol.partition_values import PartitionValue
 from bayou.protocol.schema import DataType, StructField, StructType
 
-__all__ = ["PartitionKey", "Pruning", "partition_key", "partition_predicate", "partition_strings"]
-
-
 _MAX_CACHED_VALUES = 100_000
 """Maximum number of parsed partition values that are cached per column."""
 
 
-class Pruning:
-    """Prunes the files of one table with a `SkippingPlan`.
+@dataclass(slots=True)
+class ScanCounts:
+    """Counters for the `ScanReport` of one listing of scan files. Not thread-safe."""
 
-    Args:
-        double_files: see `ReplayState`; None if unknown.
-        time_zone: time zone of partition values that are timestamps without a zone.
-    """
+    log_bytes: int = 0
+    considered: int = 0
+    pruned_by_partition: int = 0
+    skipped_by_statistics: int = 0
+
+
+class Pruning:
+    """Prunes the files of one table with a `SkippingPlan`."""
 
     __slots__ = ("_double_files", "_parsed_values", "_plan", "_schema", "_table", "_time_zone")
 
@@ -58,7 +60,7 @@ class Pruning:
 
     @property
     def needs_statistics(self) -> bool:
-        """Whether statistics can skip more files than partition values."""
+        """Whether the plan uses statistics; if not, partition values decide alone."""
         return self._plan.stats_schema is not None
 
     @property
@@ -73,7 +75,7 @@ class Pruning:
 
     @property
     def parsed_type(self) -> pa.DataType | None:
-        """Type of the needed fields of `stats_parsed`, by physical names; None for none."""
+        """Type of `stats_parsed` with the needed fields, by physical names; None if unused."""
         if self._plan.stats_schema is None:
             return None
         logical = parsed_stats_schema(self._plan.stats_schema, self._schema)
@@ -89,16 +91,12 @@ class Pruning:
         """Select the files that may contain a matching row.
 
         Args:
-            touched: keys of files that are no longer live; None if all files are live.
-            counts: counters of pruned and skipped live files, None to count nothing.
+            touched: keys of the files that later commits added or removed. Files with these keys
+                aren't live and aren't selected. None if all files are live.
 
         Returns:
-            All or some of the files, `ADD_TYPE`, and a mask of the selected ones, None for all.
-
-        Raises:
-            CorruptTableError: a partition value or the JSON of statistics is invalid.
-            EvaluationError: the part of the filter over partition columns can't be evaluated for a
-                live file.
+            Some of the files, as an array of `ADD_TYPE`, and a mask of the selected files in this
+            array. The mask None selects all.
         """
         plan, adds = self._plan, files.adds
         partitions = self._partition_arrays(adds, touched)
@@ -156,7 +154,7 @@ class Pruning:
         return exact
 
     def keep_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
-        """Mask of the `add` structs whose partition values may match."""
+        """Return a mask of the `add` structs that may match by their partition values."""
         return self._plan.select(self._partition_arrays(adds), None, num_rows=len(adds))
 
     def _partition_arrays(
@@ -189,7 +187,6 @@ class Pruning:
             ) from error
 
     def _parse(self, name: str, serialized: Any, data_type: DataType) -> pa.Array[Any]:
-        """Parse partition values; each distinct value is parsed once per scan."""
         parsed = self._parsed_values.get(name, {})
         if len(parsed) > _MAX_CACHED_VALUES:
             parsed = {}
@@ -202,19 +199,18 @@ class Pruning:
         }
         if new:
             parsed = {**parsed, **new}
-            self._parsed_values[name] = parsed  # replaced, because threads may share the scan
+            self._parsed_values[name] = parsed  # a new dict, because threads may share the scan
         values: Any = pa.array([parsed[value] for value in distinct], to_arrow_type(data_type))
         result: pa.Array[Any] = values.take(encoded.indices)
         return result
 
     def statistics(self, engine: Engine, files: CheckpointAdds) -> pa.RecordBatch:
-        """The needed statistics with logical names, from columns or JSON with physical names.
+        """Return the statistics that the plan needs: one row per file, logical column names.
 
-        Raises:
-            CorruptTableError: the statistics of a file aren't JSON.
+        They are taken from `files.parsed`. If it is None, they are parsed from the JSON in `stats`.
         """
         schema = self._plan.stats_schema
-        assert schema is not None  # needs_statistics
+        assert schema is not None  # callers check `needs_statistics`
         if files.parsed is not None:
             logical = parsed_stats_schema(schema, self._schema)
             columns = pa.RecordBatch.from_arrays(
@@ -234,10 +230,11 @@ class Pruning:
 
 
 def partition_strings(values: Any, name: str) -> pa.Array[Any]:
-    """Serialized values of one partition column, null if a map doesn't have the key.
+    """Return the serialized values of a partition column, null for a map without the column.
 
-    If every map has the key once, as usual, the positions of the key among all keys are the
-    positions of the values.
+    Args:
+        values: the maps `partitionValues` of the files.
+        name: physical name of the column.
     """
     if len(values) and values.null_count == 0:
         offsets = values.offsets
@@ -264,12 +261,7 @@ PartitionKey: TypeAlias = tuple[PartitionValue, ...]
 def partition_key(
     values: Mapping[str, str | None], columns: Sequence[StructField], time_zone: str = "UTC"
 ) -> PartitionKey:
-    """Parsed partition values of a file, equal for different serializations of a value.
-
-    Args:
-        values: `partitionValues` of the file's action.
-        columns: the table's partition columns.
-        time_zone: time zone of timestamps without a zone.
+    """Parse the partition values of a file, so that different strings for a value become equal.
 
     Raises:
         ValueError: a serialized value is invalid for its column's type.
@@ -283,18 +275,16 @@ def partition_key(
 
 
 def _normalize_nan(value: PartitionValue) -> PartitionValue:
-    """Replace NaN by `math.nan`, because Python's NaN only equals the same object in a tuple."""
+    """Replace NaN by the object `math.nan`: tuples with different NaN objects aren't equal."""
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def partition_predicate(
     columns: Sequence[StructField], keys: Collection[PartitionKey]
 ) -> Predicate:
-    """A predicate for the rows of partitions. With several columns it may match other partitions.
+    """Return a predicate that matches all rows of the partitions `keys`.
 
-    Args:
-        columns: the table's partition columns, at least one.
-        keys: keys of the partitions, at least one.
+    With several partition columns, the predicate may also match rows of other partitions.
     """
     conditions: list[Predicate] = []
     for index, field in enumerate(columns):

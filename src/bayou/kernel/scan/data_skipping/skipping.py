@@ -1,8 +1,8 @@
 """Data skipping plans, which select files by partition values and statistics.
 
-A plan determines for every part of a predicate whether it may be true, false or null for some row
-of a file. It skips a file if the whole predicate can't be true. Unknown values count as possible,
-so a missing or unusable statistic never skips a file.
+A plan determines for every part of a predicate whether the part may be true, false or null for
+some row of a file. It skips a file if the whole predicate can't be true for any row. If a statistic
+is missing or unusable, all values are assumed to be possible, and the file isn't skipped.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ from bayou.kernel.scan.data_skipping.tri_state import TriState
 from bayou.protocol.partition_values import parse as parse_partition_value
 from bayou.protocol.schema import DataType, StructType
 
-__all__ = ["SkippingPlan", "parse_partition_values"]
-
-# An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
-# of them where its functions accept both.
+# An array with one value per file, or a scalar for all files. pyarrow's functions accept both, but
+# its type stubs declare only one of them.
 Datum: TypeAlias = Any
 
 
@@ -40,12 +38,12 @@ class SkippingPlan:
     """A plan for selecting the files that may contain a matching row.
 
     Attributes:
-        partition_columns: partition columns that the predicate references, or that are generated
-            from a referenced column; logical names in the table's order.
-        stats_schema: schema of the needed fields of `add.stats`, with logical names; None if
-            statistics don't help. Dates and timestamps are strings, as in JSON.
-        residual: the conjuncts that partition values can't decide and that must be applied to rows;
-            None for none.
+        partition_columns: the partition columns that the predicate references, or that are
+            generated from a column that it references; logical names in the table's order.
+        stats_schema: schema of the fields of `add.stats` that the plan uses, with logical names;
+            None if it uses no statistics. Dates and timestamps are strings, as in JSON.
+        residual: the conjuncts that reference other columns than partition columns. The reader must
+            apply them to the rows. None if there are none.
     """
 
     partition_columns: tuple[str, ...]
@@ -59,7 +57,7 @@ class SkippingPlan:
     def build(
         cls, predicate: Predicate, schema: StructType, partition_columns: Sequence[str]
     ) -> SkippingPlan:
-        """Create a plan for a predicate that `resolve` returned for this schema."""
+        """Create a plan for a predicate, which must be resolved for `schema`, see `resolve`."""
         generated = GeneratedPartitions(schema, partition_columns)
         paths = list(referenced_columns(predicate))
         relevant = {path[0] for path in paths}
@@ -85,11 +83,6 @@ class SkippingPlan:
             _generated=generated,
         )
 
-    @property
-    def fully_covered_by_partitions(self) -> bool:
-        """Whether every row of a selected file matches."""
-        return self.residual is None
-
     def select(
         self,
         partition_values: Mapping[str, pa.Array[Any]],
@@ -99,21 +92,17 @@ class SkippingPlan:
         selection: pa.BooleanArray | None = None,
         exact_doubles: pa.BooleanArray | None = None,
     ) -> pa.BooleanArray:
-        """Mask of the files that may contain a matching row, without nulls.
+        """Return a mask, without nulls, of the files that may contain a matching row.
 
         Args:
-            partition_values: one array per name in `partition_columns`, see
-                `parse_partition_values`.
-            stats: statistics with `stats_schema`; None to use only partition values.
+            partition_values: an array for each name in `partition_columns`, with one value per
+                file.
+            stats: statistics with `stats_schema`, one row per file; None if they aren't read.
             num_rows: number of files; required only without partition values and statistics.
-            selection: mask of the files to evaluate, None for all. Other files are false and can't
-                raise errors.
-            exact_doubles: mask of the files that were written after the change of columns from
-                float to double; None if unknown.
-
-        Raises:
-            EvaluationError: the part of the predicate over partition columns can't be evaluated for
-                a file, for example because of an overflow.
+            selection: mask of the files for which the predicate is evaluated, None for all. Other
+                files are false, and errors in their values aren't raised.
+            exact_doubles: the files written after the last change of a column from float to double;
+                None if unknown.
         """
         if num_rows is None:
             num_rows = (
@@ -145,7 +134,6 @@ class SkippingPlan:
         partition_values: Mapping[str, pa.Array[Any]],
         selection: pa.BooleanArray,
     ) -> pa.BooleanArray:
-        """Evaluate a predicate over partition columns."""
         arrays: dict[str, Any] = dict(partition_values)
         if not arrays:  # the predicate has only constants
             arrays = {"row": pa.nulls(len(selection))}

@@ -1,6 +1,7 @@
 """Whether a predicate may be true, false or null for some row of each file.
 
-Unknown values count as possible. All results are booleans without nulls, one per file.
+If the values in a file are unknown, the result is true. All results are booleans without nulls,
+one per file.
 """
 
 from __future__ import annotations
@@ -50,21 +51,13 @@ from bayou.kernel.scan.data_skipping.function_ranges import (
 from bayou.kernel.scan.data_skipping.generated_partitions import GeneratedPartitions
 from bayou.protocol.schema import BOOLEAN
 
-__all__ = ["TriState"]
-
-# An array with one value per file, or a scalar for all files. pyarrow's type stubs accept only one
-# of them where its functions accept both.
+# An array with one value per file, or a scalar for all files. pyarrow's functions accept both, but
+# its type stubs declare only one of them.
 Datum: TypeAlias = Any
 
 
 class TriState:
-    """Possible results of predicates in each file.
-
-    Args:
-        files: statistics and partition values of the files.
-        partition_columns: names of the partition columns in `files`.
-        generated: generated partition columns.
-    """
+    """Determines which results a predicate may have for the rows of each file."""
 
     def __init__(
         self,
@@ -107,7 +100,7 @@ class TriState:
             case Literal(value, _):
                 return constant(value is True)
             case _:
-                # A boolean data column has no bounds, a boolean partition column has.
+                # A boolean data column has no bounds, but a boolean partition column does.
                 return self._may_hold("=", predicate, Literal(True, BOOLEAN))
 
     def may_be_false(self, predicate: Expression) -> Datum:
@@ -193,7 +186,6 @@ class TriState:
                 return pc.or_(self.may_be_true(expression), self.may_be_false(expression))
 
     def _may_hold(self, op: str, left: Expression, right: Expression) -> Datum:
-        """Whether a comparison of two non-null values of a row may be true."""
         left_range, right_range = self._range(left), self._range(right)
         possible = pc.and_(left_range.may_have_value(), right_range.may_have_value())
         common = comparison_type(left_range.data_type, right_range.data_type)
@@ -232,7 +224,7 @@ class TriState:
     def _partition_may_hold(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
-        """Whether generated partition columns permit a comparison of a column with a constant."""
+        """Whether a comparison with a constant may be true, judged only by generated columns."""
         if isinstance(right, Column):
             left, right, op = right, left, _FLIPPED[op]
         if not isinstance(left, Column) or op == "<>":
@@ -277,18 +269,30 @@ class TriState:
         )
 
     def _exact(self, predicate: Expression) -> tuple[Datum, Datum] | None:
-        """Values of a condition over partition columns and a mask of known values, else None."""
+        """Evaluate a condition on partition columns, which has one value per file.
+
+        Returns:
+            The values, and a mask of the files without an error in the evaluation. None if the
+            expression isn't a condition, if it references no column or a column that isn't a
+            partition column, or if it is AND, OR, NOT, a column or a constant.
+        """
         if isinstance(predicate, And | Or | Not | Column | Literal):
             return None
         paths = list(referenced_columns(predicate))
         if not paths or any(path[0] not in self._partitions for path in paths):
+            return None
+        if type_of(predicate, self._files.schema) != BOOLEAN:
             return None
         arrays = dict(self._files.partition_values)
         batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
         return evaluate_leniently(Evaluator(self._files.schema, predicate), batch, pa.bool_())
 
     def _partition_range(self, expression: Expression, varies: bool) -> Range:
-        """The range of an expression over partition columns, which is evaluated for each file."""
+        """Return the range of an expression whose only columns are partition columns.
+
+        Args:
+            varies: False if the expression has no columns. It is then evaluated only once.
+        """
         data_type = type_of(expression, self._files.schema)
         arrays = dict(self._files.partition_values) if varies else {"row": pa.nulls(1)}
         batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
@@ -339,7 +343,7 @@ class TriState:
 
 
 class _ConditionRange(Range):
-    """A condition as a value, such as `(x > 2) <=> NULL`."""
+    """The range of a condition used as an operand, such as `x > 2` in `(x > 2) <=> NULL`."""
 
     def __init__(self, condition: Expression, possibilities: TriState) -> None:
         super().__init__(BOOLEAN)
@@ -367,8 +371,11 @@ def _literal_prefix(pattern: str, escape: str) -> tuple[str, str]:
     """The string before the first wildcard of a LIKE pattern, and the rest of the pattern."""
     prefix = ""
     i = 0
-    while i < len(pattern) and pattern[i] not in "%_":
-        i += pattern[i] == escape
+    while i < len(pattern):
+        if pattern[i] == escape:  # the escape character may be a wildcard
+            i += 1
+        elif pattern[i] in "%_":
+            break
         prefix += pattern[i]
         i += 1
     return prefix, pattern[i:]

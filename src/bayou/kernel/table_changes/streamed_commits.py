@@ -1,4 +1,4 @@
-"""Files of commits for streaming reads: numbered files of a commit, and listing of new commits."""
+"""Lists new commits for streaming reads, and numbers the files of each commit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from bayou.errors import CorruptTableError, VersionNotFoundError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine, FileStatus
-from bayou.kernel.log.commit_times import monotonic_times
-from bayou.kernel.log.segment import commit_files, log_path
+from bayou.kernel.log.segment import commit_files, log_path, monotonic_times
 from bayou.kernel.scan.scan_file import ADD_TYPE, adds_to_array
 from bayou.kernel.table_changes.change_plan import is_merge_without_changes
 from bayou.kernel.table_changes.commit_range import CommitActions, CommitBoundary, CommitRange
@@ -27,34 +26,21 @@ from bayou.protocol.actions import (
 )
 from bayou.protocol.file_names import commit_file_name
 
-__all__ = [
-    "CommitFiles",
-    "added_files",
-    "changed_files",
-    "commits_from",
-    "contiguous_commits",
-    "listed_commits",
-    "without_statistics",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFiles:
-    """Files of a commit. The number of a file is its position in `paths` and `sizes`.
+    """Files of a commit. The number of a file is its index in `paths` and `sizes`.
 
     Attributes:
-        commit: the commit.
-        paths: paths as written in the log.
-        sizes: sizes in bytes, int64; 0 if the log doesn't have the size.
-        adds: the files as `ADD_TYPE` without statistics; None for `changed_files`.
-        removed: the path of one file that the commit removes with `dataChange`, None for none.
-        recorded: whether the files are change data files.
-        read_together: whether the files must be read together, because an update may have its
-            preimage and postimage in different files, or a file has an old and a new deletion
-            vector.
-        has_files: whether the commit has adds or removes, also without `dataChange`.
-        metadata, protocol: metadata and protocol that the commit sets, None for none.
-        info: `commitInfo` of the commit, None for none.
+        sizes: file sizes in bytes, int64; 0 if unknown.
+        adds: `add` actions of the files, as `ADD_TYPE` without statistics; None in the result of
+            `changed_files`.
+        removed: path of one file that the commit removes with `dataChange`; None if there is none.
+        read_together: whether the files must be read in one batch, because an update may have its
+            preimage and its postimage in different files, or a file has an old and a new
+            deletion vector.
+        has_files: whether the commit has file actions. The result of `added_files` also counts
+            actions without `dataChange`.
     """
 
     commit: CommitActions
@@ -76,11 +62,7 @@ class CommitFiles:
 
 
 def added_files(commit: CommitActions) -> CommitFiles:
-    """The files that a commit adds with `dataChange`.
-
-    Raises:
-        CorruptTableError: a line isn't an action; the message has file and line.
-    """
+    """Return the files that a commit adds with `dataChange`."""
     adds: list[AddFile] = []
     removed: str | None = None
     has_files = False
@@ -112,12 +94,10 @@ def added_files(commit: CommitActions) -> CommitFiles:
 
 
 def changed_files(commit: CommitActions) -> CommitFiles:
-    """The files with the changes of a commit: change data files, else added and removed files.
+    """Return the files that contain the row changes of a commit.
 
-    Contains no files if the commit is a MERGE that rewrites files without changing a row.
-
-    Raises:
-        CorruptTableError: a line isn't an action; the message has file and line.
+    They are the change data files if the commit has any, else the files that it adds or removes
+    with `dataChange`. A MERGE that rewrites files without changing a row has none.
     """
     recorded: list[AddCDCFile] = []
     touched: list[AddFile | RemoveFile] = []
@@ -150,7 +130,7 @@ def changed_files(commit: CommitActions) -> CommitFiles:
 
 
 def without_statistics(adds: pa.StructArray) -> pa.StructArray:
-    """Replace `stats` and `tags` by nulls, because reading rows doesn't need them."""
+    """Set `stats` and `tags` to null, because reading rows doesn't need them."""
     columns: list[pa.Array[Any]] = [
         pa.nulls(len(adds), field.type)
         if field.name in ("stats", "tags")
@@ -172,20 +152,13 @@ def commits_from(
     allow_gaps: bool = False,
     catalog: Catalog | None = None,
 ) -> list[CommitRange]:
-    """List the commits from a version on.
+    """List the commits from version `start` on; empty if there are none yet.
 
-    Args:
-        allow_gaps: whether to skip missing commits.
-
-    Returns:
-        One range, or none if the log has no such commit yet. With gaps, one range for each run of
-        contiguous commits.
+    Returns one range, or with `allow_gaps` one range for each run of consecutive versions.
 
     Raises:
         VersionNotFoundError: the commit of `start` was cleaned up; `earliest` is the first
             available commit.
-        CorruptTableError: a commit between two others is missing.
-        TableNotFoundError: the path has no log.
     """
     listed = listed_commits(engine, table, start, catalog=catalog)
     return contiguous_commits(table, listed, start, allow_gaps=allow_gaps)
@@ -194,28 +167,34 @@ def commits_from(
 def listed_commits(
     engine: Engine, table: str, start: int, *, catalog: Catalog | None = None
 ) -> list[tuple[int, FileStatus]]:
-    """List the commits from a version on and some earlier commits, with their files.
+    """List the files of the commits from `start` on, and of up to 100 versions before it.
 
-    Raises:
-        TableNotFoundError: the path has no log.
+    Returns (version, file) for each commit. The earlier files are needed to make file times
+    monotonic. The log is listed twice if a commit seems to be missing: a listing that isn't atomic
+    may miss a concurrent commit and contain the next one.
     """
     first = max(0, start - _PRECEDING_COMMITS)
     with commit_files(engine, table, first, catalog=catalog) as listing:
-        return list(listing)
+        listed = list(listing)
+    versions = [version for version, _ in listed]
+    if listed and (versions[0] > start or versions[-1] - versions[0] + 1 > len(versions)):
+        with commit_files(engine, table, first, catalog=catalog) as listing:
+            return list(listing)
+    return listed
 
 
 def contiguous_commits(
     table: str, listed: list[tuple[int, FileStatus]], start: int, *, allow_gaps: bool = False
 ) -> list[CommitRange]:
-    """Like `commits_from`, for the result of `listed_commits`."""
+    """Group the commits that `listed_commits` returned into ranges; see `commits_from`."""
     times = dict(monotonic_times(listed))
     commits = [(v, f) for v, f in listed if v >= start]
     if not commits:
         return []
     if commits[0][0] != start and not allow_gaps:
         raise VersionNotFoundError(
-            f"{table}: commit {start} was cleaned up. Start at the earliest available commit "
-            f"{commits[0][0]}.",
+            f"{table}: log cleanup has deleted commit {start}. Start at the earliest available "
+            f"commit, {commits[0][0]}.",
             table=table,
             earliest=commits[0][0],
             latest=commits[-1][0],

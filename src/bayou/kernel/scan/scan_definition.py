@@ -1,4 +1,4 @@
-"""Scan definitions and the table version that they read, and iteration with read-ahead."""
+"""The definition of a scan, and iterators that read ahead."""
 
 from __future__ import annotations
 
@@ -25,32 +25,20 @@ from bayou.protocol import features
 from bayou.protocol.property_strings import PropertyValueError
 from bayou.protocol.schema import StructType
 
-__all__ = ["ScanDefinition", "ScanSource", "map_ahead", "read_ahead"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSource:
     """The parts of a table version that a scan needs.
 
     Attributes:
-        table: path of the table.
-        schema: complete schema of the table.
-        partition_columns: names in the table's order.
-        columns: fields of `add` that the table's features require.
-        version: the version, -1 if the scan was deserialized.
-        checkpoint: the checkpoint, None if the version has none.
-        contents: contents of the checkpoint, None if it wasn't read.
-        stated_totals: file totals in the version checksum, None if unknown.
-        touched: keys of the files that the commits after the checkpoint touched.
-        tail: live files that aren't in the checkpoint's Parquet files, `ADD_TYPE`; None if the scan
-            was deserialized.
-        double_files: see `ReplayState`.
-        row_tracking: physical names of the materialized columns of row ids and row commit versions,
-            None if row tracking is disabled.
-        stats_forms: forms of statistics that a checkpoint may have, in order of preference.
-        column_mapping: column mapping mode of data files and statistics.
-        catalog: the catalog that manages the table, None for none or if the scan was deserialized.
-        known_statistics: cache of statistics, None for none or if the scan was deserialized.
+        columns: optional fields of `add` that the scan reads.
+        touched: keys of the files that the commits after the checkpoint added or removed.
+        tail: see `TableState.tail`; None if this object was deserialized.
+        double_files: see `ReplayState.double_files`.
+        row_tracking: physical names of the materialized columns for row ids and row commit
+            versions; None if row tracking is disabled.
+        known_statistics: cache of the checkpoint's parsed statistics; None if there is no cache, or
+            if this object was deserialized.
     """
 
     table: str
@@ -72,7 +60,7 @@ class ScanSource:
 
     @classmethod
     def of(cls, state: TableState) -> ScanSource:
-        """The source for a version of a table."""
+        """Take the parts that a scan needs from a table state."""
         return cls(
             table=state.path,
             schema=state.schema,
@@ -93,7 +81,7 @@ class ScanSource:
         )
 
     def with_whole_adds(self) -> ScanSource:
-        """A copy that reads every field of `add`."""
+        """Return a copy for scans that read every field of `add`."""
         return replace(self, columns=_ALL_COLUMNS)
 
 
@@ -104,7 +92,7 @@ _ALL_COLUMNS = (
     "defaultRowCommitVersion",
     "clusteringProvider",
 )
-"""Fields of `add` that not every scan reads, without `stats`."""
+"""Optional fields of `add`, see `ScanSource.columns`. `stats` is optional too, but not here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +100,8 @@ class ScanDefinition:
     """The definition of a scan.
 
     Attributes:
-        source: the version of the table.
-        predicate: filter, resolved against the table's schema; None for all rows.
-        read_schema: columns of the result.
-        statistics: whether scan files always include their statistics.
-        metadata_columns: names of metadata columns, appended to the result.
+        statistics: whether scan files include their statistics even if the predicate doesn't need
+            statistics.
         time_zone: time zone of partition values that are timestamps without a zone.
     """
 
@@ -132,13 +117,13 @@ def _stats_forms(state: TableState) -> tuple[StatsForm, ...]:
     try:
         as_json = state.table_properties.write_stats_as_json
         as_struct = state.table_properties.write_stats_as_struct
-    except PropertyValueError:  # irrelevant for readers
+    except PropertyValueError:  # an invalid property doesn't prevent reading
         as_json, as_struct = True, False
     return stats_forms(as_json=as_json, as_struct=as_struct)
 
 
 def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
-    """Names of the materialized columns from the table properties (PROTOCOL.md, Row Tracking)."""
+    """Return the value of `ScanSource.row_tracking` for a table version."""
     if state.properties.get("delta.enableRowTracking", "").lower() != "true":
         return None
     return (
@@ -148,7 +133,7 @@ def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
 
 
 def _feature_columns(state: TableState) -> tuple[str, ...]:
-    """Fields of `add` that readers and writers of the table's features need."""
+    """Return the fields of `add` that scans read because of the table's features."""
     protocol = state.protocol
     table_features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     columns: list[str] = []
@@ -170,7 +155,8 @@ _U = TypeVar("_U")
 def read_ahead(items: Iterable[_T], depth: int) -> Iterator[_T]:
     """Iterate items in order while a thread fetches up to `depth` items ahead.
 
-    An exception is raised at the position of its item. Closing the result closes `items`.
+    If fetching an item fails, the exception is raised when the caller reaches this item. Closing
+    the result closes `items`.
     """
     with (
         CloseableIterator(items, items) as source,
@@ -200,9 +186,9 @@ def read_ahead(items: Iterable[_T], depth: int) -> Iterator[_T]:
 def map_ahead(function: Callable[[_T], _U], items: Iterable[_T], threads: int) -> Iterator[_U]:
     """Apply a function to items in a thread pool and return the results in order.
 
-    The caller's thread iterates `items`. At most one result per thread waits, and a single item is
-    processed without a thread. An exception is raised at the position of its item. Closing the
-    result closes `items`.
+    The caller's thread iterates `items`. At most one finished result per thread is buffered. If the
+    function fails for an item, the exception is raised when the caller reaches the item's result.
+    Closing the result closes `items`.
     """
     with (
         CloseableIterator(items, items) as source,

@@ -1,6 +1,6 @@
 import pytest
 
-from bayou.kernel.table_changes.commit_files import added_files, changed_files, commits_from
+from bayou.kernel.table_changes.streamed_commits import added_files, changed_files, commits_from
 from support.log_writer import (
     LogWriter,
     add,

@@ -16,9 +16,6 @@ from bayou.protocol import features
 from bayou.protocol.actions import is_change_data_feed_enabled
 from bayou.protocol.properties import TableProperties
 
-__all__ = ["RowChangeState"]
-
-
 _ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 _COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 
@@ -28,7 +25,6 @@ class RowChangeState(PickledTask):
     """State that workers need to change rows, besides the files.
 
     Attributes:
-        transaction_state: transaction state for written files.
         deletion_vectors: whether deletion vectors may be written (`delta.enableDeletionVectors`).
     """
 
@@ -37,7 +33,6 @@ class RowChangeState(PickledTask):
 
     @classmethod
     def of(cls, engine: Engine, transaction: Transaction) -> RowChangeState:
-        """Build the state for a transaction on an existing table."""
         write = transaction.transaction_state(engine)
         supported = features.DELETION_VECTORS in features.writer_features(transaction.protocol)
         return cls(
@@ -47,21 +42,19 @@ class RowChangeState(PickledTask):
 
     @property
     def change_data_feed(self) -> bool:
-        """Whether the change data feed is enabled."""
         return is_change_data_feed_enabled(self.transaction_state.configuration)
 
     @property
     def row_tracking(self) -> bool:
-        """Whether row tracking is enabled: rows keep their ids, copied rows their versions."""
+        """Whether row tracking is enabled.
+
+        If so, updated rows keep their row ids, and copied rows also their row commit versions.
+        """
         return TableProperties(self.transaction_state.configuration).row_tracking
 
     @cached_property
     def materialized(self) -> Mapping[str, str]:
-        """Materialized columns of row ids and row commit versions, by metadata column.
-
-        Raises:
-            CorruptTableError: row tracking is enabled, but the properties don't name the columns.
-        """
+        """Names of the columns that store row ids and commit versions, by metadata column."""
         if not self.row_tracking:
             return {}
         names = {
@@ -72,21 +65,20 @@ class RowChangeState(PickledTask):
         if len(columns) < len(names):
             raise CorruptTableError(
                 f"{self.transaction_state.table}: row tracking is enabled, but the properties "
-                f"{_ROW_ID_COLUMN} "
-                f"and {_COMMIT_VERSION_COLUMN} aren't set, so rows can't be moved to other files. "
-                "Restore both properties.",
+                f"{_ROW_ID_COLUMN} and {_COMMIT_VERSION_COLUMN} aren't set, so rows can't be moved "
+                "to other files. Restore both properties.",
                 table=self.transaction_state.table,
             )
         return columns
 
     @property
     def metadata_columns(self) -> tuple[str, ...]:
-        """Metadata columns that are read after the table's columns."""
+        """Metadata columns that follow the table's columns in the rows that are read."""
         return (ROW_INDEX_COLUMN, *self.materialized)
 
     @cached_property
     def read(self) -> ScanState:
-        """Scan state that reads all columns of the resulting table and `metadata_columns`."""
+        """Scan state that reads `metadata_columns` and the table's columns after the commit."""
         return ScanState(
             table=self.transaction_state.table,
             logical_schema=self.transaction_state.schema,
@@ -100,5 +92,4 @@ class RowChangeState(PickledTask):
         )
 
     def for_writer(self, index: int, count: int) -> RowChangeState:
-        """Return the state of one of several workers; see `TransactionState.for_writer`."""
         return replace(self, transaction_state=self.transaction_state.for_writer(index, count))

@@ -1,0 +1,222 @@
+"""Transaction of a merge: what it reads, what it commits, and its metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.commands.merge.clauses import ClauseAction, ClauseKind
+from bayou.kernel.commands.merge.plan import MergeDefinition, MergePlan, PlannedClause
+from bayou.kernel.commands.merge.result import MergeMetrics
+from bayou.kernel.commands.row_changes.operation import commit_row_changes, history_metrics
+from bayou.kernel.commands.row_changes.result import RowChanges
+from bayou.kernel.commands.row_changes.worker_state import RowChangeState
+from bayou.kernel.engine import Engine
+from bayou.kernel.expressions.model import Predicate
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.operation import Operation
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.scan.scan_file import ScanFile
+from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.protocol.column_metadata import identity_column
+from bayou.protocol.properties import TYPE_WIDENING
+from bayou.protocol.schema import StructField, StructType
+
+
+def check_merge(table: TableState, source: StructType, definition: MergeDefinition) -> MergePlan:
+    """Plan a merge without reading any rows."""
+    return MergePlan.build(
+        table.path,
+        table.schema,
+        source,
+        definition,
+        widens=TYPE_WIDENING.read(table.properties),
+    )
+
+
+class MergeTransaction:
+    """Transaction of a merge; the object stays in the process that commits.
+
+    `MergeTask` joins the rows, or another engine joins them and passes their positions and new
+    values to `MatchedRowsTask`. For another engine, build the plan from
+    `MergeDefinition.without_expressions`.
+
+    Args:
+        definition: the merge with all its expressions, which the history shows.
+        started, transaction_ids, table_properties: see `merge`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        table: TableState,
+        plan: MergePlan,
+        definition: MergeDefinition,
+        *,
+        engine_info: str,
+        user_metadata: str | None = None,
+        started: float | None = None,
+        transaction_ids: Mapping[str, int] | None = None,
+        table_properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self.plan = plan
+        self._started = time.perf_counter() if started is None else started
+        self._table = table
+        self._commits_progress = bool(transaction_ids)
+        builder = (
+            TransactionBuilder(
+                table=table.path,
+                read_state=table,
+                engine_info=engine_info,
+                operation=Operation.MERGE,
+            )
+            .with_operation_parameters(_parameters(definition))
+            .with_user_metadata(user_metadata)
+            .with_table_properties(table_properties or {})
+            .with_schema_evolution(definition.schema_evolution)
+        )
+        if plan.explicit_identity:
+            builder = builder.with_schema(_without_generated_identity(plan))
+        elif plan.schema != table.schema:
+            builder = builder.with_schema(plan.schema)
+        for name, version in (transaction_ids or {}).items():
+            builder = builder.with_transaction_id(name, version)
+        self._transaction = builder.build(engine)
+        self.state = RowChangeState.of(engine, self._transaction)
+
+    def files(
+        self, engine: Engine, predicate: Predicate | None = None
+    ) -> CloseableIterator[ScanFile]:
+        """Return the files with rows that the merge may need, and record them as read.
+
+        The conflict checker compares them with the files of concurrent commits.
+
+        Args:
+            predicate: true for each target row that may match or change, see
+                `TargetRows.predicate`; None: all rows, so that every concurrent change conflicts.
+        """
+        return self._transaction.read_files(engine, predicate)
+
+    @closeable
+    def unrecorded_files(
+        self, engine: Engine, predicate: Predicate | None = None
+    ) -> Iterator[ScanFile]:
+        """Yield the same files as `files`, but don't record them; call `record_read` later."""
+        scan = ScanBuilder(self._table).with_filter(predicate).with_statistics().build()
+        with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+            yield from files
+
+    def record_read(self, engine: Engine, predicate: Predicate | None) -> None:
+        """Record rows of the table as read, before the commit; see `files`."""
+        self._transaction.record_rows_read(engine, predicate)
+
+    def commit(
+        self,
+        engine: Engine,
+        changes: RowChanges,
+        taken: Sequence[tuple[PlannedClause, int]],
+        *,
+        source_rows: int | None = None,
+        source_seconds: float = 0.0,
+    ) -> MergeMetrics:
+        """Commit the merge, unless nothing changes.
+
+        Args:
+            changes: combined changes of all workers.
+            taken: each clause with the number of rows that it updates or deletes.
+            source_seconds: time until the source was in memory, for the metrics.
+        """
+        elapsed = time.perf_counter() - self._started
+        rest = max(0.0, elapsed - source_seconds - changes.scan_seconds)
+        counts = {
+            **_counts(changes, taken, source_rows),
+            "execution_time_ms": round(elapsed * 1000),
+            "materialize_source_time_ms": round(source_seconds * 1000),
+            "scan_time_ms": round(changes.scan_seconds * 1000),
+            "rewrite_time_ms": round(rest * 1000),
+        }
+        version = commit_row_changes(
+            engine,
+            self._transaction,
+            changes,
+            history_metrics(counts),
+            commits_progress=self._commits_progress or self._transaction.changes_metadata,
+        )
+        return MergeMetrics(version=version, **counts)
+
+
+def _counts(
+    changes: RowChanges, taken: Sequence[tuple[PlannedClause, int]], source_rows: int | None
+) -> dict[str, Any]:
+    """Return the fields of `MergeMetrics` except for times and version."""
+
+    def rows(action: ClauseAction, kind: ClauseKind) -> int:
+        return sum(n for c, n in taken if (c.action, c.kind) == (action, kind))
+
+    kinds: tuple[ClauseKind, ...] = ("MATCHED", "NOT MATCHED BY SOURCE")
+    updated = [rows("update", kind) for kind in kinds]
+    deleted = [rows("delete", kind) for kind in kinds]
+    vectors = {
+        name.replace("num_", "num_target_", 1): count
+        for name, count in changes.vector_counts().items()
+    }
+    return {
+        "num_source_rows": source_rows,
+        "num_target_rows_inserted": changes.num_inserted_rows,
+        "num_target_rows_updated": sum(updated),
+        "num_target_rows_matched_updated": updated[0],
+        "num_target_rows_not_matched_by_source_updated": updated[1],
+        "num_target_rows_deleted": sum(deleted),
+        "num_target_rows_matched_deleted": deleted[0],
+        "num_target_rows_not_matched_by_source_deleted": deleted[1],
+        "num_target_rows_copied": changes.num_copied_rows,
+        "num_output_rows": changes.num_inserted_rows + sum(updated) + changes.num_copied_rows,
+        "num_target_files_added": len(changes.added),
+        "num_target_files_removed": changes.num_removed_files,
+        "num_target_bytes_added": sum(add.size for add in changes.added),
+        "num_target_bytes_removed": changes.num_removed_bytes,
+        "num_target_change_files_added": len(changes.change_files),
+        **vectors,
+    }
+
+
+def _without_generated_identity(plan: MergePlan) -> StructType:
+    """Return the columns of new rows; identity columns only if the merge sets their values."""
+    fields: list[StructField] = []
+    for field in plan.schema:
+        if identity_column(field) is None:
+            fields.append(field)
+        elif field.name in plan.explicit_identity:
+            fields.append(replace(field, metadata={}))
+    return StructType(tuple(fields))
+
+
+def _parameters(definition: MergeDefinition) -> dict[str, object]:
+    """Return the `operationParameters` as delta-spark writes them: JSON strings."""
+    kinds: tuple[tuple[ClauseKind, str], ...] = (
+        ("MATCHED", "matchedPredicates"),
+        ("NOT MATCHED", "notMatchedPredicates"),
+        ("NOT MATCHED BY SOURCE", "notMatchedBySourcePredicates"),
+    )
+    parameters: dict[str, object] = {"predicate": _json([str(definition.on)])}
+    for kind, name in kinds:
+        parameters[name] = _json(
+            [
+                {
+                    **({} if c.condition is None else {"predicate": str(c.condition)}),
+                    "actionType": c.action,
+                }
+                for c in definition.clauses
+                if c.kind == kind
+            ]
+        )
+    return parameters
+
+
+def _json(value: Sequence[object]) -> str:
+    return msgspec.json.encode(value).decode()

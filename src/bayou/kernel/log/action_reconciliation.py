@@ -1,0 +1,267 @@
+"""Reconciliation of the actions of commits (PROTOCOL.md, Action Reconciliation).
+
+`ActionAccumulator` takes the actions of commits, newest commit first. Protocol, metadata,
+transactions and domains are held as objects. File actions are held as columns in a
+`FileActionStore`: in memory, or on the local disk (`spilled_replay`). Both stores call `reconcile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from typing import Protocol as Interface
+
+import pyarrow as pa
+
+from bayou.kernel.arrow.compute import pc
+from bayou.kernel.checkpoint.schema import REMOVE_TYPE, removes_to_array
+from bayou.kernel.log.double_stats import (
+    ChangeToDouble,
+    DatedMetadata,
+    double_files,
+    newest_change_to_double,
+)
+from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys
+from bayou.kernel.scan.scan_file import ADD_TYPE, adds_to_array
+from bayou.protocol.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    Transaction,
+)
+
+_MAX_BUFFERED_ACTIONS = 16_384
+
+
+@dataclass(slots=True, kw_only=True)
+class NewestActions:
+    """The newest protocol and metadata, and the newest action of each application and domain."""
+
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    transactions: dict[str, Transaction] = field(default_factory=dict)
+    domains: dict[str, DomainMetadata] = field(default_factory=dict)
+
+    def add(self, action: Action) -> None:
+        """Add an action that is older than the actions added so far."""
+        match action:
+            case Transaction():
+                self.transactions.setdefault(action.app_id, action)
+            case DomainMetadata():
+                self.domains.setdefault(action.domain, action)
+            case Metadata():
+                self.metadata = self.metadata or action
+            case Protocol():
+                self.protocol = self.protocol or action
+            case _:
+                pass
+
+
+@dataclass(frozen=True, slots=True)
+class ActionColumns:
+    """Adds or removes as columns.
+
+    Attributes:
+        commits: for each action, the number of its commit, counted from the newest; int32.
+        keys: key string of each action: path, `KEY_SEPARATOR` and deletion vector id. The path is
+            normalized as in `AddFile.key`.
+        files: the actions, `ADD_TYPE` or `REMOVE_TYPE`.
+    """
+
+    commits: pa.Array[Any]
+    keys: pa.Array[Any]
+    files: pa.StructArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconciledFiles:
+    """Result of the reconciliation: live files (`ADD_TYPE`) and tombstones (`REMOVE_TYPE`).
+
+    Attributes:
+        touched: keys of all files that were added or removed.
+        double_files: paths of the live files written after a change from float to double, see
+            the function `double_files`.
+    """
+
+    adds: tuple[pa.StructArray, ...]
+    removes: tuple[pa.StructArray, ...]
+    touched: FileActionKeys
+    double_files: pa.Array[Any]
+
+
+class FileActionStore(Interface):
+    """Stores file actions until all commits are read."""
+
+    def write(self, adds: ActionColumns | None, removes: ActionColumns | None) -> None:
+        """Add actions that are older than the actions added so far."""
+        ...
+
+    def reconciled(self, change: ChangeToDouble | None) -> ReconciledFiles:
+        """Reconcile all actions; `change` is the newest change from float to double, if any."""
+        ...
+
+
+class MemoryStore:
+    """Stores file actions in memory. The reconciled files are ordered from oldest to newest."""
+
+    def __init__(self) -> None:
+        self._adds: list[ActionColumns] = []
+        self._removes: list[ActionColumns] = []
+
+    def write(self, adds: ActionColumns | None, removes: ActionColumns | None) -> None:
+        if adds is not None:
+            self._adds.append(adds)
+        if removes is not None:
+            self._removes.append(removes)
+
+    def reconciled(self, change: ChangeToDouble | None) -> ReconciledFiles:
+        adds = _concatenate(self._adds, ADD_TYPE)
+        self._adds.clear()
+        removes = _concatenate(self._removes, REMOVE_TYPE)
+        self._removes.clear()
+        return reconcile(adds, removes, change)
+
+
+class ActionAccumulator:
+    """Reconciles the actions of commits. The newest action of each file replaces older ones."""
+
+    def __init__(self, store: FileActionStore) -> None:
+        self.newest = NewestActions()
+        self.commit_info: CommitInfo | None = None
+        self._store = store
+        self._history: list[DatedMetadata] = []
+        self._versions: list[int | None] = []  # newest first; None if it may add old files
+        self._adds: list[AddFile] = []
+        self._removes: list[RemoveFile] = []
+        self._commits: dict[type, list[int]] = {AddFile: [], RemoveFile: []}
+
+    def add_commit(self, version: int, actions: Iterable[Action], *, is_compacted: bool) -> None:
+        """Add the actions of a log file that is older than the log files added so far.
+
+        A log compaction file (`is_compacted`) may have several actions with the same key. The first
+        of these actions is used.
+        """
+        info: CommitInfo | None = None
+        changes: list[Metadata] = []
+        commit = len(self._versions)
+        for action in actions:
+            match action:
+                case AddFile() | RemoveFile():
+                    if isinstance(action, AddFile):
+                        self._adds.append(action)
+                    else:
+                        self._removes.append(action)
+                    self._commits[type(action)].append(commit)
+                    if len(self._adds) + len(self._removes) >= _MAX_BUFFERED_ACTIONS:
+                        self._write()
+                    if is_compacted:
+                        self._versions.append(None)
+                        commit += 1
+                case CommitInfo():
+                    info = info or action
+                case _:
+                    self.newest.add(action)
+                    if isinstance(action, Metadata):
+                        changes.append(action)
+        if commit == 0:
+            self.commit_info = info
+        is_dated = not is_compacted and (info is None or info.get("operation") != "RESTORE")
+        self._versions.append(version if is_dated else None)
+        self._history += [
+            DatedMetadata(version=None if is_compacted else version, metadata=m, info=info)
+            for m in changes
+        ]
+
+    def reconciled_files(self) -> ReconciledFiles:
+        self._write()
+        return self._store.reconciled(newest_change_to_double(self._history, self._versions))
+
+    def _write(self) -> None:
+        adds, removes = self._adds, self._removes
+        adds.reverse()  # oldest first, as in the log
+        removes.reverse()
+        self._store.write(
+            self._columns(adds, adds_to_array(adds)) if adds else None,
+            self._columns(removes, removes_to_array(removes)) if removes else None,
+        )
+
+    def _columns(
+        self, actions: list[AddFile] | list[RemoveFile], files: pa.StructArray
+    ) -> ActionColumns:
+        commits = self._commits[type(actions[0])]
+        commits.reverse()
+        keys = (action.key for action in actions)
+        strings = [path + KEY_SEPARATOR + (dv_id or "") for path, dv_id in keys]
+        numbers = pa.array(commits, pa.int32())
+        actions.clear()
+        commits.clear()
+        return ActionColumns(numbers, pa.array(strings, pa.string()), files)
+
+
+def reconcile(
+    adds: ActionColumns, removes: ActionColumns, change: ChangeToDouble | None
+) -> ReconciledFiles:
+    """Keep the actions of each key's newest commit, and drop the key's older actions.
+
+    The arguments must contain all actions of each key.
+    """
+    parts = [part for part in (adds, removes) if len(part.keys)] or [adds]
+    keys = _joined([part.keys for part in parts])
+    commits = _joined([part.commits for part in parts])
+    paths = _joined([pc.struct_field(part.files, "path") for part in parts])
+    newest = _newest(keys, commits)
+    return ReconciledFiles(
+        adds=(_filter(adds.files, newest, 0),),
+        removes=(_filter(removes.files, newest, len(adds.keys)),),
+        touched=FileActionKeys.from_columns(paths, keys),
+        double_files=double_files(adds.commits, adds.keys, adds.files, keys, change),
+    )
+
+
+def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
+    """Return a mask of the actions with no newer action of the same key; None selects all."""
+    encoded: Any = keys.dictionary_encode()
+    if len(encoded.dictionary) == len(keys):
+        return None
+    codes = encoded.indices
+    order = pc.sort_indices(
+        pa.table({"code": codes, "commit": commits}),
+        sort_keys=[("code", "ascending"), ("commit", "ascending")],
+    )
+    is_next_code = pc.not_equal(pc.pairwise_diff(codes.take(order)), 0)
+    newest = commits.take(order.filter(pc.fill_null(is_next_code, True)))
+    return pc.equal(commits, newest.take(codes))
+
+
+def _filter(files: pa.StructArray, mask: Any, start: int) -> pa.StructArray:
+    """Filter files by a part of the mask, which begins at `start`. The mask None selects all."""
+    return files if mask is None else files.filter(mask.slice(start, len(files)))
+
+
+def _concatenate(parts: Sequence[ActionColumns], kind: pa.StructType) -> ActionColumns:
+    """Concatenate parts, given newest first, into columns that are oldest first, as in the log."""
+    if not parts:
+        return _no_actions(kind)
+    files: Any = _joined([part.files for part in reversed(parts)])
+    return ActionColumns(
+        _joined([part.commits for part in reversed(parts)]),
+        _joined([part.keys for part in reversed(parts)]),
+        files,
+    )
+
+
+def _joined(arrays: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+@cache
+def _no_actions(kind: pa.StructType) -> ActionColumns:
+    """Return empty columns, from a cache: their creation takes longer than a small replay."""
+    files: Any = pa.array([], kind)
+    return ActionColumns(pa.array([], pa.int32()), pa.array([], pa.string()), files)

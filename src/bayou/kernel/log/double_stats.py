@@ -1,0 +1,121 @@
+"""Files that were written after the last change of a column from float to double.
+
+The statistics of these files are computed from doubles, those of older files from floats. An `add`
+doesn't say when its file was written. A file is included only if the log proves that it was written
+after the change, which takes three conditions:
+
+- The `add` is in a commit after the newest change, and the commit of the change was replayed.
+- The log has only one action for the file's path. Otherwise the `add` may only update the file, for
+  example its deletion vector or statistics.
+- The file's modification time is after the change. RESTORE can add an old file again when the log
+  no longer contains the file's earlier actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.kernel.arrow.compute import pc
+from bayou.kernel.log.file_action_keys import KEY_SEPARATOR
+from bayou.protocol.actions import CommitInfo, Metadata
+from bayou.protocol.schema import SchemaJsonError, StructType
+from bayou.protocol.type_changes import TYPE_CHANGES_KEY, columns_widened_from_float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatedMetadata:
+    """A `metaData` action, with the version and `commitInfo` of the commit that contains it.
+
+    `version` is None if the action was read from a log compaction file.
+    """
+
+    version: int | None
+    metadata: Metadata
+    info: CommitInfo | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeToDouble:
+    """The newest change of a column from float to double.
+
+    Attributes:
+        later: the commits after the change, numbered as in `ActionColumns.commits`. Commits that
+            may add files written before the change, such as RESTORE, are left out.
+        time: time of the change in ms.
+    """
+
+    later: pa.Array[Any]
+    time: int
+
+
+def newest_change_to_double(
+    history: Sequence[DatedMetadata], versions: Sequence[int | None]
+) -> ChangeToDouble | None:
+    """Find the newest change of a column from float to double; None if there is none.
+
+    Args:
+        history: `metaData` actions of the replayed commits, newest first.
+        versions: version of each replayed commit, newest first; None for a commit that may add
+            files written before the commit, such as RESTORE.
+    """
+    if not history or TYPE_CHANGES_KEY not in history[0].metadata.schema_string:
+        return None
+    changed = _changed_columns(history[0].metadata)
+    change: tuple[int, int] | None = None
+    for entry in history if changed else ():
+        time = _time(entry.info)
+        if entry.version is None or time is None or _changed_columns(entry.metadata) != changed:
+            break
+        change = entry.version, time
+    if change is None:
+        return None
+    since, time = change
+    later = [number for number, v in enumerate(versions) if v is not None and v > since]
+    return ChangeToDouble(later=pa.array(later, pa.int32()), time=time)
+
+
+def double_files(
+    commits: pa.Array[Any],
+    keys: pa.Array[Any],
+    adds: pa.StructArray,
+    all_keys: pa.Array[Any],
+    change: ChangeToDouble | None,
+) -> pa.Array[Any]:
+    """Return the paths of the files that were written after a change from float to double.
+
+    Args:
+        commits, keys: commit number and key string of each element of `adds`.
+        all_keys: key strings of all adds and removes of these files.
+        change: the change; None returns an empty array.
+    """
+    if change is None:
+        return pa.array([], pa.string())
+    counts = pc.value_counts(_canonical_paths(all_keys))
+    single = counts.field("values").filter(pc.equal(counts.field("counts"), 1))
+    is_single = pc.is_in(_canonical_paths(keys), value_set=single)
+    is_newer = pc.greater(pc.struct_field(adds, "modificationTime"), change.time)
+    is_later = pc.is_in(commits, value_set=change.later)
+    mask = pc.and_(is_later, pc.and_(is_newer, is_single))
+    paths: pa.Array[Any] = pc.struct_field(adds, "path").filter(mask)
+    return paths
+
+
+def _canonical_paths(keys: pa.Array[Any]) -> Any:
+    return pc.replace_substring_regex(keys, f"{KEY_SEPARATOR}[^{KEY_SEPARATOR}]*$", "")
+
+
+def _changed_columns(metadata: Metadata) -> frozenset[tuple[str, ...]]:
+    try:
+        return columns_widened_from_float(StructType.from_json(metadata.schema_string))
+    except SchemaJsonError:  # the error is raised when a scan parses the schema
+        return frozenset()
+
+
+def _time(info: CommitInfo | None) -> int | None:
+    if info is None:
+        return None
+    return info.integer("inCommitTimestamp") or info.integer("timestamp")

@@ -1,0 +1,125 @@
+"""VACUUM on a disk: links to folders, and disks that ignore case."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from bayou.engines.arrow import ArrowEngine
+from bayou.engines.arrow.files import ArrowFiles
+from bayou.kernel import closeable
+from bayou.kernel.commands.vacuum.vacuum import vacuum
+from bayou.kernel.engine import FileStatus
+from support.log_writer import LogWriter, add, remove
+from support.vacuums import HEAD, OLD, age_the_log, put, run
+
+
+def put_outside(path: Path) -> None:
+    path.write_bytes(b"x")
+    os.utime(path, ns=(OLD * 1_000_000, OLD * 1_000_000))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> LogWriter:
+    return LogWriter(ArrowEngine(), str(tmp_path / "table"))
+
+
+def test_links_to_folders_are_neither_deleted_nor_followed(disk, tmp_path):
+    disk.commit(*HEAD, add("day=a/live"), add("x"))
+    disk_of_others = tmp_path / "others"
+    disk_of_others.mkdir()
+    for name in ("live", "orphan"):
+        put_outside(disk_of_others / name)
+    put(disk, "x")
+    put(disk, "y")
+    for name, target in {"day=a": disk_of_others, "day=b": tmp_path / "unmounted"}.items():
+        os.symlink(target, f"{disk.table}/{name}")
+        at = (OLD * 1_000_000, OLD * 1_000_000)
+        os.utime(f"{disk.table}/{name}", ns=at, follow_symlinks=False)
+    assert run(disk).inventory.column("path").to_pylist() == [f"{disk.table}/y"]
+    assert sorted(os.listdir(disk.table)) == ["_delta_log", "day=a", "day=b", "x"]
+    assert sorted(os.listdir(disk_of_others)) == ["live", "orphan"]
+
+
+def test_lite_deletes_nothing_behind_a_link_to_another_place(disk, tmp_path):
+    disk.commit(*HEAD, remove("day=a/gone", deletionTimestamp=OLD))
+    age_the_log(disk)
+    others = tmp_path / "others"
+    others.mkdir()
+    put_outside(others / "gone")
+    os.symlink(others, f"{disk.table}/day=a")
+    assert run(disk, lite=True).num_files_to_delete == 0
+    assert os.listdir(others) == ["gone"]
+
+
+@pytest.mark.parametrize("lite", [True, False])
+@pytest.mark.parametrize("opened", ["real", "link"])
+@pytest.mark.parametrize("named", ["real", "link"])
+def test_a_file_is_the_same_by_every_name_of_its_folder(tmp_path, lite, opened, named):
+    real = LogWriter(ArrowEngine(), str(tmp_path / "real" / "table"))
+    os.symlink(tmp_path / "real", tmp_path / "link")
+    root = f"file://{tmp_path}/{named}/table"
+    real.commit(
+        *HEAD,
+        add(f"{root}/live"),
+        add("inner=1/x"),
+        remove(f"{tmp_path}/{opened}/table/live", deletionTimestamp=OLD),
+        remove("inner=2/x", deletionTimestamp=OLD),
+        remove(f"{root}/gone", deletionTimestamp=OLD),
+    )
+    age_the_log(real)
+    for name in ("live", "gone", "inner=2/x"):
+        put(real, name)
+    os.symlink("inner=2", f"{real.table}/inner=1")
+    run(LogWriter(real.engine, f"{tmp_path}/{opened}/table"), lite=lite)
+    assert sorted(os.listdir(real.table)) == ["_delta_log", "inner=1", "inner=2", "live"]
+    assert os.listdir(f"{real.table}/inner=2") == ["x"]
+
+
+class _DiskThatIgnoresCase(ArrowFiles):
+    """Lists a folder by the name of its first spelling, as disks that ignore case do.
+
+    Args:
+        folders: pairs of the name in the log and the name on the disk.
+    """
+
+    def __init__(self, folders: list[tuple[str, str]]) -> None:
+        super().__init__({})
+        self._folders = folders
+
+    @closeable
+    def list_tree(
+        self,
+        path: str,
+        skips: Callable[[str], bool],
+        *,
+        after: str | None = None,
+        until: str | None = None,
+    ) -> Iterator[FileStatus]:
+        with super().list_tree(path, skips, after=after, until=until) as statuses:
+            for status in statuses:
+                listed = status.path
+                for name, on_disk in self._folders:
+                    listed = listed.replace(f"/{name}/", f"/{on_disk}/")
+                yield replace(status, path=listed)
+
+
+@pytest.mark.parametrize("lite", [False, True])
+def test_a_live_file_in_a_folder_with_another_spelling_on_the_disk_stays(tmp_path, lite):
+    """On macOS `day=A` and `day=a` are one folder, and `ü` may have two forms."""
+    decomposed = "day=u\u0308"
+    folders = [("day=a", "day=A"), ("aB", "Ab"), ("day=ü", decomposed)]
+    log = LogWriter(ArrowEngine(files=_DiskThatIgnoresCase(folders)), str(tmp_path / "t"))
+    live = ["day=A/1", "day=a/2", "Ab/3", "aB/4", "day=ü/5"]
+    log.commit(*HEAD, *(add(quote(name)) for name in live))
+    paths = [put(log, name) for name in live]
+    orphan = put(log, "day=A/orphan")
+    metrics = vacuum(log.engine, log.table, lite=lite)
+    assert metrics.num_deleted_files == (0 if lite else 1)
+    assert all(map(os.path.exists, paths))
+    assert os.path.exists(orphan) is lite
