@@ -7,18 +7,19 @@ table's location, and reads and writes there.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
-from bayou.errors import ArgumentError
-from bayou.protocol.identifiers import quote_identifier
+from bayou.errors import ArgumentError, StorageError
+from bayou.protocol.schema import StructType
+from bayou.protocol.sql import quote_identifier, string_literal
 from bayou.spark.hooks.hooks import plain_sql
 from bayou.spark.hooks.requests import TableReadRequest
-from bayou.spark.jvm.classes import java_class
-
-__all__ = ["NamedTable", "named_table", "read", "refresh_columns"]
+from bayou.spark.jvm.catalog import CatalogTable
+from bayou.spark.jvm.objects import JvmError, error_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,6 @@ class NamedTable:
     """A table name and the location that it resolves to.
 
     Attributes:
-        name: the name as the user wrote it.
         path: the table's location, or the catalog's default location if the table doesn't exist.
         exists: whether the catalog has the table; always true for path names (``delta.`/path` ``).
         is_path: whether the name is a path name.
@@ -38,17 +38,116 @@ class NamedTable:
     is_path: bool = False
 
     def register(self, spark: Any, path: str) -> None:
-        """Register the name in the catalog for the existing table at `path`."""
+        """Create a catalog table with this name for the existing Delta table at `path`."""
         schema = spark.read.format("delta").load(path).schema
         columns = ", ".join(
             f"{quote_identifier(f.name)} {f.dataType.simpleString()}" for f in schema.fields
         )
-        quoted = path.replace("\\", "\\\\").replace("'", "\\'")
-        plain_sql(spark, f"CREATE TABLE {self.name} ({columns}) USING delta LOCATION '{quoted}'")
+        location = _literal(path)
+        plain_sql(spark, f"CREATE TABLE {self.name} ({columns}) USING delta LOCATION {location}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogEntry:
+    """The catalog entry of a table, without its name and location.
+
+    Attributes:
+        columns: the columns, with their comments.
+        comment: the table's comment.
+        properties: the table's properties.
+    """
+
+    columns: StructType
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, spark: Any, name: str, path: str) -> None:
+        """Create or update the entry of a table in the session's catalog.
+
+        Properties that the catalog has, and the table doesn't, stay in the catalog.
+
+        Args:
+            name: the table's name, such as `database.table`; each part is quoted if necessary.
+            path: the table's location.
+
+        Raises:
+            ArgumentError: the name is that of a view, of a table of another format or of a table
+                with another location.
+            StorageError: the catalog isn't reachable, or doesn't accept the entry.
+        """
+        try:
+            table = CatalogTable(spark, name)
+            if table.is_temp_view():
+                raise ArgumentError(
+                    f"{name}: this is the name of a temporary view. Use another name.",
+                    argument="name",
+                )
+            if table.exists():
+                _check_entry(table, name, path)
+                table.set_columns(self.columns.to_json())
+            else:
+                location = _literal(path)
+                plain_sql(spark, f"CREATE TABLE {name} USING delta LOCATION {location}")
+                CatalogTable(spark, name).set_columns(self.columns.to_json())
+            items = [
+                f"{_literal(key)} = {_literal(value)}"
+                for key, value in self.properties.items()
+                if key.lower() not in _RESERVED
+            ]
+            if items:
+                plain_sql(spark, f"ALTER TABLE {name} SET TBLPROPERTIES ({', '.join(items)})")
+            if self.comment is not None:
+                plain_sql(spark, f"COMMENT ON TABLE {name} IS {_literal(self.comment)}")
+        except (JvmError, PySparkException) as error:
+            raise StorageError(
+                f"{name}: the catalog doesn't accept the table: {error_reason(error)}", path=path
+            ) from error
+
+
+_RESERVED = frozenset(
+    {
+        *("comment", "external", "is_managed_location", "location", "owner", "provider"),
+        "table_type",
+    }
+)
+"""Table properties that Spark's SQL statements can't set."""
+
+
+def _check_entry(table: CatalogTable, name: str, path: str) -> None:
+    """Raise `ArgumentError` unless an entry of the catalog is for the Delta table at `path`."""
+    location = table.location
+    if location is None or (table.provider or "").lower() != "delta":
+        raise ArgumentError(
+            f"{name}: the catalog has a view or a table of another format with this name. Use "
+            "another name, or drop it.",
+            argument="name",
+        )
+    if _comparable(location) != _comparable(path):
+        raise ArgumentError(
+            f"{name}: the catalog has a table with this name at {location}, not at {path}. Use "
+            "another name, or drop the entry.",
+            argument="name",
+        )
+
+
+def _comparable(path: str) -> str:
+    """Normalize a location, so that different spellings can be compared."""
+    scheme, separator, rest = path.rstrip("/").partition(":")
+    if separator and scheme == "file":
+        return "/" + rest.lstrip("/")
+    return f"s3:{rest}" if scheme in ("s3a", "s3n") else path.rstrip("/")
+
+
+def _literal(text: str) -> str:
+    """A string literal that Spark doesn't substitute variables in."""
+    return string_literal(text).replace("${", "$\\{")
 
 
 def read(request: TableReadRequest) -> Any:
-    """Answer the `table` methods of sessions and readers by loading the table's location."""
+    """Execute `table` of a session, reader or stream reader by loading the table's location.
+
+    Returns NotImplemented if the name isn't that of an existing Delta table.
+    """
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
         return NotImplemented
@@ -57,64 +156,41 @@ def read(request: TableReadRequest) -> Any:
 
 
 def named_table(spark: Any, name: str) -> NamedTable | None:
-    """Resolve a table name; None if it is a view or a table of another format.
+    """Resolve a name in a classic session's catalog.
 
-    Args:
-        spark: a classic session.
+    Returns None for a view, a table of another format or a malformed name.
 
     Raises:
-        ArgumentError: the name isn't valid.
+        ArgumentError: the catalog has no location for a table of this name, for example because the
+            database doesn't exist.
     """
-    session: Any = spark._jsparkSession  # noqa: SLF001  # no public API has the location
-    state = session.sessionState()
     try:
-        identifier = state.sqlParser().parseTableIdentifier(name)
-    except Py4JError:
+        table = CatalogTable(spark, name)
+    except JvmError:
         return None
-    database = identifier.database()
-    if not database.isEmpty() and database.get().lower() == "delta":
-        return NamedTable(name=name, path=str(identifier.table()), exists=True, is_path=True)
-    catalog = state.catalog()
-    if catalog.isTempView(identifier):
+    if table.database is not None and table.database.lower() == "delta":
+        return NamedTable(name=name, path=table.table, exists=True, is_path=True)
+    if table.is_temp_view():
         return None
-    if not catalog.tableExists(identifier):
+    if not table.exists():
         try:
-            location = catalog.defaultTablePath(identifier)
-        except Py4JError as error:
+            path = table.default_location()
+        except JvmError as error:
             raise ArgumentError(
-                f"{name}: this isn't a valid table name: {str(error).splitlines()[0]}",
-                argument="name",
+                f"{name}: this isn't a valid table name: {error_reason(error)}", argument="name"
             ) from error
-        return NamedTable(name=name, path=_path(spark, location), exists=False)
-    metadata = catalog.getTableMetadata(identifier)
-    provider, location = metadata.provider(), metadata.storage().locationUri()
-    if provider.isEmpty() or provider.get().lower() != "delta" or location.isEmpty():
+        return NamedTable(name=name, path=path, exists=False)
+    location = table.location
+    if location is None or (table.provider or "").lower() != "delta":
         return None
-    return NamedTable(name=name, path=_path(spark, location.get()), exists=True)
+    return NamedTable(name=name, path=location, exists=True)
 
 
 def refresh_columns(spark: Any, name: str, path: str) -> None:
-    """Update a table's columns in the catalog, if the catalog allows it.
+    """Copy a table's columns from its log to the catalog.
 
-    Reads and writes use the path, so they see the current columns in any case.
-
-    Args:
-        spark: a classic session.
+    An error of the catalog is ignored, because reads and writes don't use the catalog's columns.
     """
-    session: Any = spark._jsparkSession  # noqa: SLF001  # no public API
     schema = spark.read.format("delta").load(path).schema
-    catalog = session.sessionState().catalog()
-    with contextlib.suppress(Py4JError):
-        identifier = session.sessionState().sqlParser().parseTableIdentifier(name)
-        qualified = catalog.getTableMetadata(identifier).identifier()
-        columns = session.parseDataType(schema.json())
-        external = session.sharedState().externalCatalog()
-        external.alterTableDataSchema(qualified.database().get(), qualified.table(), columns)
-        catalog.refreshTable(qualified)
-
-
-def _path(spark: Any, uri: Any) -> str:
-    if uri.getScheme() in (None, "file"):
-        return str(uri.getPath())
-    jvm: Any = spark._jvm  # noqa: SLF001
-    return str(java_class(jvm, "org.apache.hadoop.fs.Path")(uri).toString())
+    with contextlib.suppress(JvmError):
+        CatalogTable(spark, name).set_columns(schema.json())

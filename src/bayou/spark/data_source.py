@@ -11,6 +11,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType as SparkStructType
 
+from bayou.errors import ArgumentError
 from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.read.batch import DeltaReader
@@ -24,14 +25,17 @@ from bayou.spark.types import to_spark
 from bayou.spark.write import WriteOptions
 from bayou.spark.write.data_source_writers import DeltaStreamWriter, DeltaWriter
 
-__all__ = ["DeltaDataSource"]
+_PARTIAL_READS = ("filter", "versionasof", "timestampasof", "readchangefeed", "readchangedata")
+"""Options of reads that don't return all rows of the latest version. For an INSERT into a view of
+such a read, Spark passes the options to the writer. An overwrite would also delete rows that the
+view doesn't contain."""
 
 
 class DeltaDataSource(DataSource):
     """Reads and writes Delta tables by path.
 
-    Spark pickles it after `schema()` and calls `reader` on the copy in another process, once for
-    every query. The pinned version is part of the pickle.
+    After `schema()`, Spark pickles this object. For each query, Spark calls `reader` on a copy in
+    another process. The copy reads the version that `schema()` chose.
     """
 
     _pinned: PinnedVersion | None = None
@@ -62,6 +66,13 @@ class DeltaDataSource(DataSource):
 
     def writer(self, schema: SparkStructType, overwrite: bool) -> DataSourceWriter:
         with readable_errors():
+            for name in self.options:
+                if name.lower() in _PARTIAL_READS:
+                    raise ArgumentError(
+                        f"{name}: a write doesn't support this option of reads. To write to the "
+                        "table of a view or DataFrame that has it, name the table.",
+                        argument=name,
+                    )
             return DeltaWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: SparkStructType) -> DataSourceStreamReader:  # noqa: N802

@@ -1,7 +1,7 @@
 """Conversion of Python worker errors into `BayouError`s with readable messages.
 
-Spark converts a worker's exception to a string and wraps it in its own exception, after a traceback
-of the worker's frames. That traceback doesn't help a user whose path or option is wrong.
+Spark raises an exception whose message contains a traceback of the worker's frames, followed by the
+worker's exception as a string. The traceback doesn't help a user whose path or option is wrong.
 """
 
 from __future__ import annotations
@@ -10,37 +10,30 @@ import inspect
 import os
 import re
 import sys
-from types import TracebackType
 
 from bayou import errors
 from bayou.errors import BayouError
-
-__all__ = ["as_bayou_error", "readable_errors", "short_message"]
 
 _RAISED_ERROR = re.compile(r"\bbayou\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 class readable_errors:  # noqa: N801  # a context manager, read as a verb
-    """Context manager around entry points from Spark: removes the traceback of a `BayouError`.
+    """Context manager for methods that Spark calls: removes the traceback of a `BayouError`.
 
-    Other exceptions are bugs or machine failures and keep their traceback.
+    Any other exception is a bug or a machine failure and keeps its traceback.
     """
 
     def __enter__(self) -> None:
         return None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         if isinstance(error, BayouError):
             error.__traceback__ = None
             error.__cause__ = None
             error.__suppress_context__ = True
             if _in_worker():
-                # PySpark reads it when it serializes the exception; then the process ends.
+                # PySpark reads the variable when it serializes the exception; after that, the
+                # process ends.
                 os.environ["SPARK_HIDE_TRACEBACK"] = "1"
 
 
@@ -55,8 +48,8 @@ def short_message(error: BaseException) -> str | None:
 def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
     """Recreate the `BayouError` inside a Spark exception; None if there is no such error.
 
-    The result has the type and message of the error that the task raised. Spark only passes strings
-    on, so the attributes other than `table` are None.
+    The result has the type and message of the error that the task raised. All attributes except
+    `table` are None, because Spark passes the error on as a string.
     """
     if isinstance(error, BayouError):
         return error

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -20,16 +20,14 @@ from bayou.redaction import is_secret_name, without_secrets
 from bayou.spark import catalog_tables, native_read
 from bayou.spark.hooks import hooks
 from bayou.spark.hooks.hooks import pass_settings_as_options
-from bayou.spark.jvm.classes import java_class
+from bayou.spark.jvm.session import has_resource, set_for_new_sessions, start_java
 from bayou.spark.log_replay.sorted_index import offer_sorted_index
 from bayou.spark.session.prerequisites import check_java
 from bayou.spark.sql_statements import sql_hook
 from bayou.spark.streaming.schema_log import check_schema_locations
 from bayou.spark.streaming.waiting_streams import offer_to_wait
-from bayou.spark.write import handlers
+from bayou.spark.write import writer_hooks
 from bayou.spark.write.write_to import write_to
-
-__all__ = ["disable", "enable", "start_session"]
 
 _FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _CONF = (hooks.ENABLED, _FILTER_PUSHDOWN)
@@ -50,9 +48,9 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 def enable(spark: Any) -> None:
     """Make a session read and write Delta tables with Bayou. Repeated calls have no effect.
 
-    Bayou installs hooks in PySpark's readers and writers once. They handle the format `delta` while
+    Bayou installs hooks in PySpark's readers and writers. The hooks handle the format `delta` while
     the conf `spark.bayou.enabled` is true: in this session, in `foreachBatch`, and in sessions
-    created from it later.
+    created later in the same application.
 
     In a local classic session, workers run the Python interpreter of this process instead of
     `python3` from the PATH, so that a virtual environment needn't be activated. On a cluster, set
@@ -60,12 +58,12 @@ def enable(spark: Any) -> None:
     then uses it for the format `delta` and never calls Bayou.
 
     Filter pushdown into Python data sources (`spark.sql.python.filterPushdown.enabled`) is turned
-    on. Reads use pushed filters to skip files only with the option `pushFilters`, because Spark 4.2
-    and 4.3 mix up the filters of queries that share a `load()`. The read option `filter` always
-    skips files.
+    on. With the read option `pushFilters`, reads use the pushed filters to skip files. Without the
+    option, they don't, because Spark 4.2 and 4.3 mix up the filters of queries that share a
+    `load()`. The read option `filter` always skips files.
 
-    Options with names of secrets are redacted in plans and event logs, including options that Spark
-    doesn't know (`spark.sql.redaction.options.regex`).
+    Options whose names contain words such as `password` or `token` are redacted in plans and event
+    logs (`spark.sql.redaction.options.regex`).
 
     Args:
         spark: a `SparkSession`, classic or Connect. The JAR isn't checked with Connect.
@@ -74,7 +72,7 @@ def enable(spark: Any) -> None:
         ArgumentError: `spark` isn't a session.
     """
     hooks.check_session(spark)
-    if isinstance(spark, SparkSession) and _has_delta_spark(spark):
+    if isinstance(spark, SparkSession) and has_resource(spark, _DELTA_SPARK):
         warnings.warn(
             "spark.jars: delta-spark's JAR is on the class path, so Spark uses it for the format "
             "'delta' and never calls Bayou. Remove io.delta:delta-spark from spark.jars and "
@@ -83,8 +81,8 @@ def enable(spark: Any) -> None:
         )
         return
     hooks.register("load", native_read.load)
-    hooks.register("save", handlers.save)
-    hooks.register("stream_start", handlers.start)
+    hooks.register("save", writer_hooks.save)
+    hooks.register("stream_start", writer_hooks.start)
     hooks.register("query_start", check_schema_locations)
     hooks.register("table", catalog_tables.read)
     hooks.register("write_to", write_to)
@@ -95,34 +93,28 @@ def enable(spark: Any) -> None:
     hooks.register("stream_load", offer_to_wait)
     hooks.register("sql", sql_hook)
     for key in _CONF:
-        spark.conf.set(key, "true")
-        _set_for_new_sessions(spark, key, "true")
+        _set_conf(spark, key, "true")
     redacted = str(spark.conf.get(_REDACTED_OPTIONS, _DEFAULT_REDACTION))
     if not redacted.endswith(_ADDED_REDACTION):
-        spark.conf.set(_REDACTED_OPTIONS, redacted + _ADDED_REDACTION)
-        _set_for_new_sessions(spark, _REDACTED_OPTIONS, redacted + _ADDED_REDACTION)
+        _set_conf(spark, _REDACTED_OPTIONS, redacted + _ADDED_REDACTION)
     if isinstance(spark, SparkSession):
         _use_this_python(spark)
 
 
 def disable(spark: Any) -> None:
-    """Undo `enable` in this session and in sessions created from it later.
+    """Undo `enable` in this session and in sessions created later in the same application.
 
-    The hooks stay installed and do nothing. Running streaming queries keep the conf that they were
-    started with.
+    Running streaming queries keep the conf that they were started with.
 
     Raises:
         ArgumentError: `spark` isn't a session.
     """
     hooks.check_session(spark)
     for key in _CONF:
-        spark.conf.unset(key)
-        _set_for_new_sessions(spark, key, None)
+        _set_conf(spark, key, None)
     redacted = str(spark.conf.get(_REDACTED_OPTIONS, _DEFAULT_REDACTION))
     if redacted.endswith(_ADDED_REDACTION):
-        original = redacted.removesuffix(_ADDED_REDACTION)
-        spark.conf.set(_REDACTED_OPTIONS, original)
-        _set_for_new_sessions(spark, _REDACTED_OPTIONS, original)
+        _set_conf(spark, _REDACTED_OPTIONS, redacted.removesuffix(_ADDED_REDACTION))
 
 
 def start_session(
@@ -167,7 +159,7 @@ def start_session(
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings.update(conf or {})
-    _start_jvm({**settings, "spark.master": master, "spark.app.name": app_name})
+    _start_without_secrets({**settings, "spark.master": master, "spark.app.name": app_name})
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -176,21 +168,20 @@ def start_session(
     return spark
 
 
-def _start_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM, if none runs, without secrets in its command line.
+def _start_without_secrets(settings: Mapping[str, str]) -> None:
+    """Start the JVM, if none runs and a setting is secret, without secrets in the command line.
 
-    PySpark passes every setting to `spark-submit` as an argument, which all users of the machine
-    can read. Secrets are passed with the context's settings through Py4J. Tested with Spark 4.3.
+    PySpark itself would pass every setting to `spark-submit` as an argument, and all users of the
+    machine can read a process's arguments.
     """
     secret = {key for key, value in settings.items() if _is_secret(key, value)}
-    gateway: Any = SparkContext._gateway  # noqa: SLF001  # no public API
-    if not secret or gateway is not None or is_remote():
+    if not secret or is_remote():
         return
     conf = SparkConf(loadDefaults=False)
     for key, value in settings.items():
         if key not in secret:
             conf.set(key, value)
-    SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001  # no public API
+    start_java(conf)
 
 
 def _is_secret(key: str, value: str) -> bool:
@@ -199,28 +190,21 @@ def _is_secret(key: str, value: str) -> bool:
     return is_secret_name(key) or without_secrets(value) != value
 
 
-def _set_for_new_sessions(spark: Any, key: str, value: str | None) -> None:
-    """Set a conf for later calls of `newSession` in this application; None unsets it."""
-    if not isinstance(spark, SparkSession):
-        return
-    shared: Any = spark._jsparkSession.sharedState().conf()  # noqa: SLF001  # no public API
+def _set_conf(spark: Any, key: str, value: str | None) -> None:
+    """Set a conf in this session and in later sessions of the application; None unsets a conf."""
     if value is None:
-        shared.remove(key)
+        spark.conf.unset(key)
     else:
-        shared.set(key, value)
-
-
-def _has_delta_spark(spark: SparkSession) -> bool:
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # no public API has the class path
-    loader = java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
-    return loader.getResource(_DELTA_SPARK) is not None
+        spark.conf.set(key, value)
+    if isinstance(spark, SparkSession):
+        set_for_new_sessions(spark, key, value)
 
 
 def _use_this_python(spark: SparkSession) -> None:
     """Make a local session's workers run this Python interpreter, unless one is configured.
 
-    The JVM looks up unregistered data sources with `python3` of the PATH. Registered data sources
-    run the interpreter of the context, so Bayou's sources are registered here.
+    Also registers Bayou's data sources: the JVM runs the context's interpreter only for registered
+    sources, and `python3` from the PATH for all others.
     """
     context = spark.sparkContext
     if not str(context.master).startswith("local") or os.environ.get("PYSPARK_PYTHON"):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -16,10 +16,11 @@ from bayou.kernel import Snapshot, Table
 from bayou.spark.executors.engine import SessionEngine
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.session.hadoop_storage import with_session_storage
+from bayou.spark.session.loaded_version import LOADED_VERSION, loaded_version
 from bayou.spark.session.storage_options import storage_options
 from bayou.version import ENGINE_INFO
 
-__all__ = ["SPARK_ENGINE_INFO", "TargetTable", "is_classic"]
+ResultT = TypeVar("ResultT")
 
 SPARK_ENGINE_INFO = f"{ENGINE_INFO} (spark)"
 _TRANSACTION_APP = "spark.databricks.delta.write.txnAppId"
@@ -36,14 +37,13 @@ def is_classic(spark: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetTable:
-    """A table that may or may not exist, with its session and storage options.
+    """A table path with the session and the storage options; the table need not exist.
 
     Attributes:
-        spark: a session, classic or Connect.
         location: the path as the user or the catalog wrote it.
-        name: name in the session's catalog; None for a path.
-        alias: alias of the table in conditions and values, or None.
-        options: file system options (`fs.`, `dfs.`) or deltalake storage options.
+        name: the table's name in the session's catalog; None if the user gave a path.
+        alias: alias of the table in SQL conditions and values, or None.
+        options: Hadoop's file system options (`fs.`, `dfs.`) or deltalake's storage options.
     """
 
     spark: Any
@@ -70,17 +70,16 @@ class TargetTable:
 
     @cached_property
     def storage(self) -> Mapping[str, str]:
-        """Storage options in deltalake's names, including the session's S3 settings."""
+        """Storage options under deltalake's names, including the session's S3 settings."""
         return storage_options(with_session_storage(self.spark, self.location, self.options))
 
     @cached_property
     def engine(self) -> SessionEngine:
-        """The engine of the driver, which uses executors for large checkpoints."""
+        """The engine for code in the driver. It reads large checkpoints on executors."""
         return SessionEngine(self.spark, for_path(self.location, self.storage))
 
     @cached_property
     def table(self) -> Table:
-        """The kernel's table."""
         return Table.for_path(self.engine, self.location)
 
     @property
@@ -90,11 +89,10 @@ class TargetTable:
 
     @property
     def handle(self) -> TableHandle:
-        """The table's handle in the short API."""
+        """The table as a `TableHandle`, the type that `bayou.table` returns."""
         return TableHandle(self.engine, self.table)
 
     def exists(self) -> bool:
-        """Whether the table exists."""
         return self.table.exists(self.engine)
 
     def snapshot(self) -> Snapshot:
@@ -102,16 +100,11 @@ class TargetTable:
         return latest_snapshot(self.engine, self.location, self.spark)
 
     def with_alias(self, alias: str) -> TargetTable:
-        """Return the same table with an alias."""
         return replace(self, alias=alias)
 
     @property
     def transaction_identifier(self) -> tuple[str, int] | None:
-        """Transaction identifier from the session's conf (`txnAppId`, `txnVersion`), or None.
-
-        Raises:
-            ArgumentError: only one of the two is set, or the version isn't an integer.
-        """
+        """`txnAppId` and `txnVersion` in the session's conf; None if neither is set."""
         app_id = self.spark.conf.get(_TRANSACTION_APP, None)
         version = self.spark.conf.get(_TRANSACTION_VERSION, None)
         if app_id is None and version is None:
@@ -131,19 +124,29 @@ class TargetTable:
                 argument=_TRANSACTION_VERSION,
             ) from None
 
-    def is_committed(self, snapshot: Snapshot, application: tuple[str, int] | None) -> bool:
-        """Whether a snapshot already contains this transaction identifier or a later version."""
-        if application is None:
-            return False
-        app_id, version = application
-        recorded = snapshot.transaction_version(app_id)
-        return recorded is not None and recorded >= version
+    @property
+    def transaction_ids(self) -> Mapping[str, int]:
+        """`transaction_identifier` as a mapping; empty if the conf has none."""
+        identifier = self.transaction_identifier
+        return {} if identifier is None else dict([identifier])
 
-    def reset_transaction_version(self) -> None:
-        """Unset `txnVersion` if the session's conf enables its automatic reset."""
+    def commit_once(self, run: Callable[[Snapshot], ResultT]) -> ResultT | None:
+        """Run an operation, unless the table already has the session's transaction identifier.
+
+        `run` gets the latest snapshot and commits the operation. If the table already records
+        `txnAppId` with this or a higher `txnVersion`, `run` isn't called and the result is None.
+
+        Afterwards `txnVersion` is unset if the session's conf enables the automatic reset.
+        """
+        snapshot, result = self.snapshot(), None
+        name, version = self.transaction_identifier or ("", 0)
+        recorded = snapshot.transaction_version(name) if name else None
+        if recorded is None or recorded < version:
+            result = run(snapshot)
         reset = str(self.spark.conf.get(_TRANSACTION_RESET, "false")).strip().lower() == "true"
         if reset:
             self.spark.conf.unset(_TRANSACTION_VERSION)
+        return result
 
     @property
     def user_metadata(self) -> str | None:
@@ -151,9 +154,12 @@ class TargetTable:
         return self.engine.user_metadata
 
     def frame(self) -> Any:
-        """The table's rows as a DataFrame, under the alias."""
+        """Return the table's rows as a DataFrame with the alias."""
         reader = self.spark.read.format("delta")
         if self.options:
             reader = reader.options(**dict(self.options))
+        if is_classic(self.spark):  # the hooks of `enable` record it in every read
+            snapshot = self.snapshot()
+            reader = reader.option(LOADED_VERSION, loaded_version(snapshot.path, snapshot.version))
         frame = reader.load(self.location)
         return frame if self.alias is None else frame.alias(self.alias)

@@ -21,14 +21,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = [
-    "as_nullable",
-    "from_spark",
-    "same_type",
-    "to_spark",
-    "to_spark_arrow",
-]
-
 _INTERNAL_METADATA = "delta."
 
 
@@ -45,7 +37,7 @@ def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
     """Convert a DataFrame's schema to a Delta schema.
 
     Raises:
-        SchemaError: a column has a type that Delta lacks (interval, time, user-defined).
+        SchemaError: a column has a type that Delta doesn't have (interval, time, user-defined).
     """
     fields: list[StructField] = []
     for field in schema.fields:
@@ -62,19 +54,18 @@ def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
 
 
 def to_spark_arrow(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects for batches of these columns.
+    """Return the Arrow schema that Spark expects.
 
-    It is the kernel's Arrow schema, except that Spark expects the two fields of variants in the
-    opposite order.
+    It equals the kernel's Arrow schema, except that a variant's two fields are in opposite order.
     """
     return to_arrow_schema(StructType(tuple(_with_spark_variants(f) for f in schema)))
 
 
 def as_nullable(schema: StructType) -> StructType:
-    """Make all columns and fields nullable, as delta-spark does for tables of a DataFrame.
+    """Make all columns and fields nullable, as delta-spark does when it creates a table.
 
-    Spark derives `NOT NULL` from the source of the values (a literal, `spark.range`), which says
-    nothing about later rows.
+    In a DataFrame, `NOT NULL` only means that the present rows have no nulls (a literal,
+    `spark.range`). Rows that are appended later may have nulls.
     """
     return StructType(
         tuple(

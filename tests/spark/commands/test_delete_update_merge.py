@@ -27,6 +27,26 @@ def test_rows_are_deleted_by_text_and_by_columns(table, rows):
     assert rows(made) == []
 
 
+def test_a_try_cast_of_a_column_stays_one(table, rows):
+    made = table({"id": [1, 2, 3], "s": ["5", "x", "7"]})
+    number = F.col("s").try_cast("int")
+    made.delete(number.isNotNull())
+    assert rows(made) == [(2, "x")]
+    made.update(set={"id": F.coalesce(number, F.lit(20))})
+    assert rows(made) == [(20, "x")]
+    made.delete(F.expr("try_cast(s AS int)").isNull())
+    assert rows(made) == []
+
+
+def test_a_column_has_any_name(table, rows):
+    for name in ("2024", "a-b", "null", "true", "all", "current_date"):
+        made = table({name: [1, 2, None], "a": [5, 5, 5], "b": [1, 1, 1]}, name=f"t{name}")
+        made.delete(F.col(name) > 1)
+        made.update(F.col(name).isNull(), {"b": "7"})
+        made.delete(F.coalesce(F.col(name), F.lit(9)) == 9)
+        assert rows(made) == [(1, 5, 1)]
+
+
 def test_rows_are_updated_by_text_and_by_columns(table, rows):
     made = table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
     made.update("id = 1", {"name": "upper(name)"})

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import bayou
 from bayou.errors import CommitConflictError, MultipleMatchesError, PredicateError, SchemaError
 from bayou.spark.commands.rows_by_spark import FILE, _grouped
-from bayou.spark.commands.source_rows import is_deterministic
+from bayou.spark.jvm.plans import is_deterministic
 
 pytestmark = pytest.mark.spark
 
@@ -217,6 +217,46 @@ def test_structs_are_put_in_by_the_names_of_their_fields(spark, table, rows, lar
         merging.execute()
     merging.withSchemaEvolution().execute()
     assert rows(made)[1] == (2, (20, "only"))
+
+
+def test_a_field_of_a_struct_is_set_also_where_the_struct_is_null(spark, table, rows, large_source):
+    made = table({"id": [1, 2, 3], "s": [{"a": 1, "b": "x"}, None, {"a": 3, "b": "z"}]})
+    source = spark.sql("SELECT id, named_struct('d', 4.5D, 'c', id * 10) s FROM range(1, 3)")
+    merging = made.alias("t").merge(source.alias("u"), "t.id = u.id").withSchemaEvolution()
+    merging.whenMatchedUpdate(set={"s.c": "u.s.c", "t.s.d": "u.s.d", "s.b": "'set'"}).execute()
+    assert made.toDF().schema["s"].dataType.names == ["a", "b", "d", "c"]
+    assert rows(made) == [
+        (1, (1, "set", 4.5, 10)),
+        (2, (None, "set", 4.5, 20)),
+        (3, (3, "z", None, None)),
+    ]
+    is_three = F.udf(lambda number: number == 3, "boolean")
+    made.delete("id = 1")
+    made.alias("t").update(is_three("id") | F.col("s").isNull(), {"t.s.C": "7", "s.b": "'up'"})
+    assert rows(made)[1] == (3, (3, "up", None, 7))
+    for paths in (["s.a", "S.A"], ["s", "s.a"]):
+        with pytest.raises(SchemaError, match="set the same column"):
+            made.update(is_three("id"), dict.fromkeys(paths, "NULL"))
+    with pytest.raises(SchemaError, match="no column 's.z'"):
+        made.update(is_three("id"), {"s.z": "1"})
+    merging = made.alias("t").merge(source.alias("u"), "t.id = u.id")
+    with pytest.raises(SchemaError, match="DELTA_NESTED_FIELD_NOT_SUPPORTED"):
+        merging.whenNotMatchedInsert(values={"id": "u.id", "s.a": "1"}).execute()
+
+
+def test_the_default_of_a_column_is_inserted_and_updated(spark, table, rows, large_source):
+    made = table({"id": [1]}, **{"feature.allowColumnDefaults": "supported"})
+    path = made.detail().first()["location"]
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMN v STRING")
+    spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN v SET DEFAULT 'new'")
+    source = spark.range(1, 3)
+    merging = made.alias("t").merge(source.alias("u"), "t.id = u.id")
+    merging = merging.whenMatchedUpdate(set={"v": "DEFAULT"})
+    merging.whenNotMatchedInsert(values={"id": "u.id", "v": "default"}).execute()
+    assert rows(made) == [(1, "new"), (2, "new")]
+    merging = made.alias("t").merge(spark.range(5, 7).alias("u"), "t.id = u.id")
+    merging.whenNotMatchedInsert(values={"v": "DEFAULT"}).execute()
+    assert rows(made)[2:] == [(None, "new"), (None, "new")]
 
 
 @pytest.mark.slow

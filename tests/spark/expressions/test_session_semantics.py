@@ -91,3 +91,17 @@ def test_values_of_a_char_column_are_compared_by_spark(spark, tmp_path):
     spark.sql(f"INSERT INTO {table} VALUES (1, 'ab'), (2, 'ab   '), (3, 'x')")
     assert spark.sql(f"UPDATE {table} SET id = id + 10 WHERE n = 'ab'").first()[0] == 2
     assert spark.sql(f"DELETE FROM {table} WHERE n = 'ab'").first()[0] == 2
+
+
+def test_rows_are_changed_that_spark_s_own_functions_find(spark, tmp_path):
+    table = f"delta.`{tmp_path / 't'}`"
+    spark.sql(f"CREATE TABLE {table} (id INT, v DOUBLE) USING delta")
+    spark.sql(f"INSERT INTO {table} SELECT id, exp(CAST(id AS INT)) FROM range(40)")
+    assert spark.sql(f"UPDATE {table} SET id = id WHERE exp(id) = v").first()[0] == 40
+    merged = spark.sql(
+        f"MERGE INTO {table} t USING (SELECT CAST(id AS INT) id FROM range(20)) s "
+        "ON t.id = s.id AND t.v = exp(s.id) WHEN MATCHED THEN UPDATE SET v = ln(t.v)"
+    ).first()
+    assert merged.num_updated_rows == 20
+    assert spark.sql(f"DELETE FROM {table} WHERE exp(id) = v AND id > 5").first()[0] == 20
+    assert spark.sql(f"SELECT * FROM {table} WHERE v = ln(exp(id))").count() == 20

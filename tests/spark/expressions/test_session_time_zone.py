@@ -66,6 +66,14 @@ def test_times_without_a_zone_get_that_of_the_session(condition, expected):
     [
         ("hour(ts) = 3", "Compare the column with timestamps"),
         ("CAST(ts AS DATE) = '2024-06-01'", "Compare the column with timestamps"),
+        ("ts >= DATE'2024-06-01'", "Compare the column with timestamps"),
+        ("ts BETWEEN DATE'2024-06-01' AND '2024-06-02'", "Compare the column with timestamps"),
+        ("n = 1 OR ts IN (DATE'2024-06-01')", "Compare the column with timestamps"),
+        ("ts < TIMESTAMP_NTZ'2024-06-01'", "Compare the column with timestamps"),
+        ("ts < day", "Compare the column with timestamps"),
+        ("NOT (local <=> ts)", "Compare the column with timestamps"),
+        ("day > TIMESTAMP'2024-06-01 00:00:00Z'", "Compare the column with timestamps"),
+        ("name > ts", "Compare the column with timestamps"),
         (
             "name = '2024-06-01' AND ts > TIMESTAMP'2024-06-01'",
             "time zone of '2024-06-01' .* is ambiguous",

@@ -67,7 +67,10 @@ def test_offsets_are_given_for_each_partition():
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "is higher than"),
         ({"maxOffsetPerTrigger": "8"}, "Did you mean maxOffsetsPerTrigger"),
         ({"bootstrap.servers": "b"}, r"Did you mean kafka\.bootstrap\.servers"),
-        ({"startingTimestamp": "1"}, "isn't supported. Set startingOffsets"),
+        ({"startingTimestamp": "yesterday"}, "must be a timestamp in milliseconds"),
+        ({"endingOffsetsByTimestamp": '{"t": 5}'}, "milliseconds since the epoch for each"),
+        ({"startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "milliseconds since the epoch for"),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "must be error or latest"),
     ],
 )
 def test_a_wrong_option_is_refused_with_what_to_write(options, message):
@@ -92,9 +95,17 @@ def test_a_batch_query_cannot_end_at_the_start(position):
         _parse(endingOffsets=position).batch_range()
 
 
-def test_a_stream_has_no_end():
-    with pytest.raises(ArgumentError, match="availableNow"):
-        _parse(endingOffsets="latest").stream_start()
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("endingOffsets", "latest"),
+        ("endingTimestamp", "1"),
+        ("endingOffsetsByTimestamp", '{"t": {"0": 1}}'),
+    ],
+)
+def test_a_stream_has_no_end(name, value):
+    with pytest.raises(ArgumentError, match=f"Option {name} isn't valid .*availableNow"):
+        _parse(**{name: value}).stream_start()
 
 
 def test_secrets_are_not_in_the_representation():

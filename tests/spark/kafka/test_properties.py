@@ -80,6 +80,12 @@ def test_brokers_must_be_given():
         parse_properties({"bootstrap.servers": " "})
 
 
+def test_brokers_with_credentials_are_refused_without_showing_them():
+    with pytest.raises(ArgumentError, match="contains '@'") as raised:
+        parse_properties({"bootstrap.servers": "h:9092,bob:s3cr3t@b:9092"})
+    assert "s3cr3t" not in str(raised.value)
+
+
 def test_secrets_are_in_no_representation_and_are_scrubbed_from_texts():
     properties = parse_properties(
         {"bootstrap.servers": "b:9092", "sasl.username": "ann", "sasl.password": "sesame"}

@@ -32,6 +32,11 @@ def test_a_small_partition_is_not_starved():
     assert _ends(10, [100_000, 1, 0]) == [9, 1, 0]
 
 
+def test_small_partitions_do_not_raise_the_limit():
+    assert _ends(50, [70, 1, 1]) == [48, 1, 1]
+    assert _ends(2, [9, 9, 9]) == [1, 1, 1]
+
+
 def test_a_limit_above_what_is_there_takes_all():
     assert _ends(1000, [3, 4]) == [3, 4]
 
@@ -45,7 +50,7 @@ def test_a_limited_batch_goes_on_and_stays_within_the_limit(limit, sizes):
     ends = _ends(limit, sizes)
     assert all(0 <= end <= size for end, size in zip(ends, sizes, strict=True))
     assert all(end > 0 for end, size in zip(ends, sizes, strict=True) if size)
-    assert sum(ends) <= limit + len(sizes)
+    assert sum(ends) <= max(limit, sum(size > 0 for size in sizes))
 
 
 @given(_sizes, st.none() | st.integers(1, 50), st.integers(1, 10_000))

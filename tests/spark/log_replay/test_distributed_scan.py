@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -183,6 +184,63 @@ def test_a_frame_is_taken_instead_of_the_log(spark, log):
     expected = {f.path for b in serial.scan_files(ENGINE) for f in b.rows() if f.size % 2 == 0}
     assert set(paths(scan)) == expected
     assert len(expected) > 5
+
+
+def test_a_sorted_frame_is_not_sorted_again(spark, log):
+    snapshot = snapshot_of(log)
+    frame = initial_snapshot_for_streaming(spark, snapshot, 3)
+    builder = DistributedScanBuilder(spark, snapshot, frame=frame).with_sort_key()
+    expected = paths(snapshot_scan(spark, snapshot))
+    before = jobs(spark)
+    assert paths(builder.build()) == expected
+    names = {stage.name.split()[0] for stage in stages_of(spark, jobs(spark) - before)}
+    assert "repartitionById" not in names
+    assert paths(replace(builder, frame=frame.orderBy("add.path")).build()) == expected
+
+
+def test_a_frame_keeps_its_order(spark, log):
+    snapshot = snapshot_of(log)
+    frame = state_reconstruction(spark, snapshot, 3).orderBy("add.size", ascending=False)
+    files = DistributedScanBuilder(spark, snapshot, frame=frame).build().scan_files(ENGINE)
+    sizes = [file.size for batch in files for file in batch.rows()]
+    assert len(sizes) == 106
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_the_first_files_arrive_before_the_last_task_starts(spark, log):
+    snapshot = snapshot_of(log)
+    before = jobs(spark)
+    with DistributedScanBuilder(spark, snapshot, 14).build().scan_files(ENGINE) as batches:
+        first = next(batches)
+        started = sum(stage.numTasks for stage in stages_of(spark, jobs(spark) - before))
+        assert started < 14
+        assert first.num_selected + sum(batch.num_selected for batch in batches) == 106
+
+
+def test_a_file_that_is_damaged_while_files_are_read_doubles_none(spark, tmp_path):
+    log = LogWriter(ENGINE, str(tmp_path / "table"))
+    actions = [*HEAD, *(file(n) for n in range(100))]
+    log.commit(*actions)
+    parts = log.checkpoint(0, actions, parts=20)
+    snapshot = snapshot_of(log)
+    scan = DistributedScanBuilder(spark, snapshot, 20).build()
+    with scan.scan_files(ENGINE) as batches:
+        names = [f.path for f in next(batches).rows()]
+        for part in parts[10:]:
+            log.put(part, b"PAR1 damaged PAR1")
+        names += [f.path for batch in batches for f in batch.rows()]
+    assert sorted(names) == [f"f{n:03}" for n in range(100)]
+
+
+def snapshot_scan(spark, snapshot):
+    return DistributedScanBuilder(spark, snapshot, 2).with_sort_key().build()
+
+
+def stages_of(spark, job_ids):
+    tracker = spark.sparkContext.statusTracker()
+    infos = [tracker.getJobInfo(job) for job in job_ids]
+    stages = [tracker.getStageInfo(stage) for info in infos if info for stage in info.stageIds]
+    return [stage for stage in stages if stage is not None]
 
 
 def test_the_two_frames_have_the_adds_of_the_log(spark, log):

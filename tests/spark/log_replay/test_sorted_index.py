@@ -13,7 +13,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot
 from bayou.kernel.table_changes.change_plan import path_order
-from bayou.kernel.table_changes.commit_files import without_statistics
+from bayou.kernel.table_changes.streamed_commits import without_statistics
 from bayou.spark.log_replay import sorted_index
 from bayou.spark.log_replay.sorted_index import write_index
 from bayou.spark.streaming.driver_files import (

@@ -1,4 +1,4 @@
-"""The golden and the reference tables through Spark, by both doors: the kernel's rows."""
+"""The golden and the reference tables through Spark, by both readers: the kernel's rows."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ import pytest
 
 import bayou
 from bayou.errors import BayouError
-from bayou.spark.native_read.read_planner import DOOR
+from bayou.spark.native_read.read_planner import READER
 from support import conformance_sets
 from support.conformance_runner import are_equal
 
@@ -62,7 +62,7 @@ def readable(paths):
 
 
 @pytest.mark.parametrize(
-    ("tables", "door"),
+    ("tables", "reader"),
     [
         pytest.param(golden, "native"),
         pytest.param(golden, "source", marks=pytest.mark.slow),
@@ -70,11 +70,11 @@ def readable(paths):
         pytest.param(reference, "source", marks=pytest.mark.slow),
     ],
 )
-def test_tables_of_the_sets_have_the_kernel_s_rows(spark, tables, door):
+def test_tables_of_the_sets_have_the_kernel_s_rows(spark, tables, reader):
     assert SETS is not None
     ours = spark.newSession()
     ours.conf.set("spark.sql.session.timeZone", "UTC")
-    ours.conf.set(DOOR, door)
+    ours.conf.set(READER, reader)
 
     def differs(case):
         path, expected = case
@@ -98,4 +98,4 @@ def test_tables_of_the_sets_have_the_kernel_s_rows(spark, tables, door):
     assert [(path, why) for path, why, _ in outcomes if why is not None] == []
     natives = sum(native for *_, native in outcomes)
     assert len(outcomes) > 50
-    assert natives > len(outcomes) // 2 if door == "native" else natives == 0
+    assert natives > len(outcomes) // 2 if reader == "native" else natives == 0

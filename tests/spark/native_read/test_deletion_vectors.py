@@ -39,7 +39,8 @@ def test_deleted_rows_are_left_out_by_a_broadcast_join(spark, deleted):
 
 
 def test_files_with_too_many_deleted_rows_are_read_by_the_kernel(spark, deleted, monkeypatch):
-    monkeypatch.setattr(read_planner, "_heap", lambda _: 20 * read_planner._BYTES_A_DELETED_ROW)
+    heap = 20 * read_planner._BYTES_A_DELETED_ROW
+    monkeypatch.setattr(read_planner, "max_heap_bytes", lambda _: heap)
     frame = spark.read.format("delta").load(deleted)
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert "Union" in plan

@@ -14,7 +14,7 @@ import bayou
 from bayou.errors import ArgumentError, SchemaError, TableNotFoundError
 from bayou.spark import short_message
 from bayou.spark.native_read import read_planner, relation
-from bayou.spark.native_read.read_planner import DOOR
+from bayou.spark.native_read.read_planner import READER
 
 pytestmark = pytest.mark.spark
 
@@ -63,14 +63,14 @@ def test_a_read_is_spark_s_own_scan_and_says_so(spark, table, capsys):
     assert "FileScan parquet [id" in shown
     assert "ReadSchema: struct<id:bigint>" in shown
     with_source = load(spark, table)
-    spark.conf.set(DOOR, "source")
+    spark.conf.set(READER, "source")
     try:
         source = load(spark, table)
         assert not is_native(source)
         assert source.schema == with_source.schema
         assert sorted(source.collect(), key=str) == sorted(frame.collect(), key=str)
     finally:
-        spark.conf.unset(DOOR)
+        spark.conf.unset(READER)
 
 
 def test_filters_leave_out_files_by_partition_and_by_statistics(spark, table):
@@ -169,14 +169,14 @@ def test_errors_come_from_load_in_one_line(spark, table, tmp_path):
     for name in ("readChangeFeed", "metadataColumn"):
         with pytest.raises(ArgumentError, match=f"{name}: 'yes' isn't valid. Set true or false"):
             load(spark, table, **{name: "yes"})
-    spark.conf.set(DOOR, "front")
+    spark.conf.set(READER, "front")
     try:
         with pytest.raises(
             ArgumentError, match="'front' isn't valid. It must be auto, native or source"
         ):
             load(spark, table)
     finally:
-        spark.conf.unset(DOOR)
+        spark.conf.unset(READER)
 
 
 def test_metadata_columns_of_spark_are_there(spark, table):
@@ -222,6 +222,17 @@ def test_a_cached_frame_serves_other_reads_of_the_version(spark, table):
         assert cached.where("id < 3").count() == 3
     finally:
         cached.unpersist()
+
+
+def test_files_are_written_while_a_frame_is_cached(spark, table, tmp_path):
+    frame = load(spark, table).cache()
+    try:
+        assert frame.count() == 30
+        for folder in (tmp_path / "elsewhere", Path(table) / "_inside"):
+            spark.range(3).write.parquet(str(folder))
+        assert frame.count() == 30
+    finally:
+        frame.unpersist()
 
 
 @pytest.mark.slow
@@ -286,14 +297,14 @@ def test_an_internal_that_is_missing_leaves_the_read_to_the_source(
     def refuse(*_, **__):
         raise Py4JError("constructor HadoopFsRelation does not exist")
 
-    monkeypatch.setattr(relation, "_scan", refuse)
+    monkeypatch.setattr(relation, "file_index_frame", refuse)
     monkeypatch.setattr(read_planner, "_warned", set())
     with caplog.at_level(logging.WARNING):
         frames = [load(spark, table) for _ in range(2)]
     assert not any(map(is_native, frames))
     assert frames[0].count() == 30
     (said,) = [r.getMessage() for r in caplog.records if r.name == read_planner.__name__]
-    assert said.endswith("the data source: constructor HadoopFsRelation does not exist")
+    assert "(constructor HadoopFsRelation does not exist)" in said
 
 
 def test_a_damaged_log_is_told_of_by_the_query(spark, table):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.spark.native_read.read_planner import DOOR
+from bayou.spark.native_read.read_planner import READER
 
 pytestmark = pytest.mark.spark
 
@@ -33,10 +33,10 @@ def mapped(request, tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def native_door(spark):
-    spark.conf.set(DOOR, "native")
+def native_reader(spark):
+    spark.conf.set(READER, "native")
     yield
-    spark.conf.unset(DOOR)
+    spark.conf.unset(READER)
 
 
 def native(spark, table):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayou.spark.native_read.read_planner import DOOR
+from bayou.spark.native_read.read_planner import READER
 
 
 @pytest.fixture(autouse=True)
@@ -11,6 +11,6 @@ def read_by_the_data_source(request):
         yield
         return
     spark = request.getfixturevalue("spark")
-    spark.conf.set(DOOR, "source")
+    spark.conf.set(READER, "source")
     yield
-    spark.conf.unset(DOOR)
+    spark.conf.unset(READER)

@@ -13,6 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import EqualTo
 
+import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.spark import disable, enable
 from bayou.spark.data_source import DeltaDataSource
@@ -433,6 +434,18 @@ def test_tasks_replay_slices_of_a_large_log(many_files):
     assert ids == list(range(31))
 
 
+def test_settings_of_log_replay_apply_to_logs_of_any_size(days):
+    partitions, ids = planned(days)
+    assert {type(p) for p in partitions} == {FilesPartition}
+    for options in ({"bayou.replay.numPartitions": 1}, {"bayou.replay.localBytes": 0}):
+        slices, replayed = planned(days, minPartitions=1, **options)
+        assert {type(p) for p in slices} == {SlicePartition}
+        assert replayed == ids
+    partitions, replayed = planned(days, **{"bayou.replay.localBytes": 1 << 30})
+    assert {type(p) for p in partitions} == {FilesPartition}
+    assert replayed == ids
+
+
 def test_a_large_log_that_cannot_be_cut_is_replayed_once_by_the_planner(many_files):
     partitions, ids = planned(many_files, minPartitions=50)
     assert {type(p) for p in partitions} == {FilesPartition}
@@ -537,3 +550,24 @@ def test_variants_deleted_rows_and_renamed_columns_are_read(spark, tmp_path):
     log.commit(protocol(3, 7, (names, names)), {"metaData": head}, file)
     found = spark.read.format("delta").load(log.table).selectExpr("number", "to_json(doc) AS doc")
     assert sorted(tuple(row) for row in found.collect()) == [(1, '{"a":7}'), (3, '{"a":7}')]
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_the_option_filter_reads_times_in_the_session_s_zone(spark, tmp_path, changes):
+    path = str(tmp_path / "times")
+    at = dt.datetime(2024, 1, 5, 3, tzinfo=dt.UTC)
+    bayou.write(
+        path,
+        pa.table({"ts": pa.array([at], pa.timestamp("us", "UTC"))}),
+        properties={"delta.enableChangeDataFeed": "true"},
+    )
+    reader = spark.read.format("delta")
+    if changes:
+        reader = reader.options(readChangeFeed="true", startingVersion="0", endingVersion="0")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        assert reader.option("filter", "ts < '2024-01-05'").load(path).count() == 1
+        with pytest.raises(Exception, match="Compare the column with timestamps"):
+            reader.option("filter", "ts < DATE'2024-01-05'").load(path).count()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")

@@ -70,3 +70,48 @@ def test_anonymous_credentials_leave_requests_unsigned(session):
     session.conf.set("fs.s3a.aws.credentials.provider", provider)
     found = storage_options(with_session_storage(session, PATH, {}))
     assert found == {"aws_skip_signature": "true"}
+
+
+AZURE = "abfss://lake@account.dfs.core.windows.net/events"
+
+
+def test_the_sessions_keys_of_azure_are_those_of_the_account_of_the_path(session):
+    session.conf.set("spark.hadoop.fs.azure.account.key", "of all accounts")
+    assert storage_options(with_session_storage(session, AZURE, {})) == {
+        "azure_storage_account_key": "of all accounts"
+    }
+    host = "account.dfs.core.windows.net"
+    session.conf.set(f"fs.azure.account.key.{host}", "of the account")
+    assert storage_options(with_session_storage(session, AZURE, {})) == {
+        "azure_storage_account_key": "of the account"
+    }
+    other = AZURE.replace("@account", "@other")
+    assert with_session_storage(session, other, {})["fs.azure.account.key"] == "of all accounts"
+    assert with_session_storage(session, AZURE, {"AZURE_STORAGE_SAS_TOKEN": "s"}) == {
+        "AZURE_STORAGE_SAS_TOKEN": "s"
+    }
+    assert with_session_storage(session, PATH, {}) == {}
+
+
+def test_the_sessions_service_principal_of_azure_has_the_tenant_of_its_endpoint(session):
+    for name, value in (
+        ("client.id", "c"),
+        ("client.secret", "s"),
+        ("client.endpoint", "https://login.example.com/the-tenant/oauth2/token"),
+    ):
+        session.conf.set(f"fs.azure.account.oauth2.{name}", value)
+    assert storage_options(with_session_storage(session, AZURE, {})) == {
+        "azure_client_id": "c",
+        "azure_client_secret": "s",
+        "azure_tenant_id": "the-tenant",
+    }
+
+
+def test_the_sessions_key_file_of_google_is_used(session):
+    name = "fs.gs.auth.service.account.json.keyfile"
+    session.conf.set(name, "/key.json")
+    found = with_session_storage(session, "gs://bucket/t", {})
+    assert storage_options(found) == {"google_service_account": "/key.json"}
+    assert with_session_storage(session, "gs://bucket/t", {"GOOGLE_BEARER_TOKEN": "t"}) == {
+        "GOOGLE_BEARER_TOKEN": "t"
+    }

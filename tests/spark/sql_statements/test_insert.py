@@ -5,8 +5,10 @@ import json
 from decimal import Decimal
 
 import pytest
+from pyspark.errors import AnalysisException
 
-from bayou.errors import BayouError, SchemaError, StatementError
+from bayou.errors import ArgumentError, BayouError, SchemaError, StatementError
+from bayou.spark.native_read.read_planner import READER
 
 pytestmark = pytest.mark.spark
 
@@ -148,3 +150,135 @@ def test_inserts_into_tables_of_other_formats_are_spark_s(numbers):
         assert run.spark.table("plain").count() == 2
     finally:
         run.spark.sql("DROP TABLE plain")
+
+
+@pytest.fixture
+def days(numbers):
+    """Makes a table of string partitions `1`, `01` and ` 1`, each with two hours."""
+
+    def made():
+        run = numbers(0)
+        run.spark.sql(
+            "SELECT id, element_at(array('1', '01', ' 1'), int(id % 3 + 1)) AS day, id % 2 AS hour "
+            "FROM range(6)"
+        ).write.format("delta").partitionBy("day", "hour").mode("overwrite").option(
+            "overwriteSchema", "true"
+        ).save(run.path)
+        return run
+
+    return made
+
+
+def test_a_number_as_the_value_of_a_string_partition_replaces_no_other_partition(days):
+    run = days()
+    run("INSERT OVERWRITE {t} PARTITION (day = 01, hour) SELECT 9, 0")
+    assert [(i, d) for i, d, _ in run.rows()] == [
+        (1, "01"),
+        (2, " 1"),
+        (4, "01"),
+        (5, " 1"),
+        (9, "1"),
+    ]
+
+
+def test_a_dynamic_overwrite_with_a_partition_value_keeps_other_partitions(days):
+    run = days()
+    run.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        run("INSERT OVERWRITE {t} PARTITION (day = '1', hour) SELECT 9, 0L")
+    finally:
+        run.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert [i for i, _, _ in run.rows()] == [1, 2, 3, 4, 5, 9]
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        "(day = '1', hour = 0) IF NOT EXISTS",
+        "(day = '1' OR true, hour)",
+        "(day = upper('1'), hour)",
+        "(day = '1', DAY = '2', hour)",
+        "(id = 1)",
+    ],
+)
+def test_an_insert_refuses_partitions_that_spark_refuses(days, partition):
+    run = days()
+    with pytest.raises(StatementError):
+        run(f"INSERT OVERWRITE {{t}} PARTITION {partition} SELECT 9")
+    assert len(run.rows()) == 6
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "WITH c AS (SELECT 7L AS id, 1L AS day, 'x' AS name) INSERT INTO {t} SELECT * FROM c",
+        "WITH c AS (SELECT 7L AS id, 1L AS day, 'x' AS name) INSERT OVERWRITE {t} SELECT * FROM c",
+        "FROM VALUES (7L, 1L, 'x') AS c(a, b, c) INSERT INTO TABLE {t} SELECT a, b, c",
+        "FROM {t} INSERT OVERWRITE TABLE {t} SELECT * WHERE id = 1",
+    ],
+)
+def test_an_insert_after_a_clause_neither_loses_its_rows_nor_the_table(numbers, statement):
+    run = numbers(2)
+    with pytest.raises(StatementError, match="Start with INSERT"):
+        run(statement)
+    assert run.rows() == [(0, 0, "n0"), (1, 1, "n1")]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_spark_writes_no_files_into_a_table_behind_a_view_or_a_frame(numbers, overwrite):
+    run = numbers(2)
+    frame = run.spark.read.format("delta").load(run.path)
+    frame.createOrReplaceTempView("of_numbers")
+    verb = "OVERWRITE" if overwrite else "INTO"
+    with pytest.raises(AnalysisException):
+        run(f"INSERT {verb} of_numbers VALUES (7L, 1L, 'x')")
+    with pytest.raises(AnalysisException):
+        run(f"INSERT {verb} {{frame}} VALUES (7L, 1L, 'x')", frame=frame)
+    with pytest.raises(AnalysisException):
+        run.spark.sql("SELECT 7L, 1L, 'x'").write.insertInto("of_numbers", overwrite)
+    assert run.rows() == [(0, 0, "n0"), (1, 1, "n1")]
+
+
+@pytest.mark.parametrize("option", [("versionAsOf", "0"), ("filter", "id = 1")])
+def test_an_insert_into_a_view_of_other_rows_than_the_table_s_replaces_none(numbers, option):
+    run = numbers(2)
+    run.spark.conf.set(READER, "source")
+    try:
+        frame = run.spark.read.format("delta").option(*option).load(run.path)
+        frame.createOrReplaceTempView("of_numbers")
+        with pytest.raises(AnalysisException, match="name the table"):
+            run("INSERT OVERWRITE of_numbers VALUES (7L, 1L, 'x')")
+    finally:
+        run.spark.conf.unset(READER)
+    assert run.rows() == [(0, 0, "n0"), (1, 1, "n1")]
+
+
+def test_an_overwrite_in_another_zone_removes_only_the_rows_that_spark_would(run):
+    run("CREATE TABLE {t} (id INT, ts TIMESTAMP) USING delta")
+    run("INSERT INTO {t} VALUES (1, TIMESTAMP'2024-01-05 03:00:00Z')")
+    run.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        with pytest.raises(ArgumentError, match="Compare the column with timestamps"):
+            run("INSERT INTO {t} REPLACE WHERE ts >= DATE'2024-01-05' SELECT 9, now()")
+        no_rows = run.spark.range(0).selectExpr("CAST(id AS INT) AS id")
+        writer = no_rows.write.format("delta").mode("overwrite")
+        writer.option("replaceWhere", "ts >= '2024-01-05'").save(run.path)
+    finally:
+        run.spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert [i for i, _ in run.rows()] == [1]
+
+
+@pytest.mark.parametrize("kind", ["lcase", "char"])
+def test_an_overwrite_compares_no_column_of_other_equalities(run, kind):
+    if kind == "char":
+        run("CREATE TABLE {t} (id INT, s CHAR(3)) USING delta")
+        run("INSERT INTO {t} VALUES (1, 'a'), (2, 'a  ')")
+    else:
+        rows = run.spark.sql(
+            "SELECT id, collate(s, 'UTF8_LCASE') AS s FROM VALUES (1, 'a'), (2, 'A') AS v(id, s)"
+        )
+        rows.write.format("delta").save(run.path)
+    with pytest.raises(ArgumentError, match="CHAR or has a collation"):
+        run("INSERT INTO {t} REPLACE WHERE s <> 'a' VALUES (9, 'c')")
+    run("INSERT INTO {t} REPLACE WHERE id = 1 VALUES (1, 'c')")
+    assert [i for i, _ in run.rows()] == [1, 2]

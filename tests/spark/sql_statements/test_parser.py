@@ -6,6 +6,7 @@ from bayou.errors import StatementError
 from bayou.spark.sql_statements.create_table import CreateTemporaryView
 from bayou.spark.sql_statements.parser import InvalidStatement, first_keyword, parse_statement
 from bayou.spark.sql_statements.show import DescribeDetail, DescribeHistory
+from bayou.spark.sql_statements.token_cursor import TokenCursor
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,10 @@ def test_what_spark_might_understand_is_an_error_for_delta_tables_only(text, mes
         raise found.error
 
 
+def test_adjacent_strings_are_one_with_the_escapes_of_spark():
+    assert TokenCursor(r"""'it''s' "x""y" r'\' '\n'""").string("a text") == "it'sx\"y\\\n"
+
+
 def test_a_temporary_view_is_told_by_its_query():
     found = parse_statement("create or replace global temporary view v (a, `b c`) as select 1;")
     assert found == CreateTemporaryView(
@@ -117,3 +122,18 @@ def test_a_temporary_view_is_told_by_its_query():
 )
 def test_the_first_word_stands_behind_comments_and_parentheses(text, word):
     assert first_keyword(text) == word
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UPDATE t SET a = 1, b = 2, a = 3",
+        "UPDATE t SET s.x = 1, `s`.x = 2",
+        "MERGE INTO t USING u ON TRUE WHEN MATCHED THEN UPDATE SET t.a = 1, a = 2",
+        "MERGE INTO t USING u ON TRUE WHEN NOT MATCHED THEN INSERT (a, t.a) VALUES (1, 2)",
+    ],
+)
+def test_a_column_that_is_set_twice_is_refused(text):
+    statement = parse_statement(text)
+    assert isinstance(statement, InvalidStatement)
+    assert "is set twice" in str(statement.error)

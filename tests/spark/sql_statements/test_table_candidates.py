@@ -25,7 +25,7 @@ from bayou.spark.sql_statements.table_references import table_candidates, table_
         ("SELECT * FROM delta.`/a` VERSION AS OF 3 v", {("delta", "/a")}),
         ("SELECT * FROM table_changes('t', 0) c, u", {("table_changes",), ("u",)}),
         ("INSERT INTO t SELECT * FROM s", {("t",), ("s",)}),
-        ("INSERT INTO t VALUES (1, 'from here'), (2, 'x')", {("t",), ("here",)}),
+        ("INSERT INTO t VALUES (1, 'from here'), (2, 'x')", {("t",)}),
         ("insert overwrite `a b`.c (x) values (1)", {("a b", "c")}),
         ("UPDATE db.t SET x = 1 WHERE y IN (SELECT z FROM s)", {("db", "t"), ("s",)}),
         (

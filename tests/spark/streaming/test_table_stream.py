@@ -204,6 +204,25 @@ def test_a_table_that_is_set_back_stops_the_stream_that_reads_it():
             assert stream.latest_offset(end) == end
 
 
+@pytest.mark.parametrize("later", ["b2", "longer than before"])
+def test_a_log_with_other_commits_than_the_stream_has_read_stops_it(later):
+    """It was set back to version 0, and is as long as before or longer."""
+    log = Log()
+    log.create(add("a"))
+    log.commit(add("b1"))
+    stream = log.stream(startingVersion="0")
+    end = stream.latest_offset(stream.initial_offset())
+    file = log.writer.path(f"{1:020}.json")
+    log.engine.files.set_modification_time(file, 10**12)
+    assert stream.latest_offset(end) == end  # a copy of the same commit
+    log.writer.commit(add(later), version=1)
+    log.commit(add("c"))
+    with refused("DELTA_STREAMING_TRAILING_COMMIT_MISSING"):
+        stream.latest_offset(end)
+    lossy = log.stream(startingVersion="0", failOnDataLoss="false")
+    assert drain(lossy, end) == [((3, -100, False), ["c"])]
+
+
 def test_left_out_files_keep_their_place():
     log = Log()
     log.create(add("a"), add("b"), add("c"))

@@ -66,7 +66,7 @@ def test_a_stream_beside_another_one_waits_alone(spark, tmp_path):
 def test_where_spark_can_not_be_told_the_first_batch_is_empty(spark, tmp_path, monkeypatch):
     table, batches = str(tmp_path / "t"), []
     bayou.write(table, pa.table({"id": [1]}))
-    monkeypatch.setattr(waiting_streams, "_set_start_offset", lambda spark, folder, offset: False)
+    monkeypatch.setattr(waiting_streams, "set_start_offset", lambda *_: False)
     query = started(latest(spark, table), tmp_path / "checkpoint", batches, {"availableNow": True})
     assert query.awaitTermination(60)
     assert batches == [(0, [])]

@@ -210,7 +210,7 @@ def test_a_task_that_refuses_its_rows_deletes_what_it_has_written(spark, tmp_pat
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     deltalake.write_deltalake(str(tmp_path), pa.table({"id": [1]}, schema=schema))
     rows_and_a_null = spark.range(0, 200_000, 1, 1).selectExpr("nullif(id, 199999L) AS id")
-    with pytest.raises(Exception, match=r"'id' may not be null") as caught:
+    with pytest.raises(Exception, match=r"'id' is NOT NULL") as caught:
         save(rows_and_a_null, tmp_path)
     assert "Traceback" not in str(caught.value)
     assert len(commits(tmp_path)) == 1
@@ -336,3 +336,56 @@ def test_a_commit_whose_outcome_is_unknown_keeps_its_files(spark, tmp_path):
     message = writer.write(iter([pa.record_batch({"id": pa.array([1], pa.int64())})]))
     writer.abort([message])
     assert len(unreferenced(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda frame: frame.where("id > 1"),
+        lambda frame: frame.groupBy("id").count().select("id"),
+        lambda frame: frame.sparkSession.range(9).join(frame, "id", "left_semi"),
+    ],
+)
+def test_an_overwrite_by_the_table_s_own_rows_removes_none_that_were_added_since(
+    spark, tmp_path, query
+):
+    save(spark.range(3), tmp_path)
+    frame = query(spark.read.format("delta").load(str(tmp_path)))
+    save(spark.range(3, 4), tmp_path)
+    with pytest.raises(Exception, match=r"ConcurrentAppendError: .* read the table again"):
+        save(frame, tmp_path, "overwrite")
+    assert rows(tmp_path) == [{"id": i} for i in range(4)]
+    assert not unreferenced(tmp_path)
+    save(query(spark.read.format("delta").load(str(tmp_path))), tmp_path, "overwrite")
+    assert {"id": 3} in rows(tmp_path)
+
+
+def test_an_overwrite_by_own_rows_of_other_columns_is_refused(spark, tmp_path):
+    save(spark.range(3), tmp_path)
+    frame = spark.read.format("delta").load(str(tmp_path))
+    save(spark.sql("SELECT 3L id, 'x' text"), tmp_path, mergeSchema="true")
+    with pytest.raises(Exception, match=r"MetadataChangedError: .* Load the table again"):
+        save(frame, tmp_path, "overwrite")
+    assert len(rows(tmp_path)) == 4
+    assert not unreferenced(tmp_path)
+
+
+def test_an_overwrite_by_rows_of_a_version_that_was_asked_for_goes_back_to_it(spark, tmp_path):
+    for start in (0, 2):
+        save(spark.range(start, start + 2), tmp_path)
+    reader = spark.read.format("delta")
+    save(reader.load(f"{tmp_path}@v0"), tmp_path, "overwrite")
+    assert rows(tmp_path) == [{"id": 0}, {"id": 1}]
+    save(reader.option("versionAsOf", 1).load(str(tmp_path)), tmp_path, "overwrite")
+    assert len(rows(tmp_path)) == 4
+
+
+def test_an_overwrite_by_rows_of_another_table_replaces_what_was_added_since(spark, tmp_path):
+    save(spark.range(3), tmp_path / "t")
+    save(spark.range(5), tmp_path / "other")
+    spark.read.format("delta").load(str(tmp_path / "t")).count()
+    frame = spark.read.format("delta").load(str(tmp_path / "other"))
+    save(spark.range(3, 4), tmp_path / "t")
+    save(spark.range(5, 6), tmp_path / "other")
+    save(frame, tmp_path / "t", "overwrite")
+    assert len(rows(tmp_path / "t")) == 5

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import deltalake
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from bayou.errors import ArgumentError
 from bayou.spark.data_source import DeltaDataSource
-from bayou.spark.write.data_source_writers import query_id
+from bayou.spark.write.query_checkpoint import query_id
 
 pytestmark = pytest.mark.spark
 
@@ -156,3 +157,30 @@ def test_a_table_that_is_gone_is_made_again_by_the_next_batch(spark, tmp_path):
     feed(source, "b", [2])
     run(spark, source, table, checkpoint)
     assert ids(table) == [2]
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_an_older_copy_of_the_checkpoint_stops_the_query_and_loses_no_rows(spark, tmp_path, lost):
+    source, table, checkpoint = (tmp_path / name for name in ("in", "t", "checkpoint"))
+    feed(source, "0", [0])
+    run(spark, source, table, checkpoint)
+    shutil.copytree(checkpoint, tmp_path / "older")
+    for number in range(1, lost + 1):
+        feed(source, str(number), [number])
+        run(spark, source, table, checkpoint)
+        (source / f"{number}.json").unlink()  # the next batches have other rows
+    feed(source, "later", [9])
+    with pytest.raises(StreamingQueryException, match="the checkpoint is older than"):
+        run(spark, source, table, tmp_path / "older")
+    assert ids(table) == list(range(lost + 1))
+    assert unreferenced(table) == set()
+
+
+def test_the_transaction_of_batch_writes_skips_no_batch_of_a_stream(spark, tmp_path):
+    """`txnAppId` may be in the session's conf, and the table may have it already."""
+    source, table, checkpoint = (tmp_path / name for name in ("in", "t", "checkpoint"))
+    options = {"txnAppId": "job", "txnVersion": "5"}
+    spark.range(1).write.format("delta").options(**options).save(str(table))
+    feed(source, "a", [1, 2])
+    run(spark, source, table, checkpoint, **options)
+    assert ids(table) == [0, 1, 2]

@@ -1,5 +1,5 @@
 """DELETE, UPDATE, MERGE, OPTIMIZE and VACUUM in a Spark session.
 
-Each command plans with the kernel, runs in the driver or on executors by the size of the files
-(`optimize.runs_in_driver`), and commits in the driver.
+The kernel plans each command. A command on small files runs in the driver, a command on large files
+on executors (`optimize.runs_in_driver`). The driver commits.
 """

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, Self, TypeVar
 
-from pyroaring import BitMap64
 from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.engines import from_description
 from bayou.errors import ArgumentError, PredicateError
-from bayou.kernel import Snapshot
+from bayou.kernel import Engine, Snapshot
+from bayou.kernel.commands.row_changes.assignments import assigned_fields
 from bayou.kernel.commands.row_changes.delete import DeleteMetrics, begin_delete, commit_delete
-from bayou.kernel.commands.row_changes.matched_rows import (
-    MatchedRows,
-    MatchedRowsTask,
-    check_assigned,
-)
+from bayou.kernel.commands.row_changes.matched_rows import MatchedRows, MatchedRowsTask
 from bayou.kernel.commands.row_changes.operation import RowOperation
 from bayou.kernel.commands.row_changes.result import RowChanges
-from bayou.kernel.commands.row_changes.row_search import Candidate
-from bayou.kernel.commands.row_changes.task import RowChangeTask
 from bayou.kernel.commands.row_changes.update import UpdateMetrics, begin_update, commit_update
 from bayou.kernel.operation import Operation
-from bayou.kernel.scan.scan_file import ScanFile
 from bayou.spark.commands.merge_bounds import kernel_predicate
 from bayou.spark.commands.optimize import runs_in_driver
 from bayou.spark.commands.rows_by_spark import (
@@ -33,9 +26,11 @@ from bayou.spark.commands.rows_by_spark import (
     POSITION,
     RowAction,
     apply_rows,
+    check_version_read,
     collect_positions,
     located_rows,
     pair_with_files,
+    run_at_version_read,
 )
 from bayou.spark.executors.executor_tasks import (
     number_of_tasks,
@@ -46,23 +41,18 @@ from bayou.spark.expressions.assigned_columns import assigned_columns
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.kernel_eligibility import KernelExpressions, fall_back_to_spark
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.write.self_reads import rows_read
 
-__all__ = ["run_delete", "run_update"]
+ItemT = TypeVar("ItemT")
+ItemT_contra = TypeVar("ItemT_contra", contravariant=True)
 
 
 def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMetrics | None:
     """Delete the rows that match a condition, and commit; see `DeltaTable.delete`.
 
-    Returns:
-        None if the table already has the session's transaction identifier.
+    Returns None and changes nothing if the table already has the session's transaction identifier.
     """
-    snapshot = target.snapshot()
-    if target.is_committed(snapshot, target.transaction_identifier):
-        target.reset_transaction_version()
-        return None
-    metrics = _delete(target, snapshot, condition)
-    target.reset_transaction_version()
-    return metrics
+    return target.commit_once(lambda snapshot: _delete(target, snapshot, condition))
 
 
 def run_update(
@@ -70,38 +60,31 @@ def run_update(
 ) -> UpdateMetrics | None:
     """Update the rows that match a condition, and commit; see `DeltaTable.update`.
 
-    Returns:
-        None if the table already has the session's transaction identifier.
+    Returns None and changes nothing if the table already has the session's transaction identifier.
     """
     if not values:
         raise ArgumentError("set: it is empty. Set at least one column.", argument="set")
-    snapshot = target.snapshot()
-    if target.is_committed(snapshot, target.transaction_identifier):
-        target.reset_transaction_version()
-        return None
-    metrics = _update(target, snapshot, condition, values)
-    target.reset_transaction_version()
-    return metrics
+    return target.commit_once(lambda snapshot: _update(target, snapshot, condition, values))
 
 
 def _delete(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> DeleteMetrics:
-    shown = None if condition is None else condition.display_string
     try:
         predicate = KernelExpressions(target, snapshot.schema).predicate(condition)
     except PredicateError as error:
         return fall_back_to_spark(
-            target, error, lambda: _delete_by_spark(target, snapshot, condition)
+            target,
+            error,
+            lambda: run_at_version_read(
+                snapshot, lambda base: _delete_by_spark(target, base, condition)
+            ),
         )
     operation = begin_delete(
         target.engine,
         snapshot,
         predicate,
-        history_predicate=shown,
-        engine_info=SPARK_ENGINE_INFO,
-        user_metadata=target.user_metadata,
-        transaction_id=target.transaction_identifier,
+        **_commit_info(target, condition),
     )
     return commit_delete(target.engine, operation, _changes(target, operation))
 
@@ -120,50 +103,79 @@ def _update(
         }
     except PredicateError as error:
         return fall_back_to_spark(
-            target, error, lambda: _update_by_spark(target, snapshot, condition, values)
+            target,
+            error,
+            lambda: run_at_version_read(
+                snapshot, lambda base: _update_by_spark(target, base, condition, values)
+            ),
         )
     operation = begin_update(
         target.engine,
         snapshot,
         assigned,
         predicate,
-        history_predicate=None if condition is None else condition.display_string,
-        engine_info=SPARK_ENGINE_INFO,
-        user_metadata=target.user_metadata,
-        transaction_id=target.transaction_identifier,
+        **_commit_info(target, condition),
     )
     return commit_update(target.engine, operation, _changes(target, operation))
 
 
+def _commit_info(target: TargetTable, condition: RowExpression | None) -> dict[str, Any]:
+    """Return the arguments of `RowOperation.begin` that are written to the commit."""
+    return {
+        "history_predicate": None if condition is None else condition.display_string,
+        "engine_info": SPARK_ENGINE_INFO,
+        "user_metadata": target.user_metadata,
+        "transaction_id": target.transaction_identifier,
+    }
+
+
 def _changes(target: TargetTable, operation: RowOperation) -> RowChanges:
-    """Find the rows and write the changed files, in the driver or on executors."""
     with operation.candidates(target.engine) as candidate_files:
         candidates = list(candidate_files)
-    work = operation.task
-    if runs_in_driver(
-        target, (c.file.size for c in candidates if not c.all_rows_match or work.assigned)
-    ):
-        return work.run(target.engine, candidates)
-    chunks = split_by_size(candidates, lambda c: c.file.size, number_of_tasks(target.spark))
-    work_bytes, engine, count = work.to_bytes(), target.engine.description(), len(chunks)
-
-    def run(number: int, chunk: list[bytes]) -> bytes:
-        task_work = RowChangeTask.from_bytes(work_bytes)
-        task_work = replace(task_work, state=task_work.state.for_writer(number, count))
-        files = [Candidate.from_bytes(data) for data in chunk]
-        return task_work.run(from_description(engine), files).to_bytes()
-
-    return _run_on_executors(target, [[c.to_bytes() for c in chunk] for chunk in chunks], run)
+    task = operation.task
+    sizes = [c.file.size for c in candidates if not c.all_rows_match or task.assigned]
+    return _run(target, task, candidates, lambda c: c.file.size, sizes)
 
 
-def _run_on_executors(target: TargetTable, chunks: Sequence[Any], run: Any) -> RowChanges:
+class _FileTask(Protocol[ItemT_contra]):
+    """Interface of `RowChangeTask` and `MatchedRowsTask`, which change the rows of files."""
+
+    def for_writer(self, index: int, count: int) -> Self: ...
+    def run(self, engine: Engine, items: Iterable[ItemT_contra], /) -> RowChanges: ...
+
+
+def _run(
+    target: TargetTable,
+    task: _FileTask[ItemT],
+    items: Sequence[ItemT],
+    size: Callable[[ItemT], int],
+    sizes_to_read: Iterable[int],
+) -> RowChanges:
+    """Run a task on some files, in the driver or on executors.
+
+    Args:
+        items: the task's input, one item for each file.
+        size: function that returns the size of an item's file in bytes.
+        sizes_to_read: sizes of the files that the task reads, in bytes. They decide whether the
+            task runs in the driver.
+    """
+    if runs_in_driver(target, sizes_to_read):
+        return task.run(target.engine, items)
+    chunks = split_by_size(items, size, number_of_tasks(target.spark))
+    engine, count = target.engine.description(), len(chunks)
+
+    def run(number: int, pickled: bytes) -> bytes:
+        task, chunk = pickle.loads(pickled)  # noqa: S301  # pickled by the driver
+        changes = task.for_writer(number, count).run(from_description(engine), chunk)
+        return bytes(changes.to_bytes())
+
     def discard(results: list[bytes]) -> None:
         written = RowChanges.combined(map(RowChanges.from_bytes, results))
         written.discard(target.engine, target.path)
 
     results = run_tasks(
         target.spark,
-        chunks,
+        [pickle.dumps((task, chunk)) for chunk in chunks],
         run,
         table=target.path,
         description=f"Change rows of {target.path}",
@@ -180,38 +192,22 @@ def _delete_by_spark(
         target.engine,
         snapshot,
         kernel_predicate(target, snapshot, condition),
-        history_predicate=condition.display_string,
-        engine_info=SPARK_ENGINE_INFO,
-        user_metadata=target.user_metadata,
-        transaction_id=target.transaction_identifier,
+        **_commit_info(target, condition),
     )
     rows = _with_alias(target, located_rows(target, snapshot)).where(condition.column)
+    _record_own_reads(target, snapshot, operation, rows)
     with operation.candidates(target.engine) as candidates:
         files = [candidate.file for candidate in candidates]
-    matches = pair_with_files(files, collect_positions(rows))
-    work = MatchedRowsTask(state=operation.task.state)
-    recorded = work.state.change_data_feed and not work.state.deletion_vectors
-    reads = recorded or not work.state.deletion_vectors
-    if runs_in_driver(target, (file.size for file, _ in matches if reads)):
-        changes = work.run(
-            target.engine,
-            [MatchedRows(file=file, deleted=rows) for file, rows in matches],
-            record_changes=recorded,
-        )
-    else:
-        chunks = split_by_size(matches, lambda f: f[0].size, number_of_tasks(target.spark))
-        work_bytes, engine, count = work.to_bytes(), target.engine.description(), len(chunks)
-
-        def run(number: int, chunk: list[tuple[bytes, bytes]]) -> bytes:
-            task_work = MatchedRowsTask.from_bytes(work_bytes).for_writer(number, count)
-            rows_of_files = [_decode_rows(*item) for item in chunk]
-            changes = task_work.run(
-                from_description(engine), rows_of_files, record_changes=recorded
-            )
-            return changes.to_bytes()
-
-        encoded = [[(f.to_bytes(), rows.serialize()) for f, rows in chunk] for chunk in chunks]
-        changes = _run_on_executors(target, encoded, run)
+    matches = [
+        MatchedRows(file=file, deleted=positions)
+        for file, positions in pair_with_files(files, collect_positions(rows))
+    ]
+    state = operation.task.state
+    task = MatchedRowsTask(
+        state=state, record_changes=state.change_data_feed and not state.deletion_vectors
+    )
+    sizes = [] if state.deletion_vectors else [match.file.size for match in matches]
+    changes = _run(target, task, matches, lambda match: match.file.size, sizes)
     return commit_delete(target.engine, operation, changes)
 
 
@@ -227,33 +223,40 @@ def _update_by_spark(
         Operation.UPDATE,
         kernel_predicate(target, snapshot, condition),
         default_predicate=[],
-        history_predicate=None if condition is None else condition.display_string,
-        engine_info=SPARK_ENGINE_INFO,
-        user_metadata=target.user_metadata,
-        transaction_id=target.transaction_identifier,
+        **_commit_info(target, condition),
     )
     alias = target.alias or "target"
     rows = located_rows(target, snapshot).alias(alias)
-    schema = snapshot.schema
-    columns = assigned_columns(schema, schema, values, alias, table=snapshot.path, rows=rows)
-    check_assigned(operation.task.state.transaction_state, columns)
+    schema, kernel = snapshot.schema, KernelExpressions(target, snapshot.schema)
+    paths = assigned_fields(operation.task.state.transaction_state, map(kernel.column, values))
+    columns = assigned_columns(
+        schema,
+        schema,
+        zip(paths, values.values(), strict=True),
+        alias,
+        table=snapshot.path,
+        rows=rows,
+    )
     if condition is not None:
         rows = rows.where(condition.column)
-    names = tuple(field.name for field in snapshot.schema if field.name in columns)
-    rows = rows.select(
-        FILE, POSITION, F.lit(0).alias(ACTION), *(columns[name].alias(name) for name in names)
-    )
+    assigned = [column.alias(name) for name, column in columns.items()]
+    rows = rows.select(FILE, POSITION, F.lit(0).alias(ACTION), *assigned)
+    _record_own_reads(target, snapshot, operation, rows)
     with operation.candidates(target.engine) as candidates:
         files = [candidate.file for candidate in candidates]
-    work = MatchedRowsTask(state=operation.task.state, assigned=names)
+    work = MatchedRowsTask(state=operation.task.state, assigned=tuple(columns))
     applied = apply_rows(target, rows, files, work, [RowAction(kind="update")])
     return commit_update(target.engine, operation, applied.changes)
 
 
+def _record_own_reads(
+    target: TargetTable, snapshot: Snapshot, operation: RowOperation, rows: Any
+) -> None:
+    """Record the target's rows that the command's subqueries read, for conflict checks."""
+    check_version_read(target, snapshot, rows)
+    for predicate in rows_read(rows, snapshot):
+        operation.transaction.record_rows_read(target.engine, predicate)
+
+
 def _with_alias(target: TargetTable, rows: Any) -> Any:
     return rows if target.alias is None else rows.alias(target.alias)
-
-
-def _decode_rows(file: bytes, rows: bytes) -> MatchedRows:
-    """Deserialize a file and the positions of its rows to delete."""
-    return MatchedRows(file=ScanFile.from_bytes(file), deleted=BitMap64.deserialize(rows))

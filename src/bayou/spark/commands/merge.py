@@ -1,4 +1,4 @@
-"""MERGE: `run_merge`, which lets the kernel or a Spark plan join the rows."""
+"""MERGE: `run_merge`, in which the kernel or a Spark plan joins source and target rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pyroaring import BitMap64
 
 from bayou.engines import from_description
 from bayou.errors import PredicateError
-from bayou.kernel import Snapshot
+from bayou.kernel import Predicate, Snapshot
 from bayou.kernel.commands.merge import MergeMetrics, MergeSource
-from bayou.kernel.commands.merge.execution import MergeOperation, check_merge
+from bayou.kernel.commands.merge.execution import MergeOperation
 from bayou.kernel.commands.merge.result import MergeResult
-from bayou.kernel.commands.merge.task import MergeTask, PreparedSource
+from bayou.kernel.commands.merge.task import MergeTask
+from bayou.kernel.commands.merge.transaction import check_merge
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.spark.commands.merge_by_spark import merge_by_spark
@@ -28,10 +29,10 @@ from bayou.spark.executors.executor_tasks import (
     split_by_size,
 )
 from bayou.spark.expressions.kernel_eligibility import fall_back_to_spark
+from bayou.spark.jvm.plans import plan_alias
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable, is_classic
 from bayou.spark.types import from_spark
-
-__all__ = ["run_merge", "source_alias"]
+from bayou.spark.write.self_reads import rows_read, snapshot_read
 
 _MIN_ROWS_PER_TASK = 200_000
 """Minimum number of source rows that one task inserts."""
@@ -40,23 +41,18 @@ _MIN_ROWS_PER_TASK = 200_000
 def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeMetrics | None:
     """Merge a DataFrame's rows into a table, and commit; see `DeltaMergeBuilder.execute`.
 
-    Returns:
-        None if the table already has the session's transaction identifier.
+    Returns None and changes nothing if the table already has the session's transaction identifier.
     """
     started = time.perf_counter()
-    snapshot, application = target.snapshot(), target.transaction_identifier
-    if target.is_committed(snapshot, application):
-        target.reset_transaction_version()
-        return None
-    metrics = _merge(target, snapshot, source, request, started)
-    target.reset_transaction_version()
-    return metrics
+    return target.commit_once(lambda snapshot: _merge(target, snapshot, source, request, started))
 
 
 def _merge(
     target: TargetTable, snapshot: Snapshot, source: Any, request: MergeRequest, started: float
 ) -> MergeMetrics:
+    reads: tuple[Predicate | None, ...] = ()
     if is_classic(target.spark):
+        snapshot = snapshot_read(target.engine, snapshot, source)
         schema = from_spark(source.schema, table="the source of the merge")
 
         def run_spark_plan() -> MergeMetrics:
@@ -71,7 +67,10 @@ def _merge(
         source_table = collected(target.spark, source)
         if source_table is None:
             return run_spark_plan()
+        reads = rows_read(source, snapshot)
     else:
+        schema = from_spark(source.schema, table="the source of the merge")
+        request.check_client_evaluates(target.spark, snapshot.schema, schema)
         source_table = source.toArrow()
     rows = MergeSource.read(source_table.schema, source_table.to_batches())
     operation = MergeOperation(
@@ -82,53 +81,52 @@ def _merge(
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
         started=started,
-        application=target.transaction_identifier,
+        transaction_ids=target.transaction_ids,
     )
+    for predicate in reads:
+        operation.record_read(target.engine, predicate)
     with operation.files(target.engine) as candidate_files:
         files = list(candidate_files)
     if runs_in_driver(target, (file.size for file in files)):
-        result = operation.work.run(target.engine, operation.source, files, inserting=True)
+        result = operation.task.run(target.engine, operation.source, files, inserting=True)
     else:
         result = _run_on_executors(target, operation, rows, files)
     return operation.commit(target.engine, result)
 
 
 def source_alias(source: Any) -> str | None:
-    """A DataFrame's alias, or None."""
-    if not hasattr(source, "_jdf"):
+    """Return a DataFrame's alias, or None."""
+    if not is_classic(source.sparkSession):
         alias = getattr(source._plan, "_alias", None)  # noqa: SLF001  # no public API
         return None if alias is None else str(alias)
-    plan = source._jdf.queryExecution().analyzed()  # noqa: SLF001  # no public API
-    if str(plan.getClass().getSimpleName()) != "SubqueryAlias":
-        return None
-    return str(plan.alias())
+    return plan_alias(source)
 
 
 def _run_on_executors(
     target: TargetTable, operation: MergeOperation, rows: MergeSource, files: Sequence[ScanFile]
 ) -> MergeResult:
-    """Update and delete matched rows in tasks by file, then insert unmatched source rows."""
+    """Change the rows of the target's files on executors, then insert unmatched source rows."""
     spark = target.spark
-    source = spark.sparkContext.broadcast(rows.to_bytes())
+    source = spark.sparkContext.broadcast(rows)
     tasks = number_of_tasks(spark)
     chunks = split_by_size(files, lambda file: file.size, tasks)
-    worker = _Worker(operation.work.to_bytes(), target.engine.description(), source, 2 * tasks)
+    worker = _Worker(operation.task.to_bytes(), target.engine.description(), source, 2 * tasks)
 
     def discard(results: list[bytes]) -> None:
         written = MergeResult.combined(map(MergeResult.from_bytes, results))
         written.changes.discard(target.engine, target.path)
 
-    def merge_chunk(number: int, chunk: list[bytes]) -> bytes:
+    def merge(number: int, chunk: list[bytes]) -> bytes:
         return worker.merge(number, chunk)
 
-    def insert_chunk(number: int, chunk: tuple[bytes, bool]) -> bytes:
-        return worker.insert(tasks + number, *chunk)
+    def insert(number: int, chunk: BitMap64) -> bytes:
+        return worker.insert(tasks + number, chunk, record_changes=recorded)
 
     try:
         results = run_tasks(
             spark,
             [[file.to_bytes() for file in chunk] for chunk in chunks],
-            merge_chunk,
+            merge,
             table=target.path,
             description=f"Merge into {target.path}",
             discard=discard,
@@ -141,57 +139,58 @@ def _run_on_executors(
         parts = _split_rows(unmatched, tasks)
         try:
             if len(parts) == 1:
-                work = operation.work.for_writer(tasks, 2 * tasks)
-                new = [
-                    work.insert(
-                        target.engine, operation.source, unmatched, record_changes=recorded
-                    ).to_bytes()
-                ]
-            else:
-                new = run_tasks(
-                    spark,
-                    [(part.serialize(), recorded) for part in parts],
-                    insert_chunk,
-                    table=target.path,
-                    description=f"Insert into {target.path}",
-                    discard=discard,
+                task = operation.task.for_writer(tasks, 2 * tasks)
+                new = task.insert(
+                    target.engine, operation.source, unmatched, record_changes=recorded
                 )
+                return MergeResult.combined([matched, new])
+            results = run_tasks(
+                spark,
+                parts,
+                insert,
+                table=target.path,
+                description=f"Insert into {target.path}",
+                discard=discard,
+            )
         except BaseException:
             matched.changes.discard(target.engine, target.path)
             raise
-        return MergeResult.combined([matched, *map(MergeResult.from_bytes, new)])
+        return MergeResult.combined([matched, *map(MergeResult.from_bytes, results)])
     finally:
         source.destroy()
 
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
-    """The state that all tasks share; can be pickled."""
+    """Changes or inserts rows in a Spark task. Each task gets a pickled copy.
 
-    work: bytes
+    Attributes:
+        task: the serialized `MergeTask`.
+        source: the broadcast variable of the `MergeSource`.
+        writers: total number of writers, see `TransactionState.for_writer`.
+    """
+
+    task: bytes
     engine: EngineDescription
     source: Any
     writers: int
 
     def merge(self, number: int, chunk: list[bytes]) -> bytes:
-        work = MergeTask.from_bytes(self.work).for_writer(number, self.writers)
+        engine, task = from_description(self.engine), self._task(number)
         files = [ScanFile.from_bytes(data) for data in chunk]
-        engine = from_description(self.engine)
-        return work.run(engine, self._prepared(work), files).to_bytes()
+        return task.run(engine, task.prepare(self.source.value), files).to_bytes()
 
-    def insert(self, number: int, rows: bytes, recorded: bool) -> bytes:
-        work = MergeTask.from_bytes(self.work).for_writer(number, self.writers)
-        engine = from_description(self.engine)
-        unmatched = BitMap64.deserialize(rows)
-        result = work.insert(engine, self._prepared(work), unmatched, record_changes=recorded)
-        return result.to_bytes()
+    def insert(self, number: int, rows: BitMap64, *, record_changes: bool) -> bytes:
+        engine, task = from_description(self.engine), self._task(number)
+        source = task.prepare(self.source.value)
+        return task.insert(engine, source, rows, record_changes=record_changes).to_bytes()
 
-    def _prepared(self, work: MergeTask) -> PreparedSource:
-        return work.prepare(MergeSource.from_bytes(self.source.value))
+    def _task(self, number: int) -> MergeTask:
+        return MergeTask.from_bytes(self.task).for_writer(number, self.writers)
 
 
 def _split_rows(rows: BitMap64, max_parts: int) -> list[BitMap64]:
-    """Split rows into at most `max_parts` parts, each large enough for a task."""
+    """Split row numbers into at most `max_parts` parts, each large enough for a task."""
     count = max(1, min(max_parts, len(rows) // _MIN_ROWS_PER_TASK))
     step = -(-len(rows) // count)
     return [rows[first : first + step] for first in range(0, len(rows), step)]

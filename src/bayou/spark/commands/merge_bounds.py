@@ -1,8 +1,9 @@
 """Predicates over the target rows that a Spark plan reads, for file pruning and conflict checks.
 
-A condition that only Spark can evaluate may have conjuncts that the kernel supports. These prune
-files, and tell the conflict checker which rows were read. The key bounds of a large source are
-computed while Spark reads it: too late to prune files, but in time for the conflict checker.
+A condition that only Spark can evaluate may have conjuncts that the kernel supports. The kernel
+prunes files with these conjuncts, and the conflict checker learns from them which rows were read.
+The minimum and maximum keys of a large source are computed while Spark reads the source. This is
+too late to prune files, but in time for the conflict checker.
 """
 
 from __future__ import annotations
@@ -17,20 +18,17 @@ from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.commands.merge import MergeSource
-from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, JoinedColumns
+from bayou.kernel.commands.merge.clauses import JoinedColumns
 from bayou.kernel.commands.merge.target_rows import TargetRows
-from bayou.kernel.expressions.evaluation import resolve
+from bayou.kernel.expressions.functions import inexact_function
 from bayou.kernel.expressions.model import And, Column, Comparison, In, Literal, Or, Predicate
-from bayou.kernel.expressions.resolution import map_columns
-from bayou.protocol.identifiers import quote_identifier
+from bayou.kernel.expressions.resolution import map_columns, resolve
 from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, StructField, StructType
+from bayou.protocol.sql import quote_identifier
 from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import matches_session, session_matches_kernel
 from bayou.spark.target import TargetTable
-
-__all__ = ["SourceBounds", "TargetRowPredicates", "kernel_predicate", "spark_filter"]
-
 
 _MAX_IN_VALUES = 100
 """Longer IN lists aren't passed to Spark, which would repeat them in its plans."""
@@ -41,7 +39,7 @@ _COMPARABLE_TYPES = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
 def kernel_predicate(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> Predicate | None:
-    """The conjuncts of a condition that the kernel supports, as a predicate; None if none."""
+    """Return the conjunction of a condition's parts that the kernel supports; None without any."""
     if condition is None:
         return None
     alias = target.alias
@@ -62,22 +60,12 @@ def kernel_predicate(
 
 
 class TargetRowPredicates:
-    """Predicates that each target row satisfies that a merge may match or change.
-
-    Args:
-        columns: the source's schema.
-    """
+    """Predicates that are true for every target row that a merge may match or change."""
 
     def __init__(
-        self, target: TargetTable, snapshot: Snapshot, columns: StructType, request: MergeRequest
+        self, target: TargetTable, snapshot: Snapshot, names: JoinedColumns, request: MergeRequest
     ) -> None:
-        spark, schemas = target.spark, [snapshot.schema, columns]
-        names = JoinedColumns(
-            target=snapshot.schema,
-            source=columns,
-            target_alias=request.target_alias or TARGET,
-            source_alias=request.source_alias or SOURCE,
-        )
+        spark, schemas = target.spark, [names.target, names.source]
         self._rows = TargetRows(names, _kernel_conjuncts(spark, request.on, schemas))
         self._partitions = snapshot.partition_columns
         self._by_source: list[Predicate | None] = []
@@ -91,15 +79,11 @@ class TargetRowPredicates:
 
     @property
     def bounded_columns(self) -> tuple[str, ...]:
-        """See `TargetRows.bounded_columns`."""
+        """Source columns that are join keys; their minimum and maximum also limit target rows."""
         return self._rows.bounded_columns
 
     def from_keys(self, source: Any) -> Predicate | None:
-        """The predicate from the source's key values; None for all rows.
-
-        Args:
-            source: a small, materialized source; None for a large source.
-        """
+        """Return the predicate for the key values in `source`; None if all rows may match."""
         keys = None
         if source is not None and self._rows.key_columns:
             values = source.select(*map(quote_identifier, self._rows.key_columns)).toArrow()
@@ -107,7 +91,7 @@ class TargetRowPredicates:
         return self._rows.predicate(keys, self._partitions, self._by_source)
 
     def from_bounds(self, bounds: MergeSource) -> Predicate | None:
-        """The predicate from the bounds of the source's keys; see `TargetRows.predicate`."""
+        """Return the predicate for the bounds in `SourceBounds.rows`; None if all may match."""
         return self._rows.predicate(bounds, self._partitions, self._by_source, bounds_only=True)
 
 
@@ -149,10 +133,10 @@ _OPERATORS = {
 def _kernel_conjuncts(
     spark: Any, condition: RowExpression, schemas: Sequence[StructType]
 ) -> list[Predicate]:
-    """The conjuncts of a condition that the kernel evaluates as the session does."""
+    """Return the conjuncts for which the kernel and the Spark session give the same result."""
     parts = condition.conjuncts
     if session_matches_kernel(spark, schemas):
-        return parts
+        return [part for part in parts if inexact_function(part) is None]
     return [part for part in parts if matches_session(spark, part, schemas)]
 
 
@@ -178,9 +162,7 @@ _AGGREGATES_PER_COLUMN = 3
 class SourceBounds:
     """Minimum and maximum of source columns, and whether they contain NULL.
 
-    Args:
-        source: the source's schema.
-        names: column names; columns that aren't integers, strings or dates are ignored.
+    Columns that aren't integers, strings or dates are ignored.
     """
 
     def __init__(self, source: StructType, names: Sequence[str]) -> None:
@@ -190,11 +172,10 @@ class SourceBounds:
         )
 
     def aggregates(self) -> list[Any]:
-        """The aggregates to compute over the source's rows."""
         columns = []
         for number, field in enumerate(self.columns):
             column = F.col(quote_identifier(field.name))
-            value = _as_jvm_number(field, column)
+            value = _as_number(field, column)
             columns += [
                 F.min(value).alias(f"minimum{number}"),
                 F.max(value).alias(f"maximum{number}"),
@@ -203,10 +184,13 @@ class SourceBounds:
         return columns
 
     def rows(self, computed: Sequence[Any]) -> MergeSource:
-        """Rows that have these bounds, with a NULL for columns that contain NULL.
+        """Create three source rows that stand for all rows of the source.
+
+        The first has each column's minimum, the second its maximum. The third has NULL for columns
+        that contain NULL, and the minimum for other columns.
 
         Args:
-            computed: the values of `aggregates`.
+            computed: results of `aggregates`.
         """
         schema = to_arrow_schema(self.columns)
         arrays = []
@@ -222,8 +206,8 @@ class SourceBounds:
         )
 
 
-def _as_jvm_number(field: StructField, column: Any) -> Any:
-    """A column in a type that py4j passes to Python, with the same order."""
+def _as_number(field: StructField, column: Any) -> Any:
+    """Convert an integer or date column to a long; a string column stays unchanged."""
     if field.data_type == DATE:
         return F.unix_date(column)
     return column if field.data_type == STRING else column.cast("bigint")

@@ -1,4 +1,4 @@
-"""MERGE as a Spark plan: a join that assigns a clause to each row.
+"""MERGE as a Spark plan: a join, and for each joined row the WHEN clause that applies.
 
 Used for sources that are too large to broadcast, and for conditions and values that only Spark can
 evaluate.
@@ -18,11 +18,11 @@ from pyspark.sql import functions as F  # noqa: N812  # conventional name
 from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
 from bayou.kernel.commands.merge import ClauseKind, MergeDefinition, MergeMetrics
-from bayou.kernel.commands.merge.external_join_merge import ExternalJoinMerge
-from bayou.kernel.commands.merge.struct_by_name import TargetColumn, check_assignable
+from bayou.kernel.commands.merge.plan import MergePlan
+from bayou.kernel.commands.merge.transaction import MergeTransaction, check_merge
 from bayou.kernel.commands.row_changes.matched_rows import MatchedRowsTask
-from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructType
+from bayou.protocol.sql import quote_identifier
 from bayou.spark.commands.merge_bounds import SourceBounds, TargetRowPredicates, spark_filter
 from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.commands.rows_by_spark import (
@@ -33,27 +33,25 @@ from bayou.spark.commands.rows_by_spark import (
     SOURCE_ROWS,
     RowAction,
     apply_rows,
+    check_version_read,
     located_rows,
+    run_at_version_read,
 )
-from bayou.spark.commands.source_rows import checkpointed, is_deterministic, number_of_parts
+from bayou.spark.commands.source_rows import checkpointed, number_of_parts
 from bayou.spark.executors.executor_tasks import number_of_tasks
-from bayou.spark.expressions.assigned_columns import (
-    assigned_columns,
-    assigned_names,
-    cast_to,
-)
+from bayou.spark.expressions.assigned_columns import assigned_columns, cast_to
 from bayou.spark.expressions.expressions import RowExpression
-from bayou.spark.expressions.kernel_eligibility import bound_to
 from bayou.spark.expressions.struct_by_name import assign_by_name
+from bayou.spark.jvm.expressions import bound_to
+from bayou.spark.jvm.plans import are_columns_deterministic, is_deterministic
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
-
-__all__ = ["merge_by_spark", "merge_deterministic_source"]
+from bayou.spark.write.self_reads import rows_read
 
 _CHECKPOINT_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _AMBIGUOUS = "AMBIGUOUS_REFERENCE"
 _MAX_ATTEMPTS = 4
-"""Maximum number of local checkpoints of a source; they are lost when an executor dies."""
+"""Maximum number of attempts. An attempt fails if an executor dies and a checkpoint is lost."""
 _PRESENT = "__bayou_source"
 _VALUE = "__bayou_value_"
 
@@ -61,13 +59,15 @@ _VALUE = "__bayou_value_"
 def merge_by_spark(
     target: TargetTable, snapshot: Snapshot, source: Any, request: MergeRequest, started: float
 ) -> MergeMetrics:
-    """Merge a DataFrame's rows into a version of a table, and commit.
+    """Merge a DataFrame's rows into a version of a table, and commit."""
+    return run_at_version_read(
+        snapshot, lambda base: _merge_retrying(target, base, source, request, started)
+    )
 
-    Raises:
-        MultipleMatchesError: several source rows match one row that a clause may change.
-        PredicateError: a condition isn't deterministic.
-        Exception: Spark can't analyze or run an expression.
-    """
+
+def _merge_retrying(
+    target: TargetTable, snapshot: Snapshot, source: Any, request: MergeRequest, started: float
+) -> MergeMetrics:
     steady = is_deterministic(source)
     for attempt in range(_MAX_ATTEMPTS):
         # If an executor dies and its checkpointed rows are lost, the source is computed again.
@@ -104,25 +104,24 @@ def merge_deterministic_source(
     Args:
         target: a table in a classic session.
         source: a DataFrame that has the same rows whenever it is computed.
-        definition: conditions and values are SQL strings.
-        transaction_ids, table_properties, user_metadata: see `bayou.kernel.commands.merge.merge`.
-
-    Raises:
-        BayouError: see `merge_by_spark`.
-        Exception: Spark raised it.
+        definition: the MERGE, with conditions and values as SQL strings.
     """
-    return _merge(
-        target,
+    started = time.perf_counter()
+    return run_at_version_read(
         snapshot,
-        source,
-        MergeRequest.of(definition),
-        started=time.perf_counter(),
-        checkpoint_small=False,
-        checkpoint_large=False,
-        engine_info=engine_info,
-        transaction_ids=transaction_ids,
-        table_properties=table_properties,
-        user_metadata=user_metadata,
+        lambda base: _merge(
+            target,
+            base,
+            source,
+            MergeRequest.of(definition),
+            started=started,
+            checkpoint_small=False,
+            checkpoint_large=False,
+            engine_info=engine_info,
+            transaction_ids=transaction_ids,
+            table_properties=table_properties,
+            user_metadata=user_metadata,
+        ),
     )
 
 
@@ -140,36 +139,34 @@ def _merge(
     table_properties: Mapping[str, str] | None = None,
     user_metadata: str | None = None,
 ) -> MergeMetrics:
-    """Merge; see `merge_by_spark`.
+    """Merge a DataFrame's rows, and commit.
 
     Args:
-        checkpoint_small: checkpoint a small source locally and read its keys.
-        checkpoint_large: checkpoint a large source, whose rows may differ when a task is retried.
+        checkpoint_small: whether to store a small source with `DataFrame.localCheckpoint`. Files
+            that can't contain the keys of the stored rows aren't read.
+        checkpoint_large: whether to store a large source with `DataFrame.localCheckpoint`.
+            Needed if the source's rows may differ when a task is retried.
     """
     columns = from_spark(source.schema, table="the source of the merge")
-    alias = request.target_alias or "target"
-    merge = ExternalJoinMerge(
+    merge_plan = check_merge(snapshot, columns, request.definition.without_expressions())
+    merge = MergeTransaction(
         target.engine,
         snapshot,
-        columns,
+        merge_plan,
         request.definition,
-        [
-            None if clause.values is None else assigned_names(snapshot.schema, clause.values, alias)
-            for clause in request.clauses
-        ],
         engine_info=engine_info,
         user_metadata=user_metadata or target.user_metadata,
         started=started,
-        application=target.transaction_identifier,
-        transaction_ids=transaction_ids,
+        transaction_ids={**(transaction_ids or {}), **target.transaction_ids},
         table_properties=table_properties,
     )
-    work = MatchedRowsTask(state=merge.state, assigned=merge.updated_columns)
-    plan = _Plan(merge, request, snapshot, columns)
+    work = MatchedRowsTask(state=merge.state, assigned=merge_plan.updated_columns)
+    plan = _Plan(merge_plan, request, snapshot, columns)
     rows = located_rows(target, snapshot)
     plan.check_conditions(rows, source)  # raises errors before any work starts
     plan.joined(rows, source)
-    merged_rows = TargetRowPredicates(target, snapshot, columns, request)
+    merged_rows = TargetRowPredicates(target, snapshot, merge_plan.names, request)
+    requested_source = source
     small = checkpointed(target.spark, source) if checkpoint_small else None
     bounds = None
     if small is None:
@@ -187,13 +184,19 @@ def _merge(
     with list_files(target.engine, predicate) as candidate_files:
         files = list(candidate_files)
     tasks = number_of_tasks(target.spark)
+    changed = plan.rows(joined, number_of_parts(source if small is None else small, tasks))
+    own_reads = (requested_source, changed)  # a checkpoint hides the reads of the source
+    check_version_read(target, snapshot, *own_reads)
+    for frame in own_reads:
+        for own_rows in rows_read(frame, snapshot):
+            merge.record_read(target.engine, own_rows)
     applied = apply_rows(
         target,
-        plan.rows(joined, number_of_parts(source if small is None else small, tasks)),
+        changed,
         files,
         work,
         plan.actions,
-        allow_duplicates=merge.may_match_several,
+        allow_duplicates=merge_plan.may_match_several,
     )
     observed = applied.observed
     if bounds is not None:
@@ -201,14 +204,15 @@ def _merge(
             predicate = merged_rows.from_bounds(bounds.rows(observed[1:]))
         merge.record_read(target.engine, predicate)
     source_rows = None if observed is None else int(observed[0])
-    return merge.commit(target.engine, applied.changes, applied.action_counts, source_rows)
+    taken = [(c, applied.action_counts[n]) for n, c in enumerate(merge_plan.clauses)]
+    return merge.commit(target.engine, applied.changes, taken, source_rows=source_rows)
 
 
 class _Plan:
-    """Builds the DataFrames of a merge: the join, and its rows with their actions and values."""
+    """Builds the DataFrames of a merge: the join, and the input of `apply_rows`."""
 
     def __init__(
-        self, merge: ExternalJoinMerge, request: MergeRequest, table: Snapshot, source: StructType
+        self, merge: MergePlan, request: MergeRequest, table: Snapshot, source: StructType
     ) -> None:
         self._merge = merge
         self._request = request
@@ -220,16 +224,12 @@ class _Plan:
         self._joined: Any = None
         self._sides: Mapping[str, Any] = {}
         self.actions = [
-            RowAction(kind=clause.action, columns=tuple(columns))
-            for clause, columns in zip(request.clauses, merge.columns, strict=True)
+            RowAction(kind=clause.action, columns=merge.columns_set_by(clause))
+            for clause in merge.clauses
         ]
 
     def check_conditions(self, target: Any, source: Any) -> None:
-        """Check that all conditions are deterministic.
-
-        Raises:
-            PredicateError: a condition isn't.
-        """
+        """Raise `PredicateError` if a condition isn't deterministic."""
         if self._request.source_alias is not None:
             source = source.alias(self._request.source_alias)
         target = target.alias(self._alias)
@@ -240,9 +240,7 @@ class _Plan:
             (c.kind, c.condition) for c in self._request.clauses if c.condition is not None
         ]
         for name, condition in conditions:
-            rows = sides.get(name, pairs).select(condition.column)
-            expressions = rows._jdf.queryExecution().analyzed().expressions()  # noqa: SLF001
-            if not expressions.apply(0).deterministic():
+            if not are_columns_deterministic(sides.get(name, pairs).select(condition.column)):
                 raise PredicateError(
                     f"{self._table}: the {name} condition of the MERGE, "
                     f"{condition.display_string}, isn't "
@@ -253,14 +251,14 @@ class _Plan:
 
     @property
     def reads_whole_source(self) -> bool:
-        """Whether the join reads all source rows, as it does with a NOT MATCHED clause."""
+        """Whether the join reads all source rows, because the merge has a NOT MATCHED clause."""
         return any(clause.kind == "NOT MATCHED" for clause in self._request.clauses)
 
     def joined(self, target: Any, source: Any, observed: Sequence[Any] = ()) -> Any:
-        """Join both sides, with the join type that drops most rows without a clause.
+        """Join target and source; drop the kinds of rows for which the merge has no clause.
 
         Args:
-            observed: aggregates of the source to observe, in addition to its number of rows.
+            observed: aggregates of the source that Spark computes during the join.
         """
         # All columns also get unique names, because the user's names may be ambiguous.
         renamed = [
@@ -288,9 +286,8 @@ class _Plan:
     def rows(self, joined: Any, parts: int) -> Any:
         """Convert joined rows to the input of `apply_rows`.
 
-        Args:
-            parts: maximum number of tasks for new rows; new rows of a table partition go to one
-                task.
+        New rows are distributed over at most `parts` tasks. If the clauses assign all partition
+        columns, the new rows of a table partition go to a single task.
         """
         self._joined = joined
         new = F.concat(F.lit(NEW_ROWS), F.pmod(self._row_hash(), F.lit(parts)).cast("string"))
@@ -320,13 +317,8 @@ class _Plan:
         )
 
     def _row_hash(self) -> Any:
-        """A hash that distributes new rows over tasks.
-
-        It is deterministic: when a task is retried, some of its rows may have been shuffled
-        already.
-        """
-        set_by_clauses = {name for columns in self._merge.columns for name in columns}
-        if self._partitions and set_by_clauses.issuperset(self._partitions):
+        """A hash that chooses the task of a new row; a retry of the job computes the same hash."""
+        if self._partitions and self._assigned_names.issuperset(self._partitions):
             return F.hash(*map(self._value, self._partitions))
         columns = [
             F.col(f"{_VALUE}{number}")
@@ -336,15 +328,19 @@ class _Plan:
         return F.hash(*columns) if columns else F.lit(0)
 
     def _columns(self) -> list[Any]:
-        """Values of all columns that any clause assigns."""
+        """The new values of all columns that at least one clause assigns."""
         return [
             self._value(field.name).alias(field.name)
             for field in self._merge.schema
-            if any(field.name in columns for columns in self._merge.columns)
+            if field.name in self._assigned_names
         ]
 
+    @functools.cached_property
+    def _assigned_names(self) -> frozenset[str]:
+        return frozenset(name for action in self.actions for name in action.columns)
+
     def _first_clause(self, kind: ClauseKind) -> Any:
-        """The number of the first clause of a kind that applies to the row; -1 if none does."""
+        """A Column: the index of the first clause of a kind that applies to a row; -1 if none."""
         numbers = [n for n, c in enumerate(self._request.clauses) if c.kind == kind]
         cases: Any = F
         for number in numbers:
@@ -354,7 +350,6 @@ class _Plan:
         return F.lit(-1) if cases is F else cases.otherwise(F.lit(-1))
 
     def _value(self, name: str) -> Any:
-        """The new value of a column, depending on the clause that applies to the row."""
         field = self._merge.schema.get(name)
         assert field is not None  # the name is from this schema
         cases: Any = F
@@ -367,7 +362,10 @@ class _Plan:
         return cases.otherwise(assign_by_name(field.data_type, *before, before))
 
     def _before(self, name: str) -> tuple[Any, DataType] | None:
-        """A column of the target and its type; None if the target lacks the column."""
+        """The value of a column in the target row, and the value's type.
+
+        None if the target lacks the column or the merge only inserts.
+        """
         existing = self._target_schema.get(name)
         if existing is None or self._merge.only_inserts:
             return None
@@ -380,19 +378,33 @@ class _Plan:
         return list(self._clause_values())
 
     def _clause_values(self) -> Iterator[Mapping[str, Any]]:
-        for clause, columns in zip(self._request.clauses, self._merge.columns, strict=True):
-            if clause.values is not None:
-                values = {
-                    name: self._resolved(clause.kind, value)
-                    for name, value in clause.values.items()
-                }
-                yield self._assigned(values)
+        evolves = self._request.schema_evolution
+        for clause, planned in zip(self._request.clauses, self._merge.clauses, strict=True):
+            if clause.values is None:
+                names, keeps = self._merge.columns_set_by(planned), clause.action == "update"
+                yield {n: self._from_source(n, keeps_fields=evolves and keeps) for n in names}
                 continue
-            keeps = self._request.schema_evolution and clause.action == "update"
-            yield {name: self._from_source(name, keeps_fields=keeps) for name in columns}
+            values = [
+                self._resolved(clause.kind, value)
+                for value in clause.values.values()
+                if not (clause.action == "insert" and value.is_default)
+            ]
+            yield assigned_columns(
+                self._merge.schema,
+                self._target_schema,
+                zip(planned.paths, values, strict=True),
+                self._alias,
+                table=self._table,
+                rows=self._joined,
+                schema_evolution=evolves,
+            )
 
     def _resolved(self, kind: ClauseKind, expression: RowExpression) -> RowExpression:
-        """A clause's expression; ambiguous names of unmatched rows refer to the row's own side."""
+        """A clause's expression, with ambiguous column names resolved.
+
+        In a NOT MATCHED clause, a name that target and source share refers to the source; in a
+        NOT MATCHED BY SOURCE clause, to the target.
+        """
         side = self._sides.get(kind)
         if side is None or expression.is_default:
             return expression
@@ -404,32 +416,17 @@ class _Plan:
             return replace(expression, user_column=bound_to(side, expression.column))
         return expression
 
-    def _assigned(self, values: Mapping[str, RowExpression]) -> Mapping[str, Any]:
-        return assigned_columns(
-            self._merge.schema,
-            self._target_schema,
-            values,
-            self._alias,
-            table=self._table,
-            rows=self._joined,
-            schema_evolution=self._request.schema_evolution,
-        )
-
     def _from_source(self, name: str, *, keeps_fields: bool) -> Any:
         field, source_field = self._merge.schema.get(name), self._source.get(name)
-        assert field is not None  # `ExternalJoinMerge` checks both
+        assert field is not None  # `MergePlan` checked both
         assert source_field is not None
-        place = TargetColumn(self._table, field.name, field.data_type)
-        check_assignable(
-            place, source_field.data_type, schema_evolution=self._request.schema_evolution
-        )
         value = F.col(f"{_VALUE}{self._source.names.index(source_field.name)}")
         before = self._before(name) if keeps_fields else None
         return assign_by_name(field.data_type, value, source_field.data_type, before)
 
 
 def _has_hash(data_type: DataType) -> bool:
-    """Whether Spark can hash values of a type, which contains no map or variant then."""
+    """Whether Spark can hash values of a type: it contains no map and no variant."""
     match data_type:
         case StructType(fields):
             return all(_has_hash(field.data_type) for field in fields)

@@ -8,18 +8,19 @@ from typing import Any
 
 from bayou.errors import PredicateError
 from bayou.kernel.commands.merge import ClauseAction, ClauseKind, MergeClause, MergeDefinition
-from bayou.kernel.expressions.model import Expression
+from bayou.kernel.expressions.functions import inexact_function
+from bayou.kernel.expressions.model import Column, Expression
 from bayou.kernel.expressions.sql.parser import parse_expression
-from bayou.protocol.schema import StructType
+from bayou.protocol.schema import DataType, StructType
+from bayou.protocol.sql import quote_identifier
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import (
+    check_client_evaluates,
     has_timestamps,
     matches_session,
     session_matches_kernel,
 )
 from bayou.spark.types import same_type
-
-__all__ = ["MergeRequest", "RequestedClause"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,20 +34,14 @@ class RequestedClause:
 
     @property
     def expressions(self) -> list[RowExpression]:
-        """Its condition and its values."""
+        """The clause's condition and values, without values that are `DEFAULT`."""
         conditions = [] if self.condition is None else [self.condition]
         return [*conditions, *(v for v in (self.values or {}).values() if not v.is_default)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """A MERGE statement.
-
-    Attributes:
-        on: the join condition.
-        target_alias, source_alias: aliases of the two sides, or None.
-        schema_evolution: whether new source columns are added to the table.
-    """
+    """A MERGE statement; `schema_evolution`: whether new source columns are added to the table."""
 
     on: RowExpression
     clauses: tuple[RequestedClause, ...] = ()
@@ -80,12 +75,11 @@ class MergeRequest:
         )
 
     def with_clause(self, clause: RequestedClause) -> MergeRequest:
-        """Return a copy with another clause."""
         return replace(self, clauses=(*self.clauses, clause))
 
     @property
     def definition(self) -> MergeDefinition:
-        """The definition for the kernel and for the table history."""
+        """The request with conditions and values as strings, for the kernel and the history."""
         definition = MergeDefinition(
             on=self.on.display_string,
             clauses=tuple(
@@ -108,22 +102,57 @@ class MergeRequest:
         return definition
 
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
-        """Whether the kernel evaluates all conditions and values as the session does."""
+        """Whether the kernel gets the same results as the session for all conditions and values."""
         expressions = [self.on, *(e for clause in self.clauses for e in clause.expressions)]
         if any(expression.sql is None for expression in expressions):
             return False
-        if session_matches_kernel(spark, (target, source)):
-            return True
-        if _casts_timestamps(target, source):
+        is_plain = session_matches_kernel(spark, (target, source))
+        if not is_plain and _casts_timestamps(target, source):
             return False
         for expression in expressions:
             try:
                 parsed: Expression = parse_expression(expression.sql or "")
             except PredicateError:
+                if is_plain:
+                    continue  # the kernel raises the error
                 return False
-            if not matches_session(spark, parsed, (target, source)):
+            if inexact_function(parsed) is not None:
+                return False
+            if not is_plain and not matches_session(spark, parsed, (target, source)):
                 return False
         return True
+
+    def check_client_evaluates(self, spark: Any, target: StructType, source: StructType) -> None:
+        """Raise `PredicateError` unless the kernel and the Connect session get the same results."""
+        schemas = (target, source)
+        conditions = [self.on, *(c.condition for c in self.clauses if c.condition is not None)]
+        checked: list[tuple[RowExpression, DataType | None]] = [(e, None) for e in conditions]
+        for clause in self.clauses:
+            for name, value in (clause.values or {}).items():
+                field = next((f for n in _names(name) if (f := target.get(n)) is not None), None)
+                if not value.is_default:
+                    checked.append((value, None if field is None else field.data_type))
+        for expression, assigned in checked:
+            sql = expression.sql or ""
+            try:
+                parsed: Expression = parse_expression(sql)
+            except PredicateError:
+                continue  # the kernel raises the error
+            check_client_evaluates(spark, sql, parsed, schemas, assigned=assigned)
+        copies = any(clause.values is None and clause.action != "delete" for clause in self.clauses)
+        if copies and _casts_timestamps(target, source):
+            for field in source:
+                column, of_target = quote_identifier(field.name), target.get(field.name)
+                if of_target is not None:
+                    check_client_evaluates(
+                        spark, column, Column((field.name,)), [source], assigned=of_target.data_type
+                    )
+
+
+def _names(column: str) -> list[str]:
+    """The name of an assigned column, with and without the alias of the target."""
+    parts = [part.strip("`") for part in column.split(".")]
+    return [*reversed(parts[:2])]
 
 
 def _casts_timestamps(target: StructType, source: StructType) -> bool:

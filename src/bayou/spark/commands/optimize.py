@@ -1,12 +1,12 @@
 """OPTIMIZE, Z-order, clustering and purge, in the driver or on executors.
 
-The kernel plans items that each rewrite some files. A small plan runs in threads of the driver; a
-large plan runs on executors, one task per item. Items are committed in batches, so that a late
-failure loses little.
+The kernel plans a list of rewrites; each rewrite replaces some files by new files. If the files are
+small in total, the rewrites run in threads of the driver, otherwise on executors with one task per
+rewrite. Rewrites are committed in batches, so that a late failure loses little.
 
 Z-order and clustering on executors shuffle rows as Arrow batches in three steps: tasks sample the
-clustering columns of their files, tasks split their files' rows into ranges of the curve, and one
-task per new file sorts and writes its ranges.
+clustering columns, tasks split the rows into ranges of the space-filling curve, and one task per
+new file sorts and writes the file's ranges.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from bayou.kernel.commands.optimize.sorted_rewrite import (
     with_files,
     write_ordered,
 )
+from bayou.kernel.expressions.model import Predicate
 from bayou.protocol.actions import AddFile, decode_actions, encode_actions
 from bayou.spark.executors.executor_tasks import (
     from_cell,
@@ -64,25 +65,12 @@ from bayou.spark.target import TargetTable, is_classic
 from bayou.spark.write.tasks import delete_task_files
 from bayou.version import ENGINE_INFO
 
-__all__ = [
-    "DEFAULT_LOCAL_BYTES",
-    "DeleteTaskFiles",
-    "OptimizeCommands",
-    "decode_adds",
-    "rewrite_on_executors",
-    "runs_in_driver",
-    "sort_on_executors",
-]
-
 
 def rewrite_on_executors(spark: Any, engine: Engine, table: str, description: str) -> RunItems:
-    """Return a function that runs the items of a rewrite as tasks of a Spark job, largest first.
+    """Return a function that runs rewrites as tasks of a Spark job, largest rewrite first.
 
     Args:
-        spark: a classic session.
-        engine: engine of the table's store; executors get its description.
-        table: the table's path.
-        description: job description in Spark's UI.
+        description: name of the job in Spark's UI.
     """
     engine_description = engine.description()
 
@@ -130,7 +118,7 @@ _CHUNK_BYTES = 64 << 20
 
 
 def sort_on_executors(spark: Any, engine: Engine, table: str, description: str) -> RunItems:
-    """Return a function that runs items with a sort order; see `rewrite_on_executors`."""
+    """Return a function that runs the rewrites of a Z-order or clustering on executors."""
     engine_description = engine.description()
     discard = DeleteTaskFiles(engine_description, table)
 
@@ -195,13 +183,15 @@ class _SampleTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _Shuffle:
-    """The map and reduce functions of the shuffle.
+    """The map and reduce functions of a shuffle that sends all rows of a new file to one task.
+
+    New files are numbered across all rewrites. Rewrites are numbered, too.
 
     Attributes:
-        parts: ranges of the curve of each item.
-        first: group number of each item's first new file.
-        groups: item number of each new file.
-        works: rewrite of each item, restricted to one of its files.
+        parts: for each rewrite, the ranges of the space-filling curve.
+        first: for each rewrite, the number of its first new file.
+        groups: for each new file, the number of its rewrite.
+        works: for each rewrite, the serialized `Rewrite`, reduced to its first input file.
     """
 
     engine: EngineDescription
@@ -233,31 +223,25 @@ _LOCAL_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeCommands:
-    """OPTIMIZE, Z-order and purge of a table.
-
-    Attributes:
-        spark: a session, classic or Connect.
-        engine: engine of the table's store.
-        table: the table.
-    """
+    """OPTIMIZE, Z-order and purge of a table, in a classic or Connect session."""
 
     spark: Any
     engine: Engine
     table: Table
 
-    def optimize(self, where: str | None = None, *, full: bool = False) -> OptimizeMetrics:
-        """Compact small files into larger ones, or cluster a clustered table.
+    def optimize(
+        self,
+        where: Predicate | str | None = None,
+        *,
+        full: bool = False,
+        min_bytes: int | None = None,
+    ) -> OptimizeMetrics:
+        """Compact small files, or cluster a clustered table.
 
         Args:
             where: condition over partition columns; only these partitions are compacted.
+            min_bytes: files smaller than this are compacted; None for the session's setting.
             full: also recluster files of a clustered table that are clustered already.
-
-        Raises:
-            ArgumentError: `where` is used on a clustered table or `full` on another one, or a
-                setting isn't valid.
-            PredicateError: `where` isn't valid, or uses other columns than partition columns.
-            CommitConflictError: another writer changed a rewritten file.
-            DataFileError: a file is missing or damaged.
         """
         state = self._latest()
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
@@ -277,7 +261,8 @@ class OptimizeCommands:
                 "(DELTA_OPTIMIZE_FULL_NOT_SUPPORTED).",
                 argument="full",
             )
-        min_bytes = OPTIMIZE_MIN_FILE_SIZE.integer(spark=self.spark)
+        if min_bytes is None:
+            min_bytes = OPTIMIZE_MIN_FILE_SIZE.integer(spark=self.spark)
         return self._run(
             plan_optimize(
                 self.engine,
@@ -290,13 +275,10 @@ class OptimizeCommands:
             )
         )
 
-    def zorder(self, columns: Sequence[str], where: str | None = None) -> OptimizeMetrics:
-        """Rewrite each partition in Z-order of some columns.
-
-        Raises:
-            SchemaError: a column doesn't exist, has no statistics, or partitions the table.
-            PredicateError, CommitConflictError, DataFileError: see `optimize`.
-        """
+    def zorder(
+        self, columns: Sequence[str], where: Predicate | str | None = None
+    ) -> OptimizeMetrics:
+        """Rewrite each partition in Z-order of some columns."""
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
         state = self._latest()
         return self._run(
@@ -304,11 +286,7 @@ class OptimizeCommands:
         )
 
     def purge(self, where: str | None = None) -> OptimizeMetrics:
-        """Rewrite files that contain deleted rows or dropped columns.
-
-        Raises:
-            PredicateError, CommitConflictError, DataFileError: see `optimize`.
-        """
+        """Rewrite files that contain deleted rows or dropped columns."""
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
         state = self._latest()
         return self._run(plan_purge(self.engine, state, _INFO, where=where, target_bytes=target))
@@ -340,12 +318,10 @@ DEFAULT_LOCAL_BYTES = 256 << 20
 
 
 def runs_in_driver(target: TargetTable, sizes: Iterable[int]) -> bool:
-    """Whether a row operation runs in the driver instead of on executors.
+    """Whether a row operation that reads files of these sizes (bytes) runs in the driver.
 
-    With Spark Connect it always runs in the client, which has no executors for Bayou.
-
-    Args:
-        sizes: bytes of the files to read.
+    Always true with Spark Connect: Bayou can't start tasks on executors, so the client runs the
+    operation.
     """
     if not is_classic(target.spark):
         return True

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -19,63 +19,57 @@ from pyroaring import BitMap64
 from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.engines import from_description
-from bayou.errors import BayouError
+from bayou.errors import BayouError, CommitConflictError
 from bayou.kernel import Snapshot
 from bayou.kernel.arrow.compute import pc
-from bayou.kernel.commands.merge.external_join_merge import multiple_matches_error
+from bayou.kernel.commands.merge.decisions import multiple_matches_error
 from bayou.kernel.commands.row_changes.matched_rows import MatchedRows, MatchedRowsTask
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import ScanFile
-from bayou.protocol.identifiers import quote_identifier
+from bayou.protocol.sql import quote_identifier
 from bayou.spark.errors import as_bayou_error, readable_errors
+from bayou.spark.executors.arrow_tasks import map_in_arrow
 from bayou.spark.executors.executor_tasks import (
     TaskResults,
     decode_results,
     encode_result,
-    max_task_attempts,
     number_of_tasks,
 )
 from bayou.spark.executors.jobs import TaggedJobs
+from bayou.spark.jvm.jobs import max_task_attempts
+from bayou.spark.jvm.plans import has_metadata_columns, observed_values
 from bayou.spark.target import TargetTable
+from bayou.spark.write.self_reads import snapshot_read
 from bayou.spark.write.tasks import task_number
 
-__all__ = [
-    "ACTION",
-    "FILE",
-    "NEW_ROWS",
-    "POSITION",
-    "SOURCE_ROWS",
-    "AppliedRows",
-    "RowAction",
-    "apply_rows",
-    "collect_positions",
-    "located_rows",
-    "pair_with_files",
-]
+ResultT = TypeVar("ResultT")
 
-_concatenated: Any = vars(pa)["concat_batches"]  # its stubs lack it
+_MAX_VERSIONS = 5
+"""Maximum number of versions on which `run_at_version_read` tries an operation."""
+_concatenated: Any = vars(pa)["concat_batches"]  # pyarrow's stubs lack it
 
 FILE, POSITION, ACTION = "__bayou_file", "__bayou_position", "__bayou_action"
 NEW_ROWS = "~"
 """Prefix of the `FILE` value of new rows, followed by a number; sorts after all file names."""
 
 SOURCE_ROWS = "bayou_source_rows"
-"""Name of the observation of a merge's source."""
+"""Name of the `DataFrame.observe` that counts the source rows of a merge."""
 
 _RESULT_SCHEMA = "changes binary, taken map<int, bigint>"
 _ENCODED, _DECODED = "+", "-"
-"""Prefix of a path: percent-encoded (Spark's own reader) or plain (the Python data source)."""
+"""First character of `FILE`: the path is encoded (Spark's reader) or plain (Python data source)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowAction:
-    """The change of rows that have its number in `ACTION`; rows with -1 stay unchanged.
+    """An insert, update or delete of rows.
+
+    The column `ACTION` of a row contains the index of the row's action, or -1 for no change.
 
     Attributes:
-        kind: `update`, `delete` or `insert`.
-        columns: the columns of new rows; only for an insert.
+        columns: for an insert, the columns of the new rows.
     """
 
     kind: str
@@ -84,11 +78,10 @@ class RowAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedRows:
-    """The combined result of the tasks.
+    """The result of `apply_rows`, combined from the results of its tasks.
 
     Attributes:
-        changes: the written files and deletion vectors.
-        action_counts: number of rows of each action.
+        action_counts: number of changed rows by index of the action.
         observed: values of the observation `SOURCE_ROWS`; None if the plan has none.
     """
 
@@ -106,9 +99,8 @@ def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
         return reader.load(target.location)
 
     frame = load()
-    hidden = frame._jdf.queryExecution().analyzed().metadataOutput()  # noqa: SLF001
     prefix = _ENCODED
-    if hidden.isEmpty():  # read by the data source, not by Spark's own reader alone
+    if not has_metadata_columns(frame):  # some rows don't come from Spark's own reader
         frame, prefix = load(metadataColumn="true"), _DECODED
     names = [quote_identifier(name) for name in snapshot.schema.names]
     return frame.select(
@@ -116,6 +108,49 @@ def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
         F.concat(F.lit(prefix), F.col("_metadata.file_path")).alias(FILE),
         F.col("_metadata.row_index").alias(POSITION),
     )
+
+
+class _OtherVersionReadError(Exception):
+    """A subquery reads another version of the table than the one that the operation is based on."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot.version)
+        self.snapshot = snapshot
+
+
+def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) -> ResultT:
+    """Run an operation on the version of the table that the operation's subqueries read.
+
+    Args:
+        snapshot: the version if no subquery reads the table.
+        run: runs the operation on a version. Must call `check_version_read` before it changes
+            rows; if that raises, `run` is called again with the version that was read.
+
+    Raises:
+        CommitConflictError: the subqueries read a later version in every attempt.
+    """
+    read = snapshot
+    for _ in range(_MAX_VERSIONS):
+        try:
+            return run(read)
+        except _OtherVersionReadError as error:
+            read = error.snapshot
+    raise CommitConflictError(
+        f"{snapshot.path}: other writers committed whenever a subquery had read the table, last "
+        f"version {read.version}. Nothing was changed; repeat the operation.",
+        table=snapshot.path,
+        winning_version=read.version,
+    )
+
+
+def check_version_read(target: TargetTable, snapshot: Snapshot, *frames: Any) -> None:
+    """Raise an internal error if DataFrames read a version of the table other than `snapshot`.
+
+    `run_at_version_read` handles the error.
+    """
+    read = snapshot_read(target.engine, snapshot, *frames)
+    if read is not snapshot:
+        raise _OtherVersionReadError(read)
 
 
 def apply_rows(
@@ -127,16 +162,17 @@ def apply_rows(
     *,
     allow_duplicates: bool = True,
 ) -> AppliedRows:
-    """Write the row changes in tasks, without committing.
+    """Write data files and deletion vectors for changed rows in tasks, without committing.
+
+    If this function raises an error, it has deleted the files of the successful tasks.
 
     Args:
         rows: a DataFrame with `FILE`, `POSITION`, `ACTION` and the columns that actions need.
-        files: the files of the version that was read.
-        allow_duplicates: whether a row may occur more than once; otherwise that is an error.
-
-    Raises:
-        BayouError: a task raised it.
-        Exception: a task or Spark raised it. The files of successful tasks have been deleted.
+        files: the files that `FILE` can refer to.
+        work: writes the files of a task.
+        actions: the actions to which `ACTION` refers by index.
+        allow_duplicates: whether several rows may have the same `FILE` and `POSITION`. If true,
+            one of these rows is applied; if false, `MultipleMatchesError` is raised.
     """
     spark = target.spark
     tasks = number_of_tasks(spark)
@@ -156,7 +192,7 @@ def apply_rows(
     shuffled = rows.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, POSITION)
     try:
         with TaggedJobs(spark, f"Change rows of {target.path}").tagged():
-            applied = shuffled.mapInArrow(applier, _RESULT_SCHEMA)
+            applied = map_in_arrow(shuffled, applier, _RESULT_SCHEMA)
             task_rows = applied.collect()
         results, failure = decode_results(row["changes"] for row in task_rows)
         if failure is not None:
@@ -178,18 +214,8 @@ def apply_rows(
     return AppliedRows(
         changes=_changes(results),
         action_counts=taken,
-        observed=_observed(applied),
+        observed=observed_values(applied, SOURCE_ROWS),
     )
-
-
-def _observed(frame: Any) -> tuple[Any, ...] | None:
-    """Values of the observation `SOURCE_ROWS` of a DataFrame that has run, or None."""
-    metrics = frame._jdf.queryExecution().observedMetrics()  # noqa: SLF001  # doesn't block
-    observation = metrics.get(SOURCE_ROWS)
-    if observation.isEmpty():
-        return None
-    row = observation.get()
-    return tuple(row.get(number) for number in range(row.size()))
 
 
 def _changes(results: Iterable[bytes]) -> RowChanges:
@@ -198,7 +224,7 @@ def _changes(results: Iterable[bytes]) -> RowChanges:
 
 @dataclass(frozen=True, slots=True)
 class _Applier:
-    """The function of a task; can be pickled."""
+    """Function for `mapInArrow` that writes the row changes of a task; can be pickled."""
 
     work: bytes
     engine: EngineDescription
@@ -300,7 +326,10 @@ class _TaskRows:
 
 
 def collect_positions(rows: Any) -> dict[str, BitMap64]:
-    """Collect the positions of rows with `FILE` and `POSITION` by file, without a shuffle."""
+    """Collect the row positions of each file in the driver, without a shuffle.
+
+    The DataFrame has the columns `FILE` and `POSITION`.
+    """
     by_key: dict[str, BitMap64] = {}
     for row in rows.select(FILE, POSITION).mapInArrow(_pack, "file string, rows binary").collect():
         key = _key(row["file"])
@@ -329,7 +358,7 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-    """Group rows by file. Rows of an existing file form one group, new rows several."""
+    """Group sorted rows by `FILE`; the rows of one `NEW_ROWS` value may be in several groups."""
     current: str | None = None
     pending: list[pa.RecordBatch] = []
     for batch in batches:
@@ -352,11 +381,7 @@ def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.R
 
 
 def _key(path: str) -> str:
-    """Normalize a file's path to a key.
-
-    Args:
-        path: the path, prefixed by `_ENCODED` or `_DECODED`.
-    """
+    """Convert a `FILE` value to a path that is equal for Spark's and Bayou's spelling of a file."""
     prefix, path = path[0], path[1:]
     path = unquote(path) if prefix == _ENCODED else path
     scheme, separator, rest = path.partition(":")

@@ -1,4 +1,4 @@
-"""Size and materialization of a merge's source, to decide whether the kernel or Spark joins it."""
+"""Collects or checkpoints the source of a merge, if it is small enough."""
 
 from __future__ import annotations
 
@@ -6,33 +6,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.spark.jvm.plans import default_row_bytes, leaf_bytes, plan_bytes
 from bayou.spark.session.settings import ROW_OPERATIONS_SOURCE_BYTES
-
-__all__ = [
-    "DEFAULT_SOURCE_BYTES",
-    "checkpointed",
-    "collected",
-    "is_deterministic",
-    "number_of_parts",
-]
 
 DEFAULT_SOURCE_BYTES = 256 << 20
 _MAX_ROWS = 1_000_000
 """Maximum number of rows to collect from a source of unknown size."""
 _BYTES_PER_PART = 32 << 20
-"""Bytes in memory; files are smaller."""
+"""Target size of a task's rows in memory; the written files are smaller."""
 _UNKNOWN_SIZE = (1 << 63) - 1
-"""Spark's estimate for rows of unknown size, such as those of an RDD."""
+"""Spark's estimate for rows of unknown size, for example the rows of an RDD."""
 
 
 def collected(spark: Any, source: Any) -> pa.Table | None:
     """Collect the rows of a source; None if they are too large to broadcast.
 
-    Spark's size estimate decides. Without an estimate (Python lists, a stream's micro-batch), rows
-    are collected up to the limit plus one row.
-
-    Args:
-        spark: a classic session.
+    The size is Spark's estimate. Without an estimate (Python lists, a stream's micro-batch), the
+    rows are collected up to one row more than the limit.
     """
     limit = _limit(spark)
     if not _may_be_small(source, limit):
@@ -46,11 +36,7 @@ def collected(spark: Any, source: Any) -> pa.Table | None:
 
 
 def checkpointed(spark: Any, source: Any) -> Any:
-    """Checkpoint a small source locally, so that its rows don't change; None if it is too large.
-
-    Args:
-        spark: a classic session.
-    """
+    """Checkpoint a source locally, so that its rows don't change; None if the source is large."""
     limit = _limit(spark)
     if not _may_be_small(source, limit):
         return None
@@ -61,24 +47,12 @@ def checkpointed(spark: Any, source: Any) -> Any:
     return None if head.count() > max_rows else head
 
 
-def is_deterministic(source: Any) -> bool:
-    """Whether Spark considers a source deterministic.
-
-    Args:
-        source: a DataFrame of a classic session.
-    """
-    plan = source._jdf.queryExecution().analyzed()  # noqa: SLF001  # no public API
-    return bool(plan.deterministic())
-
-
 def number_of_parts(source: Any, max_parts: int) -> int:
-    """Number of parts in which to write a source's rows without creating small files.
+    """Number of tasks that can write a source's rows without creating small files.
 
-    Args:
-        source: a DataFrame of a classic session.
-        max_parts: maximum number of parts; also used if the size is unknown.
+    If the source's size is unknown, the number is `max_parts`.
     """
-    return max(1, min(max_parts, _size(_optimized_plan(source)) // _BYTES_PER_PART))
+    return max(1, min(max_parts, plan_bytes(source) // _BYTES_PER_PART))
 
 
 def _limit(spark: Any) -> int:
@@ -87,30 +61,16 @@ def _limit(spark: Any) -> int:
 
 
 def _is_estimated(source: Any, limit: int) -> bool:
-    """Whether Spark estimates that a source is small."""
-    return _size(_optimized_plan(source)) <= limit
+    return plan_bytes(source) <= limit
 
 
 def _may_be_small(source: Any, limit: int) -> bool:
     """Whether a source is estimated to be small, or has an input of unknown size."""
     if limit == 0:
         return False
-    plan = _optimized_plan(source)
-    if _size(plan) <= limit:
-        return True
-    leaves = plan.collectLeaves()
-    return any(_size(leaves.apply(number)) >= _UNKNOWN_SIZE for number in range(leaves.size()))
-
-
-def _optimized_plan(source: Any) -> Any:
-    return source._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  # no public API
-
-
-def _size(plan: Any) -> int:
-    return int(str(plan.stats().sizeInBytes()))
+    return plan_bytes(source) <= limit or any(size >= _UNKNOWN_SIZE for size in leaf_bytes(source))
 
 
 def _max_rows(source: Any, limit: int) -> int:
     """Number of source rows that take about `limit` bytes, by Spark's default row size."""
-    size = int(source._jdf.schema().defaultSize())  # noqa: SLF001  # no public API
-    return max(1, min(_MAX_ROWS, limit // max(1, size)))
+    return max(1, min(_MAX_ROWS, limit // max(1, default_row_bytes(source))))

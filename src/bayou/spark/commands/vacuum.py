@@ -1,8 +1,8 @@
 """VACUUM: executors list and delete the files of large tables.
 
 An inventory, a DataFrame with the listing of the table's folder, replaces the listing of object
-stores with many files. Its columns are those of delta-spark: `path`, `length`, `isDir`,
-`modificationTime`.
+stores with many files. Its columns are the same as in delta-spark: `path`, `length`,
+`isDir`, `modificationTime`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ from bayou.spark.executors.executor_tasks import number_of_tasks, run_tasks
 from bayou.spark.session.settings import VACUUM_LOCAL_FILES
 from bayou.version import ENGINE_INFO
 
-__all__ = ["Inventory", "vacuum_table"]
-
-
 _COLUMNS = {
     "path": "string",
     "length": "bigint",
@@ -47,7 +44,7 @@ _S3 = ("s3://", "s3a://", "s3n://")
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """Files and folders of a table's folder; other folders may be included.
+    """A list of the files and folders in a table's folder; other paths in the list are ignored.
 
     Attributes:
         frame: a DataFrame with the columns `path` (fully qualified Hadoop path, not encoded),
@@ -73,9 +70,13 @@ class Inventory:
             )
 
     def look_through(self, whole: ListingRange, kept: ReferencedFiles) -> Iterable[ListingResult]:
-        """Find the unreferenced files of the inventory on executors; see the kernel's `ListShares`.
+        """Find the unreferenced files of the inventory on executors.
 
         If a path occurs more than once, its newest row is used.
+
+        Args:
+            whole: the range of all paths in the table's folder.
+            kept: the files that vacuum must not delete.
         """
         task = _InventoryTask(
             share=whole, kept=kept, spellings=_spellings(whole.root, self.location)
@@ -95,7 +96,7 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _InventoryTask:
-    """A task that checks some rows of the inventory."""
+    """Function for `mapInArrow` that finds the unreferenced files among rows of the inventory."""
 
     share: ListingRange
     kept: ReferencedFiles
@@ -112,7 +113,7 @@ class _InventoryTask:
 
 
 def _spellings(root: str, location: str) -> list[str]:
-    """Other spellings of a table's path in Hadoop."""
+    """Other URIs of a table's folder that an inventory may contain, such as `s3a:` for `s3:`."""
     if root.startswith("/"):
         return [f"file:{root}", f"file://{root}"]
     spellings = [location]
@@ -143,15 +144,9 @@ def vacuum_table(
     Args:
         spark: a session, classic or Connect. With Connect, the client deletes the files.
         retention_hours: None for the table's retention (default: a week).
-        dry_run: report the files without deleting them.
-        lite: find files from the log only; None for the session's conf (default: false).
+        lite: find unused files in the log, without listing the folder; None for the session's conf
+            (default: false).
         inventory: listing of the table's folder; None lists the folder.
-
-    Raises:
-        ArgumentError: the retention is shorter than the table's, unless
-            `spark.databricks.delta.retentionDurationCheck.enabled` is false; or the inventory lacks
-            a column.
-        StorageError: the store failed. The history records FAILED; repeat the command.
     """
     if lite is None:
         lite = inventory is None and _flag(spark, _LITE, default=False)
@@ -184,7 +179,11 @@ def _max_local_files(spark: Any) -> int:
 
 
 def _list_function(spark: Any, engine: Engine, table: str) -> ListShares | None:
-    """Executors list object stores, which return a thousand files per request; None otherwise."""
+    """Return a function that lists a table's folder in an object store, on executors if large.
+
+    An object store returns only a thousand files per request. None for other file systems and
+    with Spark Connect: the driver lists the folder.
+    """
     if not isinstance(spark, SparkSession) or "://" not in table:
         return None
     max_local = _max_local_files(spark)

@@ -1,6 +1,6 @@
 """`DeltaTable`, a drop-in for `delta.tables.DeltaTable`, and its builders.
 
-Start with `delta_table`.
+Start with the module `delta_table`.
 """
 
 from bayou.spark.delta_table.delta_table import DeltaTable

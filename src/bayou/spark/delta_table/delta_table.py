@@ -19,6 +19,7 @@ from bayou.kernel.commands.clone import clone
 from bayou.kernel.commands.create_table import CreationMode
 from bayou.kernel.commands.restore import restore
 from bayou.kernel.maintenance.symlink_manifest import write_symlink_manifests
+from bayou.protocol.sql import Token, tokenize
 from bayou.spark.catalog_tables import named_table
 from bayou.spark.commands.delete_update import run_delete, run_update
 from bayou.spark.commands.merge import source_alias
@@ -42,16 +43,14 @@ from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable, is_classic
 from bayou.spark.types import from_spark
 
-__all__ = ["DeltaTable"]
-
 _MANIFEST = "symlink_format_manifest"
 
 
 class DeltaTable:
     """A Delta table. `forPath`, `forName` and the table builders create one.
 
-    Methods, arguments, DataFrames and history are those of `delta.tables.DeltaTable`. Conditions
-    and values are SQL strings or Columns.
+    Methods, arguments, DataFrames and history are the same as in `delta.tables.DeltaTable`.
+    Conditions and values are SQL strings or Columns.
     """
 
     def __init__(self, target: TargetTable) -> None:
@@ -90,7 +89,7 @@ class DeltaTable:
         """Return the table with a name in the session's catalog, or ``delta.`/path` ``.
 
         Raises:
-            TableNotFoundError: the name isn't that of a Delta table.
+            TableNotFoundError: the catalog has no Delta table of this name.
             ArgumentError: the session is a Spark Connect session, which can't resolve names.
         """
         name = check_string(tableOrViewName, "tableOrViewName")
@@ -99,7 +98,7 @@ class DeltaTable:
             return cls.forPath(sparkSession, path)
         if not is_classic(sparkSession):
             raise ArgumentError(
-                f"{name}: Spark Connect doesn't tell the location of a table. Use forPath.",
+                f"{name}: under Spark Connect, the path of a named table isn't known. Use forPath.",
                 argument="tableOrViewName",
             )
         named = named_table(sparkSession, name)
@@ -137,12 +136,13 @@ class DeltaTable:
 
         Raises:
             ArgumentError: the folder has no Parquet file, or the identifier isn't a path.
-            SchemaError: the files' schemas differ, or the folders have other partition columns.
+            SchemaError: the files' schemas differ, or the partition columns in the folder names
+                differ from `partitionSchema`.
         """
         path = _path_name(check_string(identifier, "identifier"), "parquet", "delta")
         if path is None:
             raise ArgumentError(
-                f"{identifier}: this isn't a folder of Parquet files. Write it as parquet.`/path`.",
+                f"{identifier}: this doesn't name a folder of Parquet files. Use parquet.`/path`.",
                 argument="identifier",
             )
         target = TargetTable(spark=sparkSession, location=path)
@@ -167,7 +167,7 @@ class DeltaTable:
 
     @classmethod
     def replace(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N803
-        """Start the definition that replaces an existing table and its rows."""
+        """Start the definition of a table that replaces an existing table and its rows."""
         return cls._builder(sparkSession, CreationMode.REPLACE)
 
     @classmethod
@@ -198,7 +198,7 @@ class DeltaTable:
         """Update the rows that match a condition.
 
         Args:
-            condition: rows to update; None for all rows.
+            condition: selects the rows to update; None for all rows.
             set: values by column; `"a.b"` is a struct field.
 
         Raises:
@@ -261,7 +261,7 @@ class DeltaTable:
         return self._handle.checkpoint(version)
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """The commits in the log, newest first, at most `limit`."""
+        """The newest `limit` commits in the log, newest first; all commits for None."""
         target = self._target
         limit = None if limit is None else check_integer(limit, "limit")
         frame: DataFrame = history_frame(target.spark, target.engine, target.table, limit)
@@ -335,7 +335,8 @@ class DeltaTable:
         Args:
             target: path of the clone, or its name in the catalog.
             isShallow: must be true; deep clones aren't supported, as in delta-spark.
-            replace: allow an existing table without files at `target`.
+            replace: whether to replace an existing table at `target`; that table must have no data
+                files.
             properties: table properties that override this table's.
             transaction_identifiers: whether to copy the transaction identifiers, which record the
                 progress of pipelines and streaming queries.
@@ -401,7 +402,8 @@ class DeltaTable:
         """Upgrade the protocol's reader and writer versions.
 
         Raises:
-            ArgumentError: a version doesn't exist, or is lower than the table's.
+            ArgumentError: the Delta protocol doesn't define a version, or a version is lower than
+                the table's.
         """
         reader = check_integer(readerVersion, "readerVersion")
         self._handle.alter.upgrade_protocol(reader, check_integer(writerVersion, "writerVersion"))
@@ -422,12 +424,13 @@ class DeltaTable:
         """Remove a feature and its traces from the table.
 
         Args:
-            featureName: the feature.
-            truncateHistory: delete versions that are older than 24 hours and use the feature.
+            truncateHistory: whether to delete versions that use the feature and are older than 24
+                hours.
 
         Raises:
             UnsupportedFeatureError: the table lacks the feature, or it can't be dropped.
-            FeatureInUseError: the table needs the feature, or older versions can't be deleted yet.
+            FeatureInUseError: the table needs the feature, or versions that use the feature are too
+                new to be deleted.
         """
         truncate = truncateHistory is not None and check_boolean(truncateHistory, "truncateHistory")
         self._handle.alter.drop_feature(
@@ -531,17 +534,14 @@ class DeltaTable:
 
 def _path_name(name: str, *formats: str) -> str | None:
     """The path in a path name such as ``delta.`/path` ``; None for other names."""
-    prefix, dot, quoted = name.strip().partition(".")
-    if not dot or prefix.strip().lower() not in (formats or ("delta",)):
-        return None
-    quoted = quoted.strip()
-    if len(quoted) > 2 and quoted[0] == quoted[-1] == "`":
-        return quoted[1:-1].replace("``", "`")
-    return None
+    match list(tokenize(name)):
+        case [Token(text=prefix), Token(text="."), Token(kind="quoted", text=path)]:
+            return path if path and prefix.lower() in (formats or ("delta",)) else None
+        case _:
+            return None
 
 
 def _folder_and_parents(path: str) -> list[str]:
-    """A folder and its parents, up to the root of the store."""
     scheme = urlsplit(path).scheme if "://" in path else ""
     root = f"{scheme}://{urlsplit(path).netloc}" if scheme else ""
     below = PurePosixPath("/" + path.removeprefix(root).strip("/"))
@@ -551,7 +551,7 @@ def _folder_and_parents(path: str) -> list[str]:
 
 def _not_a_table_error(shown: str, table: str) -> TableNotFoundError:
     return TableNotFoundError(
-        f"{shown} is not a Delta table (DELTA_MISSING_DELTA_TABLE). Write one there first, or "
+        f"{shown} is not a Delta table (DELTA_MISSING_DELTA_TABLE). Write a Delta table there, or "
         "check the path.",
         table=table,
     )

@@ -1,6 +1,6 @@
 """DataFrames of DESCRIBE HISTORY and DESCRIBE DETAIL.
 
-Their schemas are those of `DeltaHistory` and `TableDetail` in delta-spark 4.4.
+Their schemas equal `DeltaHistory` and `TableDetail` in delta-spark 4.4.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from pyspark.sql.types import (
 
 from bayou.kernel import Engine, Snapshot, Table
 from bayou.kernel.table_detail import table_detail
-
-__all__ = ["DETAIL_SCHEMA", "HISTORY_SCHEMA", "detail_frame", "history_frame"]
 
 
 def _struct(*fields: tuple[str, DataType]) -> StructType:
@@ -90,8 +88,7 @@ def history_frame(spark: Any, engine: Engine, table: Table, limit: int | None = 
 def detail_frame(spark: Any, engine: Engine, snapshot: Snapshot, name: str | None = None) -> Any:
     """The details of a version as a DataFrame of one row with `DETAIL_SCHEMA`.
 
-    Args:
-        name: the table's name in Spark's catalog; None for the name in the table's metadata.
+    Without `name`, the row has the name in the table's metadata.
     """
     detail = table_detail(engine, snapshot)
     row = (
@@ -119,7 +116,7 @@ def _history_row(commit: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _converted(value: Any, data_type: DataType) -> Any:
-    """A `commitInfo` value in the column's type. Writers may write any type: null if it differs."""
+    """Convert a `commitInfo` value to the column's type; null if the writer wrote another type."""
     if value is None:
         return None
     if isinstance(data_type, TimestampType):
@@ -142,7 +139,7 @@ def _string(value: Any) -> str | None:
 
 
 def _timestamp(milliseconds: int | None) -> dt.datetime | None:
-    """A datetime in UTC, which PySpark converts correctly in any session time zone."""
+    """Convert ms since the epoch to a datetime with time zone UTC; None stays None."""
     if milliseconds is None:
         return None
     return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)

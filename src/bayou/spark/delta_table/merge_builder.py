@@ -12,16 +12,15 @@ from bayou.spark.delta_table.result_dataframes import merge_frame
 from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
 from bayou.spark.target import TargetTable
 
-__all__ = ["DeltaMergeBuilder"]
-
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
 
 class DeltaMergeBuilder:
     """Builder of a MERGE; each method returns a new builder.
 
-    For each row, the first clause of a kind whose condition is true applies. Conditions and values
-    are SQL strings or Columns, and refer to the columns of both sides by the sides' aliases.
+    Each row is matched, not matched, or not matched by source. The first clause of that kind whose
+    condition is true for the row applies. Conditions and values are SQL strings or Columns, in
+    which the aliases of target and source can qualify names.
     """
 
     def __init__(self, target: TargetTable, source: Any, request: MergeRequest) -> None:
@@ -32,10 +31,10 @@ class DeltaMergeBuilder:
     def whenMatchedUpdate(  # noqa: N802  # delta-spark's names, here and below
         self, condition: Any = None, set: Any = None
     ) -> DeltaMergeBuilder:
-        """Update columns of target rows that match a source row.
+        """Update the target rows that match a source row.
 
         Args:
-            condition: update only rows for which it is true.
+            condition: a row is updated only if this condition is true; None for all rows.
             set: values by column of the target; the other columns stay unchanged.
         """
         values = parse_values(self._target.spark, set, "set")
@@ -55,20 +54,20 @@ class DeltaMergeBuilder:
         """Insert source rows that match no target row.
 
         Args:
-            condition: insert only rows for which it is true.
+            condition: a row is inserted only if this condition is true; None for all rows.
             values: values by column of the target; other columns get their default, or NULL.
         """
         expressions = parse_values(self._target.spark, values, "values")
         return self._with("NOT MATCHED", "insert", condition, expressions)
 
     def whenNotMatchedInsertAll(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
-        """Insert source rows that match no target row, with all columns by name."""
+        """Insert source rows that match no target row; columns are assigned by name."""
         return self._with("NOT MATCHED", "insert", condition, None)
 
     def whenNotMatchedBySourceUpdate(  # noqa: N802
         self, condition: Any = None, set: Any = None
     ) -> DeltaMergeBuilder:
-        """Update target rows that match no source row; values use the target's columns."""
+        """Update target rows that match no source row; values can use only target columns."""
         values = parse_values(self._target.spark, set, "set")
         return self._with("NOT MATCHED BY SOURCE", "update", condition, values)
 
@@ -77,7 +76,7 @@ class DeltaMergeBuilder:
         return self._with("NOT MATCHED BY SOURCE", "delete", condition, None)
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:  # noqa: N802
-        """Add source columns and fields that a clause writes and the table lacks."""
+        """Add source columns and fields to the table's schema if a clause writes them."""
         return self._with_request(replace(self._request, schema_evolution=True))
 
     def execute(self) -> Any:

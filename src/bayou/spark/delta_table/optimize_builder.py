@@ -1,4 +1,4 @@
-"""`DeltaTable.optimize()` and `DeltaTable.reorg()`."""
+"""The builders that `DeltaTable.optimize` and `DeltaTable.reorg` return."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any
 
 from bayou.spark.commands.optimize import OptimizeCommands
 from bayou.spark.delta_table.result_dataframes import check_string, names, optimize_frame
+from bayou.spark.expressions.session_grammar import session_sql
 from bayou.spark.target import TargetTable
-
-__all__ = ["DeltaOptimizeBuilder", "DeltaReorgBuilder"]
 
 
 class DeltaOptimizeBuilder:
@@ -20,7 +19,8 @@ class DeltaOptimizeBuilder:
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:  # noqa: N803  # delta-spark's
         """Restrict the command to partitions that match a condition over partition columns."""
-        return DeltaOptimizeBuilder(self._target, check_string(partitionFilter, "partitionFilter"))
+        where = session_sql(self._target.spark, check_string(partitionFilter, "partitionFilter"))
+        return DeltaOptimizeBuilder(self._target, where)
 
     def executeCompaction(  # noqa: N802  # delta-spark's names, here and below
         self, *, full: bool = False
@@ -64,7 +64,8 @@ class DeltaReorgBuilder:
 
     def where(self, partitionFilter: str) -> DeltaReorgBuilder:  # noqa: N803
         """Restrict the command to partitions that match a condition over partition columns."""
-        return DeltaReorgBuilder(self._target, check_string(partitionFilter, "partitionFilter"))
+        where = session_sql(self._target.spark, check_string(partitionFilter, "partitionFilter"))
+        return DeltaReorgBuilder(self._target, where)
 
     def executePurge(self) -> Any:  # noqa: N802
         """Rewrite files that contain deleted rows or dropped columns.

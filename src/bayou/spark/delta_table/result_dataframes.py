@@ -13,20 +13,6 @@ from bayou.kernel.commands.merge import MergeMetrics
 from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.kernel.commands.restore import RestoreMetrics
 
-__all__ = [
-    "check_boolean",
-    "check_integer",
-    "check_string",
-    "check_strings",
-    "empty_frame",
-    "merge_frame",
-    "names",
-    "optimize_frame",
-    "qualified",
-    "restore_frame",
-]
-
-
 _RESTORE = (
     "table_size_after_restore",
     "num_of_files_after_restore",
@@ -50,7 +36,7 @@ def restore_frame(spark: Any, metrics: RestoreMetrics) -> Any:
 
 
 def merge_frame(spark: Any, metrics: MergeMetrics | None) -> Any:
-    """Metrics of MERGE as one row; no row if the merge had been committed before."""
+    """Metrics of MERGE as one row. No row if `metrics` is None: an earlier run has committed."""
     if metrics is None:
         return spark.createDataFrame([], _longs(_MERGE))
     row = (
@@ -134,12 +120,12 @@ def optimize_frame(spark: Any, path: str, metrics: OptimizeMetrics) -> Any:
 
 
 def qualified(path: str) -> str:
-    """A path in Hadoop's form, such as `file:/lake/events`."""
+    """Convert a path to Hadoop's form, such as `file:/lake/events`."""
     return f"file:{path}" if path.startswith("/") else path
 
 
 def _nested(values: Any) -> Any:
-    """Convert nested dictionaries to tuples, as rows require."""
+    """Convert nested dictionaries to nested tuples, because `createDataFrame` requires tuples."""
     return tuple(map(_nested, values.values())) if isinstance(values, dict) else values
 
 
@@ -148,7 +134,7 @@ def _longs(names: tuple[str, ...]) -> StructType:
 
 
 def check_string(value: str, argument: str) -> str:
-    """A string argument."""
+    """Return the argument if it is a string; raise `ArgumentError` otherwise."""
     unchecked: object = value
     if not isinstance(unchecked, str):
         raise ArgumentError(
@@ -159,7 +145,7 @@ def check_string(value: str, argument: str) -> str:
 
 
 def check_integer(value: int, argument: str) -> int:
-    """An integer argument."""
+    """Return the argument if it is an integer; raise `ArgumentError` otherwise."""
     unchecked: object = value
     if not isinstance(unchecked, int) or isinstance(unchecked, bool):
         raise ArgumentError(
@@ -170,7 +156,7 @@ def check_integer(value: int, argument: str) -> int:
 
 
 def check_boolean(value: bool, argument: str) -> bool:
-    """A boolean argument."""
+    """Return the argument if it is a boolean; raise `ArgumentError` otherwise."""
     unchecked: object = value
     if not isinstance(unchecked, bool):
         raise ArgumentError(
@@ -181,7 +167,7 @@ def check_boolean(value: bool, argument: str) -> bool:
 
 
 def check_strings(values: Mapping[str, str] | None, argument: str) -> dict[str, str]:
-    """A dictionary argument of strings; empty for None."""
+    """Return a dictionary of strings, empty for None; raise `ArgumentError` for other values."""
     unchecked: object = {} if values is None else values
     if not isinstance(unchecked, dict):
         raise ArgumentError(
@@ -195,7 +181,7 @@ def check_strings(values: Mapping[str, str] | None, argument: str) -> dict[str, 
 
 
 def names(columns: tuple[Any, ...], argument: str) -> tuple[str, ...]:
-    """Column names, passed as separate arguments or as one list."""
+    """Return column names that were passed as separate arguments or as one list."""
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = tuple(columns[0])
     return tuple(check_string(column, argument) for column in columns)

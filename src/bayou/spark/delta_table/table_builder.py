@@ -19,14 +19,12 @@ from bayou.kernel.commands.create_table import (
 )
 from bayou.protocol.property_strings import column_paths
 from bayou.protocol.schema import SchemaJsonError, StructField, StructType
-from bayou.protocol.type_string import parse_field
+from bayou.protocol.sql import parse_field
 from bayou.spark.catalog_tables import NamedTable, named_table
 from bayou.spark.delta_table.result_dataframes import check_boolean, check_string, names
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable, is_classic
 from bayou.spark.types import from_spark
 from bayou.spark.write.options import WriteOptions, with_session_defaults
-
-__all__ = ["DeltaTableBuilder", "IdentityGenerator"]
 
 TableT = TypeVar("TableT")
 
@@ -45,11 +43,7 @@ class IdentityGenerator:
 
 
 class DeltaTableBuilder(Generic[TableT]):
-    """Builder of a table; each method returns the builder, `execute` creates the table.
-
-    Args:
-        opened: creates the result of `execute`.
-    """
+    """Builder of a table; each method returns the builder, `execute` creates the table."""
 
     def __init__(
         self, spark: Any, mode: CreationMode, opened: Callable[[TargetTable], TableT]
@@ -135,7 +129,10 @@ class DeltaTableBuilder(Generic[TableT]):
         return self._with(partition_columns=names(cols, "cols"))
 
     def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[TableT]:  # noqa: N802
-        """Set the clustering columns, as separate arguments or as one list; fields are dotted."""
+        """Set the clustering columns, as separate arguments or as one list.
+
+        A nested field is written with dots, such as `a.b`.
+        """
         paths: list[tuple[str, ...]] = []
         for column in names(cols, "cols"):
             try:
@@ -158,7 +155,7 @@ class DeltaTableBuilder(Generic[TableT]):
         return self._with(properties=properties)
 
     def define(self, definition: TableDefinition) -> DeltaTableBuilder[TableT]:
-        """Set the whole definition."""
+        """Replace the definition that the other methods have built."""
         self._definition = definition
         return self
 
@@ -166,8 +163,9 @@ class DeltaTableBuilder(Generic[TableT]):
         """Create or replace the table.
 
         Raises:
-            TableAlreadyExistsError: the table exists, and the mode is create.
-            TableNotFoundError: the table doesn't exist, and the mode is replace.
+            TableAlreadyExistsError: the table exists, and the builder is from `DeltaTable.create`.
+            TableNotFoundError: the table doesn't exist, and the builder is from
+                `DeltaTable.replace`.
             ArgumentError: neither name nor location is set, or the location contains other files.
             SchemaError, TablePropertyError, UnsupportedFeatureError: the definition isn't valid.
         """
@@ -199,7 +197,7 @@ class DeltaTableBuilder(Generic[TableT]):
     def _create_named(
         self, target: TargetTable, name: NamedTable, definition: TableDefinition
     ) -> None:
-        """Create a table with a new catalog name; the table may exist at its path already."""
+        """Create a table, or use the table at `target`; then register the name in the catalog."""
         if target.exists() and not self._mode.replaces:
             check_definition(target.table.latest_snapshot(target.engine), definition)
         else:
@@ -210,7 +208,7 @@ class DeltaTableBuilder(Generic[TableT]):
         create_table(target.engine, target.table, definition, mode, engine_info=SPARK_ENGINE_INFO)
 
     def _complete(self, target: TargetTable, *, is_managed: bool) -> TableDefinition:
-        """The definition with the session's default table properties."""
+        """Add the session's default table properties to the definition of a new table."""
         defaults: dict[str, str] = {}
         if is_classic(self._spark) and not target.exists():
             options = with_session_defaults(self._spark, target.location, {"path": target.location})
@@ -224,8 +222,8 @@ class DeltaTableBuilder(Generic[TableT]):
     def _resolved_name(self, name: str) -> NamedTable:
         if not is_classic(self._spark):
             raise ArgumentError(
-                f"{name}: Spark Connect doesn't tell the location of a table. Call location and "
-                "leave tableName out.",
+                f"{name}: under Spark Connect, the path of a named table isn't known. Call "
+                "location and leave tableName out.",
                 argument="identifier",
             )
         named = named_table(self._spark, name)
@@ -236,8 +234,8 @@ class DeltaTableBuilder(Generic[TableT]):
             )
         if named.is_path and self._location not in (None, named.path):
             raise ArgumentError(
-                f"{name}: the location {self._location} is another path. Leave location out "
-                "(DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",
+                f"{name}: the location {self._location} isn't the path in the name. Leave location "
+                "out (DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",
                 argument="location",
             )
         return named

@@ -1,5 +1,5 @@
-"""Work on executors: jobs, tasks, their results and their cancellation.
+"""Spark jobs of Bayou: tasks, task results and cancellation.
 
-`executor_tasks` runs an operation as a Spark job, `jobs` tags and cancels jobs, and `engine` is the
-engine of the driver.
+Start with `executor_tasks`, which runs an operation as a Spark job. `jobs` tags and cancels jobs.
+`versions_read` passes the table versions that a query reads to the query's write tasks.
 """

@@ -22,8 +22,6 @@ from bayou.kernel.metrics import MetricsReporter
 from bayou.spark.executors.executor_tasks import run_tasks
 from bayou.spark.session.settings import CHECKPOINT_LOCAL_BYTES
 
-__all__ = ["SessionEngine"]
-
 _LOG = logging.getLogger(__name__)
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _LOCAL_BYTES = 256 << 20
@@ -31,13 +29,10 @@ _PART_BYTES = 32 << 20
 
 
 class SessionEngine:
-    """Wraps an engine: executors write the checkpoints of large tables.
+    """An engine that works like `engine`, except that executors write large checkpoints.
 
-    Commits record the user metadata of the session's conf.
-
-    Args:
-        spark: a session, classic or Connect. With Connect, the driver writes all checkpoints.
-        engine: the engine to wrap; executors create an equivalent one.
+    Commits record the user metadata of the session's conf. With a Connect session, the driver
+    writes all checkpoints.
     """
 
     def __init__(self, spark: Any, engine: Engine) -> None:
@@ -46,27 +41,22 @@ class SessionEngine:
 
     @property
     def files(self) -> FileSystemClient:
-        """The wrapped engine's file system client."""
         return self._engine.files
 
     @property
     def json(self) -> JsonHandler:
-        """The wrapped engine's JSON handler."""
         return self._engine.json
 
     @property
     def parquet(self) -> ParquetHandler:
-        """The wrapped engine's Parquet handler."""
         return self._engine.parquet
 
     @property
     def expressions(self) -> ExpressionHandler:
-        """The wrapped engine's expression handler."""
         return self._engine.expressions
 
     @property
     def metrics_reporter(self) -> MetricsReporter | None:
-        """The wrapped engine's metrics reporter."""
         return self._engine.metrics_reporter
 
     def description(self) -> EngineDescription:
@@ -75,12 +65,12 @@ class SessionEngine:
 
     @property
     def user_metadata(self) -> str | None:
-        """See `CommitDefaults`."""
+        """The user metadata of the session's conf, which commits record; None if not set."""
         metadata = self._spark.conf.get(_USER_METADATA, None)
         return None if metadata is None else str(metadata)
 
     def checkpoint_parts(self, log_bytes: int) -> int:
-        """Number of parts of a checkpoint, from the size of the log that it replaces."""
+        """Number of files into which to split a checkpoint, by the size of the log in bytes."""
         if not isinstance(self._spark, SparkSession):
             return 1
         local = CHECKPOINT_LOCAL_BYTES.integer(spark=self._spark)
@@ -91,11 +81,7 @@ class SessionEngine:
     def write_checkpoint_parts(
         self, table: str, parts: Sequence[CheckpointPart]
     ) -> Sequence[WrittenPart] | None:
-        """Write each part in a task; None if Spark fails and the driver must write them.
-
-        Raises:
-            BayouError: a task raised it.
-        """
+        """Write each part in a task; None if Spark fails and the driver must write them."""
         engine = self.description()
 
         def write(_: int, part: bytes) -> bytes:
@@ -117,7 +103,7 @@ class SessionEngine:
             raise
         except Exception as error:  # noqa: BLE001  # the commit has succeeded already
             _LOG.warning(
-                "%s: Spark failed to write the checkpoint, so the driver writes it: %s",
+                "%s: Spark failed to write the checkpoint (%s). The driver writes it instead.",
                 table,
                 error,
             )

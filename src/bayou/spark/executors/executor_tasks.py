@@ -1,11 +1,11 @@
 """Operations on executors: one Spark job, whose tasks write files that the driver commits.
 
-A task that raises makes Spark end the job and kill its other tasks, and the driver never learns
-which files those wrote. So a task returns an error as its result: the other tasks run to their end,
-and the driver deletes the files of all tasks. Only files that a killed worker was writing remain,
-for VACUUM.
+If a task raises an error, Spark ends the job and kills the job's other tasks, and the driver never
+learns which files these tasks wrote. So a task returns an error as its result. The other tasks run
+to their end, and the driver deletes the files of all tasks. If a Python worker is killed, the
+worker's unfinished files remain until VACUUM deletes them.
 
-Rows travel between driver and executors as Arrow batches in binary cells.
+Rows travel between driver and executors as serialized Arrow batches.
 """
 
 from __future__ import annotations
@@ -25,38 +25,20 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 from bayou.errors import BayouError, FileMissingError, StorageError
 from bayou.spark.errors import as_bayou_error, readable_errors
 from bayou.spark.executors.jobs import TaggedJobs
-
-__all__ = [
-    "TaskResults",
-    "decode_results",
-    "encode_result",
-    "from_cell",
-    "is_failure",
-    "max_task_attempts",
-    "number_of_tasks",
-    "run_shuffled_tasks",
-    "run_tasks",
-    "split_by_size",
-    "to_cell",
-]
-
+from bayou.spark.jvm.jobs import max_task_attempts
 
 _DONE, _FAILED = b"+", b"-"
-
-
-def max_task_attempts(spark: Any) -> int:
-    """Number of times a task may fail before its job fails (`spark.task.maxFailures`)."""
-    return int(spark.sparkContext._jsc.sc().taskScheduler().maxTaskFailures())  # noqa: SLF001
 
 
 def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
     """Run a function in a task and encode its result or its error.
 
-    Transient errors, such as an unreachable store, are raised as long as Spark retries the task.
+    A transient error, such as an unreachable store, is encoded only in the last attempt of the
+    task. In earlier attempts, this function raises the error, so that Spark retries the task.
 
     Args:
-        run: deletes the files that it wrote before it raises.
-        attempts: see `max_task_attempts`.
+        run: deletes the files that it wrote if it fails, and then raises the error.
+        attempts: maximum number of attempts of a task.
     """
     try:
         return _DONE + run()
@@ -107,7 +89,7 @@ def _attempt() -> int:
 
 
 def _pickled(error: Exception) -> bytes:
-    """Pickle an error for the driver; other errors than `BayouError` with their traceback."""
+    """Pickle an error for the driver; include the traceback of any error but a `BayouError`."""
     if isinstance(error, BayouError):
         return pickle.dumps(error)
     formatted = "".join(traceback.format_exception(error)).rstrip()
@@ -127,14 +109,14 @@ ShareT = TypeVar("ShareT")
 
 
 def number_of_tasks(spark: Any) -> int:
-    """Number of tasks that keep the cluster busy."""
+    """Number of tasks for a job that uses all cores of the cluster: two for each core."""
     return max(1, int(spark.sparkContext.defaultParallelism)) * _TASKS_PER_CORE
 
 
 def split_by_size(
     items: Sequence[ItemT], size: Callable[[ItemT], int], count: int
 ) -> list[list[ItemT]]:
-    """Distribute items over at most `count` non-empty chunks of similar total size."""
+    """Distribute items over at most `count` non-empty lists of similar total size."""
     count = min(count, len(items))
     shares: list[list[ItemT]] = [[] for _ in range(count)]
     loads = [(0, number) for number in range(count)]
@@ -154,21 +136,15 @@ def run_tasks(
     description: str,
     discard: Callable[[list[bytes]], None],
 ) -> list[bytes]:
-    """Run a function for each chunk, one Spark task per chunk.
+    """Run a Spark job with one task per chunk; return the results in the order of the chunks.
 
     Args:
-        spark: a classic session.
-        chunks: the chunks; any objects that can be pickled.
-        run: called on an executor with a chunk's number and the chunk; deletes the files that it
-            wrote before it raises.
-        discard: deletes the files of the successful tasks if another task failed.
-
-    Returns:
-        The task results, in the order of the chunks.
-
-    Raises:
-        BayouError: a task raised it.
-        Exception: a task or Spark raised it.
+        chunks: inputs of the tasks; objects that can be pickled.
+        run: called in a task with the chunk's index and the chunk. If this function fails, it
+            deletes the files that it wrote and then raises the error.
+        description: name of the job in Spark's UI.
+        discard: called with the results of the successful tasks if another task failed; deletes
+            the files of these tasks.
     """
     context = spark.sparkContext
     finished = context.accumulator([], TaskResults())
@@ -200,23 +176,21 @@ def run_shuffled_tasks(
     description: str,
     discard: Callable[[list[bytes]], None],
 ) -> dict[int, bytes]:
-    """Split chunks into pieces, shuffle the pieces by group, and run a function on each group.
+    """Split inputs into pieces, shuffle the pieces by group, and run a function on each group.
+
+    Return the results by group number; a group without pieces has no result.
 
     Args:
-        spark: a classic session.
-        shares: the chunks; any objects that can be pickled.
-        split: returns a chunk's pieces, each with its group number and its position in the group.
-        merge: called with a group's number and the pieces of each position, in order of position;
-            deletes the files that it wrote before it raises.
+        shares: inputs of the map tasks; objects that can be pickled.
+        split: called in a map task with an input. Returns (group number, sort key, piece) of each
+            piece.
+        merge: called in a reduce task with the group number and the group's pieces: one list for
+            each sort key, in ascending order of the keys. If this function fails, it deletes the
+            files that it wrote and then raises the error.
         groups: number of groups.
-        discard: deletes the files of the successful groups if another group failed.
-
-    Returns:
-        The result of each group that has a piece.
-
-    Raises:
-        BayouError: a task raised it.
-        Exception: a task or Spark raised it.
+        description: name of the job in Spark's UI.
+        discard: called with the results of the successful groups if another group failed; deletes
+            the files of these groups.
     """
     context = spark.sparkContext
     finished = context.accumulator([], TaskResults())
@@ -253,7 +227,7 @@ def run_shuffled_tasks(
 def _discarding(
     finished: Accumulator[list[bytes]], discard: Callable[[list[bytes]], None], table: str
 ) -> Iterator[None]:
-    """Context manager around a job: discard its files on failure, and raise a task's error."""
+    """Context manager for a job that, if it fails, discards its files and raises a task's error."""
     try:
         yield
     except BaseException as error:
@@ -269,7 +243,7 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def to_cell(batch: pa.RecordBatch) -> bytes:
-    """Serialize a batch with its schema, compressed; of a slice only the rows in the slice."""
+    """Serialize a batch and its schema to compressed Arrow IPC bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
         writer.write_batch(batch)
@@ -277,7 +251,7 @@ def to_cell(batch: pa.RecordBatch) -> bytes:
 
 
 def from_cell(data: bytes) -> pa.RecordBatch:
-    """Deserialize a batch from `to_cell`."""
+    """Deserialize a batch that `to_cell` serialized."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()
 

@@ -1,8 +1,9 @@
 """Tagged Spark jobs: a name in Spark's UI, and cancellation.
 
 Tasks return errors as results, so a job with a failed task runs to its end and the driver learns
-which files every task wrote. If the job still has tasks that wait for a slot, that could take long
-for nothing, so the job is canceled. VACUUM then deletes the files of its running tasks.
+which files every task wrote. If tasks still wait for a slot after the failure, the job is canceled,
+because these tasks would run in vain. The files of running tasks then remain until VACUUM deletes
+them.
 """
 
 from __future__ import annotations
@@ -13,20 +14,18 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark import TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
-__all__ = ["TaggedJobs", "failure_reports", "report_failure"]
+from bayou.spark.jvm.jobs import cancel_jobs
+from bayou.spark.jvm.objects import JvmError
 
 
 class TaggedJobs:
-    """The jobs of one operation, started from one thread at a time.
+    """Tags the Spark jobs of one operation, which must be started from one thread at a time.
 
-    Args:
-        spark: a session, classic or Connect. With Connect, jobs have no description.
-        description: job description in Spark's UI.
+    With Connect, jobs have no description in Spark's UI.
     """
 
     def __init__(self, spark: Any, description: str) -> None:
@@ -59,9 +58,7 @@ class TaggedJobs:
         if not isinstance(self._spark, SparkSession):
             self._spark.interruptTag(self._tag)
             return
-        with contextlib.suppress(Py4JError):
-            if self._spark.sparkContext._jsc is not None:  # noqa: SLF001  # None after stop
-                self._spark.sparkContext.cancelJobsWithTag(self._tag)
+        cancel_jobs(self._spark, self._tag)
 
 
 _DESCRIPTION = "spark.job.description"
@@ -73,11 +70,10 @@ _POLL_SECONDS = 0.2
 
 
 def failure_reports(spark: Any, jobs: TaggedJobs) -> Accumulator[list[int]]:
-    """Accumulator of failed stages; the driver cancels the jobs if a stage has waiting tasks.
+    """Create an accumulator to which `report_failure` adds the stage of a failed task.
 
-    Args:
-        spark: a classic session.
-        jobs: the jobs to cancel.
+    After a report, the driver waits a few seconds for all tasks of the stage to start. If some
+    tasks still wait for a slot then, the driver cancels the jobs.
     """
     tracker = spark.sparkContext.statusTracker()
 
@@ -97,7 +93,7 @@ def failure_reports(spark: Any, jobs: TaggedJobs) -> Accumulator[list[int]]:
 
 
 def report_failure(reports: Accumulator[list[int]]) -> None:
-    """Report from a task that it has failed."""
+    """Report in a task that the task has failed."""
     context = TaskContext.get()
     if context is not None:
         reports.add([context.stageId()])
@@ -107,7 +103,7 @@ def _all_tasks_started(tracker: Any, stage: int) -> bool:
     """Whether all tasks of a stage have started, or the stage has ended."""
     try:
         info = tracker.getStageInfo(stage)
-    except Py4JError:  # the session has been stopped
+    except JvmError:  # the session has been stopped
         return True
     if info is None or stage not in tracker.getActiveStageIds():
         return True
@@ -115,11 +111,7 @@ def _all_tasks_started(tracker: Any, stage: int) -> bool:
 
 
 class _Reports(AccumulatorParam[list[int]]):
-    """Calls a function on the driver at the first report of each stage.
-
-    Args:
-        call: called with the stage id; None in tasks.
-    """
+    """Accumulator of stage ids; on the driver, calls a function with each new stage id."""
 
     def __init__(self, call: Callable[[int], None] | None = None) -> None:
         self._call = call

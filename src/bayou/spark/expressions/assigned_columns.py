@@ -1,45 +1,39 @@
-"""Assigned values of UPDATE and MERGE as Columns of the table's types, and column defaults.
+"""Converts the values that UPDATE and MERGE assign: each value is cast to its column's type.
 
-The SQL of a column default comes from the table's log, which other programs may have written. It
-never reaches Spark's parser, which would accept `reflect('java.lang.System', 'exit', 1)`.
+Also formats column defaults as SQL literals. The SQL of a column default comes from the table's
+log, which other programs may have written. It never reaches Spark's parser, which would accept
+`reflect('java.lang.System', 'exit', 1)`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.engines.arrow import ArrowEngine
-from bayou.errors import PredicateError, SchemaError, UnsupportedFeatureError
+from bayou.errors import PredicateError, UnsupportedFeatureError
 from bayou.kernel.commands.merge.struct_by_name import TargetColumn, check_assignable
-from bayou.kernel.expressions.model import Column, referenced_columns
+from bayou.kernel.expressions.model import referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.protocol.column_metadata import column_defaults
-from bayou.protocol.identifiers import quote_identifier
-from bayou.protocol.schema import StructField, StructType
+from bayou.protocol.schema import DataType, StructField, StructType
+from bayou.protocol.sql import quote_identifier
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.struct_by_name import assign_by_name, has_structs
+from bayou.spark.jvm.expressions import ansi_cast
 from bayou.spark.types import from_spark, to_spark
 
-__all__ = ["assigned_columns", "assigned_names", "cast_to", "default_literal"]
+_Typed: TypeAlias = tuple[Any, DataType]
+"""A Column and its type."""
 
 
 def default_literal(schema: StructType, field: StructField, *, table: str) -> str:
-    """A column's default as an SQL literal in parentheses; `(NULL)` for a column without default.
-
-    Args:
-        schema: the table's schema from its log.
-        field: the column.
-        table: the table's path, for errors.
-
-    Raises:
-        UnsupportedFeatureError: the kernel can't evaluate the default.
-    """
+    """A column's default as an SQL literal in parentheses; `(NULL)` without a default."""
     default = column_defaults(schema).get(field.name)
     if default is None:
         return "(NULL)"
@@ -86,7 +80,7 @@ def _unsupported(field: StructField, table: str, reason: str) -> UnsupportedFeat
 def assigned_columns(
     schema: StructType,
     before: StructType,
-    values: Mapping[str, RowExpression],
+    values: Iterable[tuple[tuple[str, ...], RowExpression]],
     alias: str,
     *,
     table: str,
@@ -95,101 +89,80 @@ def assigned_columns(
 ) -> dict[str, Any]:
     """The assigned values as Columns, by top-level column of the table.
 
-    An assigned struct field replaces that field of the existing struct. Structs are assigned by
-    field name, other values are cast.
+    An assigned struct field replaces that field of the existing struct; a NULL struct becomes a
+    struct whose other fields are NULL. Structs are assigned by field name, other values are cast.
 
     Args:
         schema: the table's schema after the command.
         before: the table's schema before the command.
-        alias: the table's alias in names and expressions.
-        table: the table's path, for errors.
+        values: (path of a column or nested field in `schema`, value). No path occurs twice.
+        alias: the target's alias.
         rows: a DataFrame with the columns that the values refer to.
-        schema_evolution: see `check_assignable`.
-
-    Raises:
-        SchemaError: a column doesn't exist, is assigned twice, or a struct isn't assignable.
     """
+    by_column: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
+    for path, value in values:
+        column = value.column if not value.is_default else _default(before, path, table)
+        by_column.setdefault(path[0].lower(), []).append((path[1:], column))
+
+    def new_value(
+        target: TargetColumn, assigned: Sequence[tuple[tuple[str, ...], Any]], old: _Typed | None
+    ) -> Any:
+        if not assigned[0][0]:
+            return _assigned(target, assigned[0][1], rows, growing=schema_evolution)
+        assert isinstance(target.data_type, StructType)  # the path is in the schema
+        children = []
+        for field in target.data_type:
+            inner = target.inside(field.name, field.data_type)
+            of_field = [(p[1:], v) for p, v in assigned if p[0].lower() == field.name.lower()]
+            old_field = _inner(old, field.name)
+            if of_field:
+                child = new_value(inner, of_field, old_field)
+            elif old_field is not None:
+                child = assign_by_name(field.data_type, *old_field)
+            else:
+                child = cast_to(field, F.lit(None))
+            children.append(child.alias(field.name))
+        return F.struct(*children)
+
     columns: dict[str, Any] = {}
-    assigned_whole: set[str] = set()
-    for path, value in _paths(schema, values, alias):
-        field = _field(schema, path[0], table)
-        if field.name in assigned_whole or (len(path) == 1 and field.name in columns):
-            raise SchemaError(
-                f"{table}: column {field.name!r} is set twice. Set it once.",
-                table=table,
-                column=field.name,
-            )
-        if value.is_default:
-            known_field = before.get(path[0]) if len(path) == 1 else None
-            new_value: Any = (
-                F.lit(None)
-                if known_field is None
-                else F.expr(default_literal(before, known_field, table=table))
-            )
-        else:
-            new_value = value.column
-        if len(path) == 1:
-            assigned_whole.add(field.name)
-            columns[field.name] = _assigned(field, new_value, table, rows, growing=schema_evolution)
-            continue
-        current = columns.get(
-            field.name, F.col(f"{quote_identifier(alias)}.{quote_identifier(field.name)}")
+    for field in schema:
+        assigned = by_column.get(field.name.lower())
+        if assigned is not None:
+            known, quoted = before.get(field.name), map(quote_identifier, (alias, field.name))
+            old = None if known is None else (F.col(".".join(quoted)), known.data_type)
+            target = TargetColumn(table, field.name, field.data_type)
+            columns[field.name] = new_value(target, assigned, old)
+    return columns
+
+
+def _default(schema: StructType, path: tuple[str, ...], table: str) -> Any:
+    field = schema.get(path[0]) if len(path) == 1 else None
+    return F.lit(None) if field is None else F.expr(default_literal(schema, field, table=table))
+
+
+def _inner(struct: _Typed | None, name: str) -> _Typed | None:
+    """The old value of a struct's field, and its type; None if the old struct lacks the field."""
+    data_type = None if struct is None else struct[1]
+    field = data_type.get(name) if isinstance(data_type, StructType) else None
+    return (
+        None
+        if struct is None or field is None
+        else (
+            struct[0].getField(field.name),
+            field.data_type,
         )
-        inner = ".".join(quote_identifier(name) for name in path[1:])
-        columns[field.name] = current.withField(inner, new_value)
-    return {
-        name: column if name in assigned_whole else cast_to(_field(schema, name, table), column)
-        for name, column in columns.items()
-    }
-
-
-def assigned_names(
-    schema: StructType, values: Mapping[str, RowExpression], alias: str
-) -> list[str]:
-    """Top-level columns that are assigned, in the schema's spelling if the schema has them."""
-    names = (path[0] for path, _ in _paths(schema, values, alias))
-    return list(dict.fromkeys(names))
+    )
 
 
 def cast_to(field: StructField, column: Any) -> Any:
     """Cast a Column to a table column's type; Spark raises an error for values that don't fit."""
-    return column.cast(to_spark(StructType((field,))).fields[0].dataType)
+    return ansi_cast(column, to_spark(StructType((field,))).fields[0].dataType)
 
 
-def _assigned(field: StructField, value: Any, table: str, rows: Any, *, growing: bool) -> Any:
-    if not has_structs(field.data_type):
-        return cast_to(field, value)
-    value_schema = from_spark(rows.select(value.alias("value")).schema, table=table)
+def _assigned(target: TargetColumn, value: Any, rows: Any, *, growing: bool) -> Any:
+    if not has_structs(target.data_type):
+        return cast_to(StructField(name=target.column, data_type=target.data_type), value)
+    value_schema = from_spark(rows.select(value.alias("value")).schema, table=target.table)
     value_type = value_schema.fields[0].data_type
-    check_assignable(
-        TargetColumn(table, field.name, field.data_type), value_type, schema_evolution=growing
-    )
-    return assign_by_name(field.data_type, value, value_type)
-
-
-def _paths(
-    schema: StructType, values: Mapping[str, RowExpression], alias: str
-) -> list[tuple[tuple[str, ...], RowExpression]]:
-    paths = []
-    for name, value in values.items():
-        path: tuple[str, ...] = (name,)
-        if schema.get(name) is None:
-            column = parse_expression(name)
-            path = column.path if isinstance(column, Column) else path
-        if len(path) > 1 and path[0].lower() == alias.lower() and schema.get(path[0]) is None:
-            path = path[1:]
-        known = schema.get(path[0])
-        paths.append(((path[0] if known is None else known.name, *path[1:]), value))
-    return paths
-
-
-def _field(schema: StructType, name: str, table: str) -> StructField:
-    field = schema.get(name)
-    if field is None:
-        raise SchemaError(
-            f"{table}: there is no column {name!r} to set. The columns are "
-            f"{', '.join(schema.names)}.",
-            table=table,
-            column=name,
-        )
-    return field
+    check_assignable(target, value_type, schema_evolution=growing)
+    return assign_by_name(target.data_type, value, value_type)

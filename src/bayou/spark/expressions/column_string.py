@@ -1,21 +1,20 @@
 """Conversion of Columns, classic or Connect, to SQL strings.
 
-Catalyst formats operators of Columns as function calls that aren't valid SQL (`` `>`(id, 3) ``), so
-they are formatted here; their operands are formatted by Catalyst. The Connect client has the
-expression tree of a Column in Python.
+Catalyst formats operators of Columns as function calls that aren't valid SQL (`` `>`(id, 3) ``).
+Therefore this module formats the operators, and Catalyst only their operands. With Connect, this
+module formats the whole expression tree, which the client has in Python.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bayou.spark.jvm.classes import scala_items
-
-__all__ = ["case_sql", "column_sql", "conjunct_sqls", "connect_column_sql", "function_call_sql"]
-
+from bayou.protocol.sql import quote_identifier, string_literal
+from bayou.spark.jvm.expressions import CatalystExpression
 
 _BINARY = ("=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^", "and", "or")
 _OPERATORS: dict[str, Callable[[list[str]], str]] = {
@@ -28,6 +27,9 @@ _OPERATORS: dict[str, Callable[[list[str]], str]] = {
     "like": lambda a: f"({a[0]} LIKE {a[1]}" + (f" ESCAPE {a[2]})" if len(a) > 2 else ")"),
     "rlike": lambda a: f"({a[0]} RLIKE {a[1]})",
 }
+_MISREAD = ("null", "true", "false", "all", "as", "distinct")
+"""Column names that Catalyst doesn't quote, but that are keywords in SQL."""
+
 _SUBQUERIES = ("ListQuery", "ScalarSubquery", "Exists", "LazyExpression")
 _OPAQUE = (
     "PythonUDF",
@@ -40,34 +42,25 @@ _OPAQUE = (
 
 
 class _OpaqueError(Exception):
-    """A part of a Column that has no SQL string, or one that is only valid in its plan."""
+    """Raised for a Column with a part that only Spark can run, or that is bound to a DataFrame."""
 
 
 def column_sql(spark: Any, column: Any) -> str | None:
-    """The SQL string of a Column; None if it has a part that only Spark can run.
-
-    Args:
-        spark: a classic session.
-        column: a classic `Column`.
-    """
-    session = spark._jsparkSession  # noqa: SLF001  # no public API for Catalyst expressions
+    """The SQL string of a classic Column; None if a part has none, such as a Python UDF."""
     try:
-        return _Formatter(spark._jvm).sql(session.expression(column._jc))  # noqa: SLF001
+        return _classic_sql(CatalystExpression.of(spark, column))
     except _OpaqueError:
         return None
 
 
 def conjunct_sqls(spark: Any, column: Any) -> list[str]:
-    """SQL strings of a Column's conjuncts; conjuncts without one are omitted.
+    """SQL strings of a Column's conjuncts; conjuncts without an SQL string are omitted.
 
-    Empty if a conjunct is a subquery, which may read the rows of the same table.
-
-    Args:
-        spark, column: see `column_sql`.
+    The list is empty if a conjunct contains a subquery, because the subquery can read rows of the
+    same table that don't match the other conjuncts.
     """
-    session = spark._jsparkSession  # noqa: SLF001  # as above
     try:
-        return list(_Formatter(spark._jvm).conjuncts(session.expression(column._jc)))  # noqa: SLF001
+        return list(_conjuncts(CatalystExpression.of(spark, column)))
     except _OpaqueError:
         return []
 
@@ -89,45 +82,47 @@ def case_sql(parts: list[str]) -> str:
     return f"CASE {' '.join([*pairs, *last])} END"
 
 
-class _Formatter:
-    def __init__(self, jvm: Any) -> None:
-        self._jvm = jvm
+def _conjuncts(expression: CatalystExpression) -> Iterator[str]:
+    if expression.class_name == "UnresolvedFunction" and [
+        part.lower() for part in expression.name_parts
+    ] == ["and"]:
+        for child in expression.children:
+            yield from _conjuncts(child)
+        return
+    try:
+        yield _classic_sql(expression)
+    except _OpaqueError as error:
+        if str(error) in _SUBQUERIES:
+            raise
 
-    def conjuncts(self, expression: Any) -> Iterator[str]:
-        if str(expression.getClass().getSimpleName()) == "UnresolvedFunction":
-            name = [str(part).lower() for part in self._list(expression.nameParts())]
-            if name == ["and"]:
-                for child in self._list(expression.children()):
-                    yield from self.conjuncts(child)
-                return
-        try:
-            yield self.sql(expression)
-        except _OpaqueError as error:
-            if str(error) in _SUBQUERIES:
-                raise
 
-    def sql(self, expression: Any) -> str:
-        class_name = str(expression.getClass().getSimpleName())
-        if class_name in _OPAQUE:
-            raise _OpaqueError(class_name)
-        parts = [self.sql(child) for child in self._list(expression.children())]
-        match class_name:
-            case "UnresolvedFunction":
-                name = ".".join(str(part) for part in self._list(expression.nameParts()))
-                return function_call_sql(name, parts)
-            case "CaseWhen":
-                return case_sql(parts)
-            case "Cast":
-                return f"CAST({parts[0]} AS {expression.dataType().sql()})"
-            case "Alias":
-                return parts[0]
-            case "UnresolvedExtractValue":
-                return f"{parts[0]}[{parts[1]}]"
-            case _:
-                return str(expression.sql())
+def _classic_sql(expression: CatalystExpression) -> str:
+    if expression.class_name in _OPAQUE:
+        raise _OpaqueError(expression.class_name)
+    parts = [_classic_sql(child) for child in expression.children]
+    match expression.class_name:
+        case "UnresolvedFunction":
+            return function_call_sql(".".join(expression.name_parts), parts)
+        case "CaseWhen":
+            return case_sql(parts)
+        case "Cast":
+            return f"{_cast_name(expression)}({parts[0]} AS {expression.cast_type})"
+        case "UnresolvedAttribute" if expression.sql.lower() in _MISREAD:
+            return quote_identifier(expression.sql)
+        case "Alias":
+            return parts[0]
+        case "UnresolvedExtractValue":
+            return f"{parts[0]}[{parts[1]}]"
+        case _:
+            return expression.sql
 
-    def _list(self, sequence: Any) -> list[Any]:
-        return scala_items(self._jvm, sequence)
+
+_NAME_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+_ATTRIBUTE = re.compile(rf"(?:{_NAME_PART.pattern})(?:\.(?:{_NAME_PART.pattern}))*")
+
+
+def _cast_name(expression: CatalystExpression) -> str:
+    return "TRY_CAST" if expression.sql.startswith("TRY_CAST(") else "CAST"
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -140,7 +135,7 @@ _LITERALS: dict[str, Callable[[Any], str]] = {
     "FloatType": lambda value: f"CAST({_double(value)} AS FLOAT)",
     "DoubleType": lambda value: _double(value),
     "DecimalType": lambda value: f"{value:f}BD",
-    "StringType": lambda value: _quoted(value),
+    "StringType": string_literal,
     "BinaryType": lambda value: f"X'{bytes(value).hex()}'",
     "DateType": lambda value: f"DATE '{(_EPOCH + dt.timedelta(days=value)).date().isoformat()}'",
     "TimestampType": lambda value: f"TIMESTAMP '{_timestamp(value)}+00:00'",
@@ -151,11 +146,8 @@ _LITERALS: dict[str, Callable[[Any], str]] = {
 def connect_column_sql(column: Any) -> str | None:
     """The SQL string of a Connect Column; None if it has a part that only the server can run.
 
-    Columns of a DataFrame (`frame["id"]`) are among these, because only the server resolves which
-    side they belong to. `F.col("t.id")` has an SQL string.
-
-    Args:
-        column: a Column of Spark Connect.
+    A column of a DataFrame (`frame["id"]`) is such a part: only the server knows whether it belongs
+    to the target or the source. `F.col("t.id")` has an SQL string.
     """
     try:
         return _sql(column._expr)  # noqa: SLF001  # no public API
@@ -166,7 +158,7 @@ def connect_column_sql(column: Any) -> str | None:
 def _sql(expression: Any) -> str:
     match type(expression).__name__, vars(expression):
         case "ColumnReference", {"_plan_id": None, "_unparsed_identifier": name}:
-            return str(name)
+            return _attribute(str(name))
         case "SQLExpression", {"_expr": sql}:
             return f"({sql})"
         case "LiteralExpression", {"_value": value, "_dataType": data_type}:
@@ -190,6 +182,19 @@ def _sql(expression: Any) -> str:
             raise _OpaqueError(other)
 
 
+def _attribute(name: str) -> str:
+    """Return the SQL of a column name such as `s.x`, with every part quoted.
+
+    Without quotes, the column `2024` would be a number, and `a-b` a subtraction.
+    """
+    if name.upper() == "DEFAULT":
+        return name  # Spark represents the keyword DEFAULT as a column
+    if not _ATTRIBUTE.fullmatch(name):
+        raise _OpaqueError(name)
+    parts = (match[1] or match[2] for match in _NAME_PART.finditer(name))
+    return ".".join(quote_identifier(part.replace("``", "`")) for part in parts)
+
+
 def _literal(value: Any, data_type: Any) -> str:
     if value is None:
         name = data_type.simpleString()
@@ -205,11 +210,6 @@ def _double(value: float) -> str:
         return f"{value!r}D"
     name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return f"CAST('{name}' AS DOUBLE)"
-
-
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _timestamp(microseconds: int) -> str:

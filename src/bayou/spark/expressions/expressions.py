@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812  # conventional name
 from bayou.errors import ArgumentError
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.expressions.sql.parser import parse_conjuncts
+from bayou.protocol.sql import tokenize
 from bayou.spark.expressions.column_string import column_sql, conjunct_sqls, connect_column_sql
+from bayou.spark.expressions.session_grammar import has_raw_strings, session_sql
 from bayou.spark.target import is_classic
-
-__all__ = ["RowExpression", "parse_condition", "parse_values"]
-
-
-_SUBQUERY = re.compile(r"\bselect\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +25,8 @@ class RowExpression:
     Attributes:
         sql: the SQL string; None if a part has no SQL string, such as a Python function.
         user_column: the user's Column; None if the user gave an SQL string.
-        conjunct_sqls: SQL strings of the conjuncts that have one, for a Column without an SQL
-            string.
+        conjunct_sqls: for a Column without an SQL string, SQL strings of the conjuncts that can be
+            written as SQL.
     """
 
     sql: str | None
@@ -39,7 +35,6 @@ class RowExpression:
 
     @property
     def column(self) -> Any:
-        """The expression as a Column."""
         return F.expr(self.sql or "") if self.user_column is None else self.user_column
 
     @property
@@ -51,10 +46,11 @@ class RowExpression:
     def conjuncts(self) -> list[Predicate]:
         """The conjuncts that the kernel's parser supports.
 
-        Empty if there is a subquery, which may read the rows of the same table.
+        The list is empty if the expression contains a subquery. The rows that the subquery reads
+        don't need to match the other conjuncts.
         """
         strings = self.conjunct_sqls if self.sql is None else (self.sql,)
-        if any(_SUBQUERY.search(string) for string in strings):
+        if any(token.is_keyword("SELECT") for string in strings for token in tokenize(string)):
             return []
         return [part for string in strings for part in parse_conjuncts(string)]
 
@@ -67,20 +63,12 @@ class RowExpression:
 def parse_condition(
     spark: Any, condition: Any, argument: str = "condition"
 ) -> RowExpression | None:
-    """Convert a user's condition; None stays None.
-
-    Raises:
-        ArgumentError: the condition is neither a string nor a Column.
-    """
+    """Convert a user's condition, an SQL string or a Column; None stays None."""
     return None if condition is None else _expression(spark, condition, argument)
 
 
 def parse_values(spark: Any, values: Any, argument: str) -> dict[str, RowExpression]:
-    """Convert a user's assigned values by column.
-
-    Raises:
-        ArgumentError: `values` isn't a dictionary of strings and Columns.
-    """
+    """Convert the values that a user assigns to columns, by column name."""
     if values is None:
         raise ArgumentError(f"{argument!r} cannot be None.", argument=argument)
     if not isinstance(values, Mapping):
@@ -102,7 +90,17 @@ def parse_values(spark: Any, values: Any, argument: str) -> dict[str, RowExpress
 
 def _expression(spark: Any, value: Any, argument: str) -> RowExpression:
     if isinstance(value, str):
-        return RowExpression(value)
+        value = session_sql(spark, value)
+        if not has_raw_strings(spark, value):
+            return RowExpression(value)
+        if not is_classic(spark):
+            raise ArgumentError(
+                f"{argument}: {value!r} has a backslash or a doubled quote, which the setting "
+                "spark.sql.parser.escapedStringLiterals keeps in the string. Unset the setting; "
+                "with Spark Connect, Bayou can't evaluate such strings.",
+                argument=argument,
+            )
+        value = F.expr(value)
     if not isinstance(value, Column):
         raise ArgumentError(
             f"{argument}: {value!r} isn't an expression. Give an SQL string or a Column.",
@@ -112,9 +110,8 @@ def _expression(spark: Any, value: Any, argument: str) -> RowExpression:
         sql = connect_column_sql(value)
         if sql is None:
             raise ArgumentError(
-                f"{argument}: Spark Connect doesn't support Columns with Python functions or "
-                "columns of a DataFrame here. Give an SQL string, or name columns as in "
-                "F.col('t.id').",
+                f"{argument}: with Spark Connect, a Column here can't contain a Python UDF or "
+                "refer to a DataFrame (df['id']). Give an SQL string, or use F.col('t.id').",
                 argument=argument,
             )
         return RowExpression(sql, value)

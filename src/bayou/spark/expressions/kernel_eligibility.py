@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column
 
 from bayou.errors import PredicateError
-from bayou.kernel.expressions.evaluation import resolve
+from bayou.kernel.expressions.functions import inexact_function
 from bayou.kernel.expressions.model import Expression, Predicate
-from bayou.kernel.expressions.resolution import map_columns, resolve_expression
+from bayou.kernel.expressions.resolution import map_columns, resolve, resolve_expression
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.protocol.schema import StructType
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import (
+    check_client_evaluates,
     has_timestamps,
     matches_session,
     session_matches_kernel,
 )
-from bayou.spark.jvm.classes import java_class
 from bayou.spark.target import TargetTable, is_classic
-
-__all__ = ["KernelExpressions", "OnlySparkError", "bound_to", "fall_back_to_spark"]
-
 
 ResultT = TypeVar("ResultT")
 
@@ -35,9 +31,7 @@ def fall_back_to_spark(
 ) -> ResultT:
     """Run an operation in Spark after a kernel error; raise the kernel's error if Spark fails too.
 
-    Raises:
-        PredicateError: the session is a Spark Connect session, or Spark can't analyze the
-            expression either.
+    With a Spark Connect session, the kernel's error is raised at once.
     """
     if not is_classic(target.spark):
         raise error
@@ -50,14 +44,14 @@ def fall_back_to_spark(
 
 
 class OnlySparkError(PredicateError):
-    """An expression that only Spark can evaluate."""
+    """Raised for an expression that only Spark can evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelExpressions:
     """Converts expressions over a table's columns to expressions of the kernel.
 
-    The methods raise PredicateError if the kernel can't evaluate an expression as Spark does.
+    The methods raise `PredicateError` if the kernel can't evaluate an expression as Spark does.
     """
 
     target: TargetTable
@@ -77,9 +71,19 @@ class KernelExpressions:
         expression = map_columns(parse_expression(self._sql(value)), self._without_alias)
         resolve_expression(expression, self.schema)
         column = self.schema.get(self.column(name).partition(".")[0])
+        if not is_classic(self.target.spark):
+            check_client_evaluates(
+                self.target.spark,
+                self._sql(value),
+                expression,
+                [self.schema],
+                assigned=None if column is None else column.data_type,
+            )
+            return expression
         if column is not None and has_timestamps(column.data_type) and not self._is_plain:
             raise OnlySparkError(
-                f"{value.display_string}: it is cast in the session's time zone.",
+                f"{value.display_string}: the value is cast in the session's time zone, so only "
+                "Spark can evaluate it.",
                 expression=value.display_string,
             )
         self._check(expression, value)
@@ -88,28 +92,36 @@ class KernelExpressions:
     def column(self, name: str) -> str:
         alias = self.target.alias
         prefix, dot, rest = name.partition(".")
+        if prefix.count("`") % 2:  # the dot is a part of a name in backticks
+            return name
         if alias is None or not dot or prefix.strip("`").lower() != alias.lower():
             return name
         return rest
 
     @property
     def _is_plain(self) -> bool:
-        return not is_classic(self.target.spark) or session_matches_kernel(
-            self.target.spark, [self.schema]
-        )
+        return session_matches_kernel(self.target.spark, [self.schema])
 
     def _check(self, expression: Expression, source: RowExpression) -> None:
         spark = self.target.spark
-        if not self._is_plain and not matches_session(spark, expression, [self.schema]):
+        if not is_classic(spark):
+            check_client_evaluates(spark, self._sql(source), expression, [self.schema])
+            return
+        is_exact = inexact_function(expression) is None
+        if is_exact and self._is_plain:
+            return
+        if not matches_session(spark, expression, [self.schema]):
             raise OnlySparkError(
-                f"{source.display_string}: its value depends on the session's settings.",
+                f"{source.display_string}: the kernel's result may differ from the session's, so "
+                "only Spark can evaluate it.",
                 expression=source.display_string,
             )
 
     def _sql(self, expression: RowExpression) -> str:
         if expression.sql is None:
             raise OnlySparkError(
-                f"{expression.display_string}: only Spark can evaluate a part of it.",
+                f"{expression.display_string}: it contains a part that can't be written as SQL, "
+                "such as a Python UDF. Only Spark can evaluate it.",
                 expression=expression.display_string,
             )
         return expression.sql
@@ -118,20 +130,3 @@ class KernelExpressions:
         alias = self.target.alias
         qualified = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
         return path[1:] if qualified and self.schema.get(path[1]) is not None else path
-
-
-def bound_to(frame: Any, column: Any) -> Any:
-    """Bind a Column's names to the columns of a DataFrame, so that they stay unambiguous in joins.
-
-    Args:
-        frame: a DataFrame of a classic session.
-        column: a Column over the DataFrame's columns.
-
-    Raises:
-        AnalysisException: the DataFrame lacks a column.
-    """
-    selected = frame.select(column.alias("resolved"))
-    analyzed = selected._jdf.queryExecution().analyzed()  # noqa: SLF001  # no public API
-    resolved = analyzed.expressions().apply(0).child()
-    jvm = frame.sparkSession._jvm  # noqa: SLF001  # as above
-    return Column(java_class(jvm, "org.apache.spark.sql.classic.ExpressionUtils").column(resolved))

@@ -1,8 +1,10 @@
 """Whether the kernel evaluates an expression as Spark does in a session.
 
-The kernel evaluates as Spark does in ANSI mode and in UTC. In other sessions, Spark evaluates
-expressions that depend on either. The condition of an overwrite is passed to the kernel as a
-string, so `with_zone` adds the session's time zone to its timestamps.
+The kernel evaluates as Spark does in ANSI mode and in UTC, except for functions whose results may
+differ in the last digit. Spark evaluates these functions. If the session has ANSI mode off, Spark
+also evaluates expressions that depend on ANSI mode. If the session's time zone isn't UTC, Spark
+also evaluates expressions that depend on the time zone. The condition of an overwrite is passed to
+the kernel as a string, so `with_zone` adds the session's time zone to timestamps in the string.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bayou.errors import ArgumentError, PredicateError
-from bayou.kernel.expressions.functions.registry import ALL
+from bayou.kernel.expressions.functions import ALL, inexact_function
 from bayou.kernel.expressions.literals import normalize_time_zone, parse_timestamp
 from bayou.kernel.expressions.model import (
     And,
@@ -22,15 +24,18 @@ from bayou.kernel.expressions.model import (
     Expression,
     Function,
     In,
+    InExpressions,
     IsNull,
     Like,
     Literal,
     Not,
     Or,
+    Predicate,
     StartsWith,
     operands_of,
     referenced_columns,
 )
+from bayou.kernel.expressions.resolution import resolve, type_of
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.kernel.expressions.types import kind_of
 from bayou.protocol.schema import (
@@ -43,26 +48,14 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-
-__all__ = [
-    "depends_on_zone",
-    "has_timestamps",
-    "is_utc",
-    "matches_session",
-    "session_matches_kernel",
-    "with_zone",
-]
-
+from bayou.protocol.sql import tokenize
+from bayou.spark.types import same_type
 
 _DATETIME_FUNCTIONS = frozenset(
     name for function in ALL["Dates and timestamps"] for name in (function.name, *function.aliases)
 )
-_COMPARISONS = (Column, Literal, Comparison, In, IsNull, And, Or, Not)
+_COMPARISONS = (Column, Literal, Comparison, In, InExpressions, IsNull, And, Or, Not)
 _UTC = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "+00:00"})
-_QUOTED = re.compile(
-    r"`[^`]*`|(?P<typed>\b\w+\s*)?(?P<quote>['\"])(?P<value>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
-    re.DOTALL,
-)
 
 
 def is_utc(zone: str) -> bool:
@@ -71,11 +64,7 @@ def is_utc(zone: str) -> bool:
 
 
 def depends_on_zone(expression: Expression, schemas: Iterable[StructType]) -> bool:
-    """Whether an expression's value may depend on the time zone.
-
-    Args:
-        schemas: schemas of the columns; two for a merge.
-    """
+    """Whether an expression's value may depend on the time zone."""
     if not _all(expression, _is_timeless):
         return True
     fields = {f.name.lower(): f.data_type for schema in schemas for f in schema}
@@ -96,17 +85,12 @@ def has_timestamps(data_type: DataType) -> bool:
 
 
 def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> str:
-    """Add the time zone to each timestamp in a condition that has none.
-
-    Args:
-        condition: SQL string.
-        schema: schema of the columns.
-        zone: the session's time zone, under any of Spark's names.
-        name: name of the option, for the error.
+    """Add the session's time zone to the timestamps in a condition that have no time zone.
 
     Raises:
-        ArgumentError: the condition uses timestamp functions, or compares a string that looks like
-            a timestamp with a column of another type, so that its value can't be converted.
+        ArgumentError: the condition can't be converted. It uses timestamp functions, compares a
+            timestamp with a date, a TIMESTAMP_NTZ or a string column, or compares a string that
+            looks like a timestamp with a column of another type.
     """
     try:
         expression = parse_predicate(condition)
@@ -114,7 +98,9 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
         return condition  # the caller reports the error with the table
     if is_utc(zone) or not depends_on_zone(expression, [schema]):
         return condition
-    if not _all(expression, lambda e: isinstance(e, _COMPARISONS)):
+    if not _all(expression, lambda e: isinstance(e, _COMPARISONS)) or _converts_timestamps(
+        expression, schema
+    ):
         raise ArgumentError(
             f"{name}: {condition!r} depends on the session's time zone {zone}, but Bayou evaluates "
             "it in UTC. Compare the column with timestamps, such as "
@@ -126,23 +112,48 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
     only_datetimes = all(types.get(column) in datetime_types for column in _names(expression))
     zone_name = normalize_time_zone(zone)
 
-    def add_zone(match: re.Match[str]) -> str:
-        value = match["value"]
-        if value is None or not _is_timestamp_without_zone(value):
-            return match[0]
-        typed = (match["typed"] or "").strip().upper()
-        if typed in ("DATE", "TIMESTAMP_NTZ"):
-            return match[0]
-        if not typed.startswith("TIMESTAMP") and not only_datetimes:
-            raise ArgumentError(
-                f"{name}: the time zone of {value!r} in {condition!r} is ambiguous. Write "
-                f"TIMESTAMP'{value}' for the session's time zone {zone}, or '{value}Z' for UTC.",
-                argument=name,
-            )
-        quote = match["quote"]
-        return f"{match['typed'] or ''}{quote}{value} {zone_name}{quote}"
+    pieces, at, typed = [], 0, ""
+    for token in tokenize(condition):
+        value = token.text
+        if (
+            token.is_string
+            and typed not in ("DATE", "TIMESTAMP_NTZ")
+            and _is_timestamp_without_zone(value)
+        ):
+            if not typed.startswith("TIMESTAMP") and not only_datetimes:
+                raise ArgumentError(
+                    f"{name}: the time zone of {value!r} in {condition!r} is ambiguous. Write "
+                    f"TIMESTAMP'{value}' for the session's time zone {zone}, or '{value}Z' for "
+                    "UTC.",
+                    argument=name,
+                )
+            pieces += [condition[at : token.end - 1], " ", zone_name]
+            at = token.end - 1
+        typed = value.upper() if token.kind == "word" else ""
+    return "".join((*pieces, condition[at:]))
 
-    return _QUOTED.sub(add_zone, condition)
+
+def _converts_timestamps(condition: Predicate, schema: StructType) -> bool:
+    """Whether a comparison converts a date, a TIMESTAMP_NTZ or a string column to a timestamp.
+
+    The result of the conversion depends on the time zone.
+    """
+
+    def converts(expression: Expression) -> bool:
+        match expression:
+            case Cast(_, data_type, _):
+                return has_timestamps(data_type)
+            case Comparison() | In():
+                types = {type_of(operand, schema) for operand in operands_of(expression)}
+                return TIMESTAMP in types and bool(types & {DATE, TIMESTAMP_NTZ})
+            case _:
+                return False
+
+    try:
+        resolved = resolve(condition, schema)
+    except PredicateError:
+        return False  # the caller reports the error with the table
+    return not _all(resolved, lambda expression: not converts(expression))
 
 
 def _is_timestamp_without_zone(string: str) -> bool:
@@ -170,29 +181,62 @@ def _all(expression: Expression, condition: Callable[[Expression], bool]) -> boo
     return condition(expression) and all(_all(o, condition) for o in operands_of(expression))
 
 
-_ANSI_INDEPENDENT = (Column, Literal, Comparison, In, IsNull, And, Or, Not, StartsWith, Like)
+_ANSI_INDEPENDENT = (
+    Column,
+    Literal,
+    Comparison,
+    In,
+    InExpressions,
+    IsNull,
+    And,
+    Or,
+    Not,
+    StartsWith,
+    Like,
+)
 """Expressions with the same value in and out of ANSI mode, if their operands have the same type."""
 
 _SPECIAL_COMPARISON = re.compile(
     r'"__COLLATIONS"|"__CHAR_VARCHAR_TYPE_STRING":"[^"]*\bchar\(', re.IGNORECASE
 )
 _KINDS: dict[type, str] = {bool: "boolean", int: "integer", str: "string", bytes: "binary"}
-_TYPED_OPERANDS = (Comparison, In, StartsWith, Like)
+_TYPED_OPERANDS = (Comparison, In, InExpressions, StartsWith, Like)
 
 
 def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bool:
-    """Whether the kernel evaluates every expression over these columns as the session does."""
+    """Whether the kernel evaluates expressions over these columns as the session does.
+
+    The answer doesn't hold for expressions with inexact functions; check them with
+    `inexact_function`.
+    """
     special = any(_has_special_comparison(field) for schema in schemas for field in schema)
     return not special and _is_ansi(spark) and _is_utc(spark)
 
 
-def matches_session(spark: Any, expression: Expression, schemas: Iterable[StructType]) -> bool:
-    """Whether the kernel evaluates an expression as the session does.
+def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> None:
+    """Raise `ArgumentError` if a condition uses a column that is a CHAR or has a collation.
 
-    Args:
-        schemas: schemas of the columns; two for a merge.
+    Spark doesn't compare the values of these columns by their bytes, but the kernel does.
     """
+    try:
+        names = _names(parse_predicate(condition))
+    except PredicateError:
+        return  # the caller reports the error with the table
+    for field in schema:
+        if field.name.lower() in names and _has_special_comparison(field):
+            raise ArgumentError(
+                f"{name}: {condition!r} compares column {field.name!r}, which is a CHAR or has a "
+                "collation, so that Spark compares other strings as equal than Bayou. Use DELETE "
+                "and an append, or a condition on other columns.",
+                argument=name,
+            )
+
+
+def matches_session(spark: Any, expression: Expression, schemas: Iterable[StructType]) -> bool:
+    """Whether the kernel evaluates an expression as the session does."""
     schemas = tuple(schemas)
+    if inexact_function(expression) is not None:
+        return False
     names = _names(expression)
     fields = [field for schema in schemas for field in schema]
     if any(_has_special_comparison(f) and f.name.lower() in names for f in fields):
@@ -202,6 +246,121 @@ def matches_session(spark: Any, expression: Expression, schemas: Iterable[Struct
     if _is_utc(spark) or isinstance(expression, Column):
         return True
     return not depends_on_zone(expression, schemas)
+
+
+def check_client_evaluates(
+    spark: Any,
+    sql: str,
+    expression: Expression,
+    schemas: Iterable[StructType],
+    *,
+    assigned: DataType | None = None,
+) -> None:
+    """Raise `PredicateError` unless the kernel evaluates an expression as a Connect session does.
+
+    With Spark Connect, the client's process runs row operations, and Spark can't evaluate their
+    expressions instead. Inexact functions are permitted.
+
+    Args:
+        sql: the string from which `expression` was parsed.
+        assigned: type of the column to which the value is assigned; None for a condition.
+    """
+    schemas = tuple(schemas)
+    names = set() if isinstance(expression, Column) else _names(expression)
+    for field in (field for schema in schemas for field in schema):
+        if field.name.lower() in names and _has_special_comparison(field):
+            raise _not_as_in_session(
+                sql,
+                f"uses column {field.name!r}, which is a CHAR or has a collation",
+                "Use another column, or a classic session.",
+            )
+    if not _is_ansi(spark) and not _is_ansi_independent(expression, schemas):
+        raise _not_as_in_session(
+            sql, "depends on ANSI mode, which is off", "Set spark.sql.ansi.enabled to true."
+        )
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    if is_utc(zone):
+        return
+    casts = (
+        assigned is not None
+        and has_timestamps(assigned)
+        and not _has_type(expression, assigned, schemas)
+    )
+    if casts or _uses_zone(sql, expression, schemas):
+        raise _not_as_in_session(
+            sql,
+            f"depends on the session's time zone {zone}",
+            "Compare timestamps only with timestamps that have an offset, such as "
+            "TIMESTAMP'2024-01-05 00:00:00+02:00', or set spark.sql.session.timeZone to UTC.",
+        )
+
+
+def _not_as_in_session(sql: str, problem: str, action: str) -> PredicateError:
+    return PredicateError(
+        f"{sql}: it {problem}, but with Spark Connect Bayou evaluates it in the client, in ANSI "
+        f"mode and in UTC. {action}",
+        expression=sql,
+    )
+
+
+def _uses_zone(sql: str, expression: Expression, schemas: Sequence[StructType]) -> bool:
+    """Whether an expression's value may depend on the time zone; more exact than `depends_on_zone`.
+
+    Comparisons of timestamps with each other, and with literals that have a time zone, don't.
+    """
+    if not depends_on_zone(expression, schemas):
+        return False
+    if not _all_parts(expression, lambda part: _is_zone_free(part, schemas)):
+        return True
+    typed = ""
+    for token in tokenize(sql):
+        if (
+            token.is_string
+            and typed not in ("DATE", "TIMESTAMP_NTZ")
+            and _is_timestamp_without_zone(token.text)
+        ):
+            return True
+        typed = token.text.upper() if token.kind == "word" else ""
+    return False
+
+
+def _all_parts(expression: Expression, condition: Callable[[Expression], bool]) -> bool:
+    """Whether all operands of AND, OR and NOT, at any depth, satisfy `condition`."""
+    if isinstance(expression, And | Or | Not):
+        return all(_all_parts(operand, condition) for operand in operands_of(expression))
+    return condition(expression)
+
+
+def _is_zone_free(expression: Expression, schemas: Sequence[StructType]) -> bool:
+    if not depends_on_zone(expression, schemas) or isinstance(expression, Column | Literal):
+        return True
+    operands = operands_of(expression)
+    if not isinstance(expression, Comparison | In | InExpressions | IsNull):
+        return False
+    kinds: set[str | None] = set()
+    for operand in operands:
+        match operand:
+            case Column(path=path):
+                kinds |= _kinds_of(path, schemas)
+            case Literal(data_type=data_type):
+                kinds |= set() if data_type is None else {kind_of(data_type)}
+            case _:
+                return False
+    return isinstance(expression, IsNull) or kinds == {"timestamp"}
+
+
+def _has_type(expression: Expression, data_type: DataType, schemas: Sequence[StructType]) -> bool:
+    """Whether assigning an expression to a column of a type with timestamps needs no cast."""
+    match expression:
+        case Literal(value=None):
+            return True
+        case Literal(data_type=own):
+            return own == data_type
+        case Column(path=path):
+            fields = [_field(s, names) for s in schemas for names in (path, path[1:])]
+            return all(f is None or same_type(f.data_type, data_type) for f in fields)
+        case _:
+            return False
 
 
 def _has_special_comparison(field: StructField) -> bool:
@@ -237,7 +396,10 @@ def _have_one_type(expression: Expression, schemas: Sequence[StructType]) -> boo
 
 
 def _kinds_of(path: tuple[str, ...], schemas: Sequence[StructType]) -> set[str | None]:
-    """Kinds of the columns that a path may refer to, with or without an alias."""
+    """Type kinds (`kind_of`) of the columns that a path may refer to; `{None}` without a column.
+
+    The first name of the path may be a table alias.
+    """
     kinds = {
         kind_of(field.data_type)
         for schema in schemas

@@ -1,4 +1,4 @@
-"""Assignment of values to columns in MERGE and UPDATE: structs by field name, others by cast."""
+"""Conversion of assigned values in MERGE and UPDATE: structs by field name, others by cast."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from bayou.spark.jvm.expressions import ansi_cast
 from bayou.spark.types import to_spark
-
-__all__ = ["assign_by_name", "has_structs"]
 
 
 def has_structs(data_type: DataType) -> bool:
@@ -30,14 +29,10 @@ def assign_by_name(
 ) -> Any:
     """Convert a value to a column's type. `check_assignable` must have accepted the types.
 
-    Args:
-        target: type of the column.
-        value: a Column.
-        source: type of `value`.
-        before: the column's old value and its type; its fields that `source` lacks are kept. With
-            None they become NULL.
+    `source` is the value's type. A field that `source` lacks gets the field's value in `before`,
+    which is the column's old value and the old value's type. Without `before`, the field is NULL.
     """
-    return _by_name(target, value, source, before).cast(_spark_type(target))
+    return ansi_cast(_by_name(target, value, source, before), _spark_type(target))
 
 
 def _by_name(

@@ -1,11 +1,12 @@
-"""Hooks in PySpark's readers and writers, which call Bayou before Spark.
+"""Hooks in PySpark's readers and writers: a call is offered to Bayou first, then to Spark.
 
-They are installed once on PySpark's classes and do nothing unless the session's conf
-`spark.bayou.enabled` is true. So they also work in `foreachBatch` and in new sessions of the
-application, where the session is another object.
+Hooks are installed once on PySpark's classes and do nothing unless the session's conf
+`spark.bayou.enabled` is true. Because the classes are shared, hooks also work in `foreachBatch` and
+in new sessions of the application.
 
-A handler takes a request (`bayou.spark.hooks.requests`) and answers it, or returns
-`NotImplemented`: then the next handler is called, and finally Spark's own method.
+A handler is called with a request (`bayou.spark.hooks.requests`) and returns the result of the
+user's call, or `NotImplemented`. After `NotImplemented`, the next handler is called, and after the
+last handler Spark's own method.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from bayou.errors import ArgumentError
+from bayou.spark.hooks.recorded_writer_v2 import write_to_wrappers
 from bayou.spark.hooks.requests import (
     ReadRequest,
     SqlRequest,
@@ -30,22 +31,9 @@ from bayou.spark.hooks.requests import (
     stream_write_request,
     write_request,
 )
-from bayou.spark.hooks.write_to_recording import write_to_wrappers
+from bayou.spark.jvm.objects import JvmError, error_reason
 from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.settings import conf_as_options
-
-__all__ = [
-    "ENABLED",
-    "Handler",
-    "HookName",
-    "check_session",
-    "install",
-    "is_enabled",
-    "pass_settings_as_options",
-    "plain_sql",
-    "register",
-]
-
 
 _LOG = logging.getLogger(__name__)
 
@@ -78,10 +66,13 @@ _hooked: set[tuple[type, str]] = set()
 
 
 def register(hook: HookName, handler: Handler) -> None:
-    """Add a handler after the registered ones. Registering it again has no effect.
+    """Add a handler, to be called after the handlers that are registered already.
+
+    Has no effect if the hook already has the handler.
 
     Handlers of `load`, `save`, `stream_load` and `stream_start` are called for the format `delta`
-    only. Other handlers, and those of `save` for `insertInto`, are always called.
+    only, except that a call of `insertInto` always calls the handlers of `save`. Handlers of other
+    hooks are always called.
     """
     if handler not in _handlers[hook]:
         _handlers[hook].append(handler)
@@ -123,11 +114,7 @@ def _hook(target_class: type, wrappers: Mapping[str, Callable[[Any], Any]]) -> N
 
 
 def check_session(spark: Any) -> None:
-    """Check that an object is a session, classic or Connect.
-
-    Raises:
-        ArgumentError: it isn't a session.
-    """
+    """Raise `ArgumentError` if an object isn't a session, classic or Connect."""
     if not (hasattr(spark, "conf") and hasattr(spark, "sql")):
         raise ArgumentError(
             f"spark: a {type(spark).__name__} isn't a session. Give a SparkSession.",
@@ -304,14 +291,14 @@ def _answer_write_to(request: WriteToRequest) -> Any:
 
 
 def _answer(hook: HookName, create_request: Callable[..., Any], proceed: Callable[[], Any]) -> Any:
-    """Call the handlers until one answers, else Spark's own method."""
+    """Return the result of the first handler that handles the call, else of Spark's own method."""
     try:
         request = create_request(proceed=proceed)
-    except Py4JError as error:
+    except JvmError as error:
         _LOG.warning(
-            "Spark: the state of readers and writers has an unknown layout. This call runs without "
-            "Bayou's hooks; use a supported Spark version (%s).",
-            str(error).splitlines()[0],
+            "Spark: the state of readers and writers has an unknown layout (%s). This call runs "
+            "without Bayou's hooks. Use a supported Spark version.",
+            error_reason(error),
         )
         return proceed()
     if hook == "stream_start":
@@ -327,9 +314,10 @@ def _answer(hook: HookName, create_request: Callable[..., Any], proceed: Callabl
 
 
 def pass_settings_as_options(request: ReadRequest) -> Any:
-    """Set the settings of the session's conf as options of a read, and return `NotImplemented`.
+    """Copy settings from the session's conf to a read's options, and return `NotImplemented`.
 
-    The data source plans in a process without access to the conf. The user's options are kept.
+    The process in which the data source plans the read can't access the conf. An option that the
+    user has set isn't changed.
     """
     options = conf_as_options(request.spark, request.options)
     for path in request.paths:

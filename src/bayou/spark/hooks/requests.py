@@ -1,7 +1,7 @@
-"""Requests: the state of a Spark reader or writer at the time of its last call.
+"""Requests: calls that read or write, with the state of Spark's reader or writer.
 
-Classic readers and writers have their state in private fields in the JVM, Connect's in Python. Only
-this module reads that state.
+The state of classic readers and writers is in private fields in the JVM; the state of Connect's
+readers and writers is in Python.
 """
 
 from __future__ import annotations
@@ -11,21 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from bayou.spark.jvm.classes import java_class, java_items, scala_items
-
-__all__ = [
-    "ReadRequest",
-    "SqlRequest",
-    "StreamWriteRequest",
-    "TableReadRequest",
-    "WriteRequest",
-    "WriteToRequest",
-    "read_request",
-    "stream_write_request",
-    "write_request",
-]
+from bayou.spark.jvm.readers_writers import (
+    ReaderState,
+    WriterState,
+    reader_state,
+    stream_writer_state,
+    writer_state,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,16 +28,12 @@ class ReadRequest:
     """A call of `DataFrameReader.load` or `DataStreamReader.load`.
 
     Attributes:
-        spark: the session.
-        reader: Spark's reader; `proceed` uses the options that are set on it.
-        connect: whether the session is a Spark Connect session.
-        streaming: whether the reader is `readStream`.
+        reader: Spark's reader; options that a handler sets on the reader apply to `proceed`.
         format: the format, in lower case.
         paths: the argument of `load`, else the option `path`; empty without either.
-        options: the options in the user's spelling, without `path`; of names that differ only in
-            case, the last one.
-        schema: the user's schema, or None.
-        proceed: Spark's own method.
+        options: the options in the user's spelling, without `path`. If names differ only in case,
+            the last one is used.
+        proceed: calls Spark's own method.
     """
 
     spark: Any
@@ -60,11 +51,7 @@ class ReadRequest:
 class SqlRequest:
     """A call of `SparkSession.sql`.
 
-    Attributes:
-        spark: the session.
-        text: the statement.
-        args: values of the parameters.
-        frames: values of `{name}` placeholders, such as DataFrames.
+    `frames` are the values of `{name}` placeholders, such as DataFrames.
     """
 
     spark: Any
@@ -75,12 +62,9 @@ class SqlRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReadRequest:
-    """A call of `table` of a classic session, of its reader or of its stream reader.
+    """A call of `table` on a classic session, on `session.read` or on `session.readStream`.
 
-    Attributes:
-        spark: the session.
-        reader: the reader; None for `SparkSession.table`.
-        table: the table name.
+    `reader` is None for a call on the session.
     """
 
     spark: Any
@@ -92,22 +76,15 @@ class TableReadRequest:
 class WriteRequest:
     """A call of `DataFrameWriter.save`, `.saveAsTable` or `.insertInto`.
 
+    The columns of `partitionBy`, `clusterBy`, `bucketBy` and `sortBy` are None if not set.
+
     Attributes:
-        spark: the session.
-        writer: Spark's writer.
-        df: the DataFrame to write.
-        connect: whether the session is a Spark Connect session.
-        method: name of the called method.
         format: the format, in lower case; the session's default if none was set.
-        path: the path, or None; for a named table the option `path`.
+        path: the argument of `save`, else the option `path`; None without either.
         table: the table name; None for `save`.
         options: the options in the user's spelling, without `path`.
         mode: `append`, `overwrite`, `error` (the default) or `ignore`.
-        partition_columns: columns of `partitionBy`; None if it wasn't called.
-        clustering_columns: columns of `clusterBy`; None if it wasn't called.
-        bucket_columns: columns of `bucketBy`; None if it wasn't called.
-        sort_columns: columns of `sortBy`; None if it wasn't called.
-        proceed: Spark's own method.
+        proceed: calls Spark's own method.
     """
 
     spark: Any
@@ -132,16 +109,12 @@ class WriteToRequest:
     """The last call of a `DataFrame.writeTo` chain.
 
     Attributes:
-        spark: the session.
         df: the DataFrame to write; None with Connect.
-        connect: whether the session is a Spark Connect session.
         method: `create`, `replace`, `createOrReplace`, `append`, `overwrite` or
             `overwritePartitions`.
-        table: the table name.
         provider: the argument of `using`, in lower case, or None.
         options, properties: arguments of `option` and `tableProperty`, in the user's spelling.
         partitioned_by: Columns and names of `partitionedBy`.
-        cluster_by: columns of `clusterBy`.
         condition: the argument of `overwrite`, a Column or a column name.
     """
 
@@ -160,22 +133,19 @@ class WriteToRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWriteRequest:
-    """A call of `DataStreamWriter.start` or `.toTable`, without trigger and query name.
+    """A call of `DataStreamWriter.start` or `.toTable`. Lacks the trigger and the query name.
+
+    The columns of `partitionBy` and `clusterBy` are None if not set.
 
     Attributes:
-        spark: the session.
-        writer: Spark's writer; `proceed` uses the options that are set on it.
+        writer: Spark's writer; options that a handler sets on the writer apply to `proceed`.
         df: the streaming DataFrame; None with Connect.
-        connect: whether the session is a Spark Connect session.
-        method: name of the called method.
         format: the format, in lower case; `foreachBatch` if that was called.
-        path: the path; None without one or for a named table.
+        path: the argument of `start`, else the option `path`; None for `toTable` or without either.
         table: the table name; None for `start`.
         options: the options in the user's spelling, without `path`.
         output_mode: `append`, `complete` or `update`.
-        partition_columns: columns of `partitionBy`; None if it wasn't called.
-        clustering_columns: columns of `clusterBy`; None if it wasn't called.
-        proceed: Spark's own method.
+        proceed: calls Spark's own method.
     """
 
     spark: Any
@@ -201,26 +171,21 @@ def read_request(
     streaming: bool,
     proceed: Callable[[], Any],
 ) -> ReadRequest:
-    """Create the request of a reader, after the arguments of `load` were set on it.
+    """Create the request for a call of `load`.
 
-    Raises:
-        Py4JError: the JVM's reader has other fields than in Spark 4.0 to 4.3.
+    The call's other arguments must have been set on the reader already.
     """
-    if hasattr(reader, "_jreader"):
-        java = _JavaState(spark, reader._jreader)  # noqa: SLF001  # no public API
-        name, options, schema = java.get("source"), java.options(), java.schema()
-    else:
-        name, options = reader._format, dict(reader._options)  # noqa: SLF001  # as above
-        schema = _connect_schema(reader._schema)  # noqa: SLF001
+    connect = not isinstance(spark, SparkSession)
+    state = _connect_reader_state(reader) if connect else reader_state(reader)
     return ReadRequest(
         spark=spark,
         reader=reader,
-        connect=not hasattr(reader, "_jreader"),
+        connect=connect,
         streaming=streaming,
-        format=_format(spark, name),
-        paths=_paths(path, options),
-        options=_without_path(options),
-        schema=schema,
+        format=_format(spark, state.source),
+        paths=_paths(path, state.options),
+        options=_without_path(state.options),
+        schema=state.schema,
         proceed=proceed,
     )
 
@@ -232,46 +197,34 @@ def write_request(
     *,
     proceed: Callable[[], Any],
 ) -> WriteRequest:
-    """Create the request of a writer, after the arguments of the method were set on it.
+    """Create the request for a call of a writer's method.
 
-    Args:
-        target: the path of `save`; the table name of the other methods.
-
-    Raises:
-        Py4JError: the JVM's writer has other fields than in Spark 4.0 to 4.3.
+    `target` is the path of `save`, or the table name of the other methods. The call's other
+    arguments must have been set on the writer already.
     """
     spark, df, by_path = writer._spark, writer._df, method == "save"  # noqa: SLF001
-    if hasattr(writer, "_jwrite"):
-        java = _JavaState(spark, writer._jwrite)  # noqa: SLF001  # no public API
-        name, options = java.get("source"), java.options()
-        mode = str(java.get("curmode"))
-        partitioning = java.names("partitioningColumns")
-        clustering = java.names("clusteringColumns")
-        buckets, sorting = java.names("bucketColumnNames"), java.names("sortColumnNames")
-    else:
+    connect = not isinstance(spark, SparkSession)
+    if connect:
         from pyspark.sql.connect.dataframe import DataFrame
 
-        plan = writer._write  # noqa: SLF001  # as above
-        df = DataFrame(df, spark)
-        name, mode = plan.source, plan.mode or "error"
-        options = {k: v for k, v in plan.options.items() if v is not None}
-        partitioning, clustering = _or_none(plan.partitioning_cols), _or_none(plan.clustering_cols)
-        buckets, sorting = _or_none(plan.bucket_cols), _or_none(plan.sort_cols)
+        df, state = DataFrame(df, spark), _connect_writer_state(writer)
+    else:
+        state = writer_state(writer)
     return WriteRequest(
         spark=spark,
         writer=writer,
         df=df,
-        connect=not hasattr(writer, "_jwrite"),
+        connect=connect,
         method=method,
-        format=_format(spark, name),
-        path=next(iter(_paths(target if by_path else None, options)), None),
+        format=_format(spark, state.source),
+        path=next(iter(_paths(target if by_path else None, state.options)), None),
         table=None if by_path else target,
-        options=_without_path(options),
-        mode=_MODES.get(mode.lower(), mode.lower()),
-        partition_columns=partitioning,
-        clustering_columns=clustering,
-        bucket_columns=buckets,
-        sort_columns=sorting,
+        options=_without_path(state.options),
+        mode=_MODES.get(state.mode.lower(), state.mode.lower()),
+        partition_columns=state.partition_columns,
+        clustering_columns=state.clustering_columns,
+        bucket_columns=state.bucket_columns,
+        sort_columns=state.sort_columns,
         proceed=proceed,
     )
 
@@ -284,42 +237,26 @@ def stream_write_request(
     spark: Any,
     proceed: Callable[[], Any],
 ) -> StreamWriteRequest:
-    """Create the request of a stream writer, after the arguments of the method were set on it.
+    """Create the request for a call of a stream writer's method.
 
-    Args:
-        target: the path of `start`; the table name of `toTable`.
-
-    Raises:
-        Py4JError: the JVM's writer has other fields than in Spark 4.0 to 4.3.
+    `target` is the path of `start`, or the table name of `toTable`. The call's other arguments must
+    have been set on the writer already.
     """
-    by_path = method == "start"
-    if hasattr(writer, "_jwrite"):
-        java = _JavaState(spark, writer._jwrite)  # noqa: SLF001  # no public API
-        df, name, options = writer._df, java.get("source"), java.options()  # noqa: SLF001
-        mode = str(java.get("outputMode"))
-        partitioning = java.names("partitioningColumns")
-        clustering = java.names("clusteringColumns")
-    else:
-        proto = writer._write_proto  # noqa: SLF001  # as above
-        df, name, options = None, proto.format, dict(proto.options)
-        if proto.HasField("foreach_batch"):
-            name = "foreachBatch"
-        mode = proto.output_mode or "append"
-        partitioning = _or_none(proto.partitioning_column_names)
-        clustering = _or_none(proto.clustering_column_names)
+    by_path, connect = method == "start", not isinstance(spark, SparkSession)
+    state = _connect_stream_writer_state(writer) if connect else stream_writer_state(writer)
     return StreamWriteRequest(
         spark=spark,
         writer=writer,
-        df=df,
-        connect=not hasattr(writer, "_jwrite"),
+        df=None if connect else writer._df,  # noqa: SLF001  # no public API
+        connect=connect,
         method=method,
-        format=_format(spark, name),
-        path=next(iter(_paths(target, options)), None) if by_path else None,
+        format=_format(spark, state.source),
+        path=next(iter(_paths(target, state.options)), None) if by_path else None,
         table=None if by_path else target,
-        options=_without_path(options),
-        output_mode=mode.lower(),
-        partition_columns=partitioning,
-        clustering_columns=clustering,
+        options=_without_path(state.options),
+        output_mode=state.mode.lower(),
+        partition_columns=state.partition_columns,
+        clustering_columns=state.clustering_columns,
         proceed=proceed,
     )
 
@@ -327,41 +264,36 @@ def stream_write_request(
 _MODES = {"errorifexists": "error", "default": "error"}
 
 
-class _JavaState:
-    """Access to the private fields of a reader or writer in the JVM."""
+def _connect_reader_state(reader: Any) -> ReaderState:
+    return ReaderState(
+        source=reader._format,  # noqa: SLF001  # no public API
+        options=dict(reader._options),  # noqa: SLF001
+        schema=_connect_schema(reader._schema),  # noqa: SLF001
+    )
 
-    def __init__(self, spark: Any, state: Any) -> None:
-        self._jvm = spark._jvm  # noqa: SLF001  # to access Scala collections
-        self._state = state
 
-    def get(self, name: str) -> Any:
-        """The value of a field of the object's class or its superclass."""
-        java_class = self._state.getClass()
-        for declared in (java_class, java_class.getSuperclass()):
-            names = {f.getName(): f for f in declared.getDeclaredFields()}
-            if name in names:
-                names[name].setAccessible(True)
-                return names[name].get(self._state)
-        return self._state.getClass().getDeclaredField(
-            name
-        )  # raises the JVM's NoSuchFieldException
+def _connect_writer_state(writer: Any) -> WriterState:
+    plan = writer._write  # noqa: SLF001  # no public API
+    return WriterState(
+        source=plan.source,
+        options={k: v for k, v in plan.options.items() if v is not None},
+        mode=plan.mode or "error",
+        partition_columns=_or_none(plan.partitioning_cols),
+        clustering_columns=_or_none(plan.clustering_cols),
+        bucket_columns=_or_none(plan.bucket_cols),
+        sort_columns=_or_none(plan.sort_cols),
+    )
 
-    def options(self) -> dict[str, str]:
-        scala = self.get("extraOptions").originalMap()
-        java = java_class(self._jvm, "scala.jdk.javaapi.CollectionConverters").asJava(scala)
-        entries = ((entry.getKey(), entry.getValue()) for entry in java_items(java.entrySet()))
-        # PySpark 4.2 passes options that are None as null, later versions omit them.
-        return {str(key): str(value) for key, value in entries if value is not None}
 
-    def schema(self) -> StructType | None:
-        schema = self.get("userSpecifiedSchema")
-        return StructType.fromJson(json.loads(schema.get().json())) if schema.isDefined() else None
-
-    def names(self, name: str) -> tuple[str, ...] | None:
-        columns = self.get(name)
-        if not columns.isDefined():
-            return None
-        return tuple(scala_items(self._jvm, columns.get()))
+def _connect_stream_writer_state(writer: Any) -> WriterState:
+    plan = writer._write_proto  # noqa: SLF001  # no public API
+    return WriterState(
+        source="foreachBatch" if plan.HasField("foreach_batch") else plan.format,
+        options=dict(plan.options),
+        mode=plan.output_mode or "append",
+        partition_columns=_or_none(plan.partitioning_column_names),
+        clustering_columns=_or_none(plan.clustering_column_names),
+    )
 
 
 def _format(spark: Any, name: str | None) -> str:

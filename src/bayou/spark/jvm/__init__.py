@@ -1,1 +1,6 @@
-"""Access to Spark's JVM through py4j."""
+"""All access to Spark's JVM: no other package imports py4j or uses PySpark's private attributes.
+
+There is a module for each concept of Spark, such as `catalog` and `plans`. The functions take a
+classic session or DataFrame. A decorator names the Spark versions that a function is tested with.
+Start at `objects`.
+"""

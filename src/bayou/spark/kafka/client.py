@@ -1,4 +1,4 @@
-"""librdkafka clients: their properties, their creation and their errors.
+"""Creation, properties and errors of librdkafka clients.
 
 Client properties are options with the prefix `kafka.` and librdkafka's names. Names of the Java
 client are translated, or rejected if librdkafka has no equivalent. Secrets are never part of a
@@ -19,13 +19,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bayou.errors import ArgumentError, KafkaError, PrerequisiteError
+from bayou.spark.kafka.authentication import TOKEN_PROVIDER, TokenCallback, check_authentication
 
 if TYPE_CHECKING:
     import confluent_kafka
     from confluent_kafka.admin import AdminClient
-
-__all__ = []
-
 
 PREFIX = "kafka."
 
@@ -34,8 +32,7 @@ PREFIX = "kafka."
 class KafkaProperties:
     """Client properties with librdkafka's names. `parse_properties` creates them.
 
-    Attributes:
-        values: values by name; excluded from `repr`, because they contain secrets.
+    `values` isn't part of the `repr`, because it contains secrets.
     """
 
     values: Mapping[str, str] = field(repr=False)
@@ -57,15 +54,18 @@ class KafkaProperties:
 
 
 def parse_properties(given: Mapping[str, str]) -> KafkaProperties:
-    """Translate and check client properties, given without the prefix `kafka.`.
-
-    Raises:
-        ArgumentError: the source manages a property itself, or only the Java client supports it.
-    """
+    """Translate and check client properties, named without the prefix `kafka.`."""
     values: dict[str, str] = {}
     for name, value in given.items():
         values.update(_translate(name.lower(), value, given))
-    if not values.get("bootstrap.servers", "").strip():
+    servers = values.get("bootstrap.servers", "")
+    if "@" in servers:  # messages contain the brokers
+        raise ArgumentError(
+            "Option kafka.bootstrap.servers contains '@' and so credentials. Set it to host:port, "
+            "and set kafka.sasl.username and kafka.sasl.password.",
+            argument="kafka.bootstrap.servers",
+        )
+    if not servers.strip():
         raise ArgumentError(
             "Option kafka.bootstrap.servers is missing. Set it to the brokers as host:port, "
             "separated by commas.",
@@ -103,7 +103,7 @@ def _translate(name: str, value: str, given: Mapping[str, str]) -> dict[str, str
 
 
 def _credentials(jaas: str) -> dict[str, str]:
-    """The user and password in the Java client's `sasl.jaas.config`."""
+    """Convert `sasl.jaas.config` to librdkafka's `sasl.username` and `sasl.password`."""
     fields = dict(re.findall(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas))
     known = "PlainLoginModule" in jaas or "ScramLoginModule" in jaas
     if not known or "username" not in fields or "password" not in fields:
@@ -122,7 +122,7 @@ def _credentials(jaas: str) -> dict[str, str]:
 
 
 _SECRET = re.compile(
-    r"password|secret|jaas|token|assertion|oauthbearer\.config|key\.pem|credential"
+    r"password|secret|jaas|token(?!\.endpoint)|assertion|oauthbearer\.config|key\.pem|credential"
 )
 
 _RENAMED = {
@@ -146,7 +146,7 @@ _MANAGED = {
 }
 
 _JAVA_ONLY = {
-    "default.api.timeout.ms": "librdkafka doesn't have it. Set kafkaConsumer.pollTimeoutMs.",
+    "default.api.timeout.ms": "librdkafka has no such property. Set kafkaConsumer.pollTimeoutMs.",
     "max.poll.records": "the source sets the size of its batches itself. Remove the option.",
     "sasl.client.callback.handler.class": "it is a Java class. Set kafka.sasl.oauthbearer.*.",
     "sasl.login.callback.handler.class": "it is a Java class. Set kafka.sasl.oauthbearer.*.",
@@ -167,18 +167,22 @@ logger.addHandler(logging.NullHandler())
 
 
 class ClientErrors:
-    """The last error that a client reported, for the messages of timeouts."""
+    """Records the last error that a client reported, which explains a later timeout."""
 
     def __init__(self, properties: KafkaProperties) -> None:
         self._properties = properties
         self._last = ""
         self._permanent: str | None = None
+        self.refused = False
+        """Whether no broker accepts a connection, or their names can't be resolved."""
 
     def on_error(self, error: confluent_kafka.KafkaError) -> None:
-        """The client's `error_cb`, which is called while the client is polled."""
+        """Record an error; the client calls this method as `error_cb` while it is polled."""
         name = error.name()
         if name != "_ALL_BROKERS_DOWN" or not self._last:
             self._last = self._properties.scrub(error.str() or name)
+        if name == "_ALL_BROKERS_DOWN":
+            self.refused = _REFUSED in self._last or _UNRESOLVED in self._last
         if name in _AUTHENTICATION_ERRORS:
             self._permanent = (
                 f"authentication failed: {self._last}. Check kafka.security.protocol and "
@@ -189,12 +193,23 @@ class ClientErrors:
                 f"their certificate isn't trusted: {self._last}. Check kafka.ssl.ca.location, and "
                 "that the certificate names the host."
             )
+        elif name == "_TRANSPORT" and (alert := _REFUSED_CERTIFICATE.search(self._last)):
+            self._permanent = (
+                f"they refuse this client's certificate ({alert[1]}). Check "
+                "kafka.ssl.certificate.location and kafka.ssl.key.location."
+            )
+
+    @staticmethod
+    def no_leader() -> confluent_kafka.KafkaError:
+        """Return librdkafka's error for a partition without a leader; this error is transient."""
+        from confluent_kafka import KafkaError as ClientError
+
+        return ClientError(ClientError.LEADER_NOT_AVAILABLE)
 
     def raise_if_permanent(self) -> None:
-        """Raise an error if a retry can't succeed.
+        """Raise `KafkaError` if authentication failed or a certificate isn't trusted.
 
-        Raises:
-            KafkaError: authentication failed, or the brokers' certificate isn't trusted.
+        A retry can't succeed after these errors.
         """
         if self._permanent is not None:
             raise KafkaError(
@@ -202,7 +217,7 @@ class ClientErrors:
             )
 
     def unreachable(self, seconds: float) -> KafkaError:
-        """The error for brokers that don't answer."""
+        """The error after a wait without an answer."""
         reason = f" ({self._last})" if self._last else ""
         return KafkaError(
             f"Kafka brokers {self._properties.bootstrap_servers}: no answer within {seconds:g} s"
@@ -217,28 +232,27 @@ class ClientErrors:
 def make_consumer(
     properties: KafkaProperties, group_id_prefix: str, complaints: ClientErrors, prefetch: int
 ) -> confluent_kafka.Consumer:
-    """Create a consumer for `assign()`.
+    """Create a consumer whose partitions are set with `assign()`.
 
-    It commits no offsets, reports the end of a partition, and never resets its position.
+    The consumer commits no offsets, reports the end of a partition, and raises an error instead of
+    resetting its position.
 
     Args:
-        properties: the client's properties.
-        group_id_prefix: prefix of the consumer group's random name.
-        complaints: receives the client's errors.
-        prefetch: maximum number of records in the client's queue, so that a small range doesn't
-            fetch far beyond its end.
+        complaints: records the errors that the client reports.
+        prefetch: approximate maximum number of records that the client fetches ahead.
     """
     require_confluent_kafka()
+    check_authentication(properties.values)
     from confluent_kafka import Consumer, KafkaException
 
     settings: dict[str, Any] = {
         "client.id": "bayou",
         "group.id": f"{group_id_prefix}-{uuid.uuid4()}",
         "fetch.queue.backoff.ms": "10",
-        # The broker only waits after the last record, where a range ends.
+        # A broker that has no more records waits this long, which delays the end of a range.
         "fetch.wait.max.ms": "50",
         "queued.min.messages": str(max(1, min(100_000, prefetch))),
-        # A smaller fetch for a few records avoids a megabyte of other compressed records.
+        # For a few records, a small fetch avoids reading a megabyte of records after the range.
         "fetch.message.max.bytes": str(max(_MIN_FETCH, min(_MAX_FETCH, prefetch * 256))),
         # A task can wait for Spark between two batches without limit.
         "max.poll.interval.ms": "86400000",
@@ -250,15 +264,25 @@ def make_consumer(
         "enable.partition.eof": "true",
         "auto.offset.reset": "error",
     }
+    settings = _with_tokens(settings) | {"error_cb": complaints.on_error, "logger": logger}
     try:
-        return Consumer(settings | {"error_cb": complaints.on_error, "logger": logger})
+        return Consumer(settings)
     except (KafkaException, TypeError, ValueError) as error:
         raise _bad_property(error, properties) from None
 
 
-def make_admin(properties: KafkaProperties, complaints: ClientErrors) -> AdminClient:
-    """Create a client for metadata and offsets, which never creates topics."""
+def make_admin(
+    properties: KafkaProperties, complaints: ClientErrors, *, check: bool = True
+) -> AdminClient:
+    """Create a client that reads metadata and offsets and never creates topics.
+
+    Args:
+        complaints: records the errors that the client reports.
+        check: check the settings of authentication first.
+    """
     require_confluent_kafka()
+    if check:
+        check_authentication(properties.values)
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -267,10 +291,36 @@ def make_admin(properties: KafkaProperties, complaints: ClientErrors) -> AdminCl
         **properties.values,
         "allow.auto.create.topics": "false",
     }
+    settings = _with_tokens(settings) | {"error_cb": complaints.on_error, "logger": logger}
     try:
-        return AdminClient(settings | {"error_cb": complaints.on_error, "logger": logger})
+        return AdminClient(settings)
     except (KafkaException, TypeError, ValueError) as error:
         raise _bad_property(error, properties) from None
+
+
+def check_properties(properties: KafkaProperties) -> None:
+    """Check properties as `make_admin` does, without a connection to brokers or a token endpoint.
+
+    Raises:
+        ArgumentError: the client rejects the properties, or a file or setting is missing.
+        PrerequisiteError: a package isn't installed.
+    """
+    check_authentication(properties.values)
+    offline = {
+        name: value
+        for name, value in properties.values.items()
+        if name not in (TOKEN_PROVIDER, "sasl.oauthbearer.method")
+    }
+    make_admin(KafkaProperties(values=offline), ClientErrors(properties), check=False)
+
+
+def _with_tokens(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with the callback of their token provider instead of its name."""
+    provider = settings.pop(TOKEN_PROVIDER, None)
+    if provider is None:
+        return settings
+    config = settings.get("sasl.oauthbearer.config", "")
+    return settings | {TOKEN_PROVIDER: TokenCallback(provider, config)}
 
 
 def is_transient(error: confluent_kafka.KafkaError) -> bool:
@@ -279,11 +329,7 @@ def is_transient(error: confluent_kafka.KafkaError) -> bool:
 
 
 def require_confluent_kafka() -> None:
-    """Check that confluent-kafka is installed.
-
-    Raises:
-        PrerequisiteError: confluent-kafka isn't installed.
-    """
+    """Raise `PrerequisiteError` if confluent-kafka isn't installed."""
     if importlib.util.find_spec("confluent_kafka") is None:
         raise PrerequisiteError(
             "The Kafka source needs confluent-kafka, which isn't installed on this machine. "
@@ -295,6 +341,19 @@ def require_confluent_kafka() -> None:
 def _bad_property(error: Exception, properties: KafkaProperties) -> ArgumentError:
     cause = error.args[0] if error.args else error
     reason = cause.str() if hasattr(cause, "str") else str(cause)
+    if _NO_KERBEROS in reason:
+        return ArgumentError(
+            "Option kafka.sasl.mechanism: GSSAPI (Kerberos) isn't built into the confluent-kafka "
+            "of this machine. Install librdkafka with libsasl2 and its headers, and then "
+            "confluent-kafka from source: pip install --no-binary confluent-kafka confluent-kafka.",
+            argument="kafka.sasl.mechanism",
+        )
+    if reason.count("ssl.key.location failed"):
+        return ArgumentError(
+            "Option kafka.ssl.key.location: the private key can't be read. Check that the file is "
+            "a PEM key, and kafka.ssl.key.password if it is encrypted.",
+            argument="kafka.ssl.key.location",
+        )
     return ArgumentError(
         f"Options kafka.*: the Kafka client rejects them: {properties.scrub(reason)}. Use the "
         "properties in librdkafka's CONFIGURATION.md, with the prefix kafka.",
@@ -305,6 +364,10 @@ def _bad_property(error: Exception, properties: KafkaProperties) -> ArgumentErro
 _MIN_FETCH = 64 << 10
 _MAX_FETCH = 1 << 20
 _UNTRUSTED = "certificate verify failed"
+_REFUSED_CERTIFICATE = re.compile(r"alert ([a-z ]*certificate[a-z ]*|unknown ca)")
+_NO_KERBEROS = "No provider for SASL mechanism GSSAPI"
+_REFUSED = "Connection refused"
+_UNRESOLVED = "Failed to resolve"
 _TRANSIENT = {
     "_ALL_BROKERS_DOWN",
     "_NOENT",  # "no leaders found": the leader has just left the cluster

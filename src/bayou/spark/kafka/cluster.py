@@ -16,12 +16,16 @@ from bayou.spark.kafka.client import (
     make_admin,
     parse_properties,
 )
-from bayou.spark.kafka.offsets import EARLIEST_OFFSET, LATEST_OFFSET, TopicPartition
+from bayou.spark.kafka.offsets import TopicPartition
 from bayou.spark.kafka.options import TopicSelection
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError as ClientError
     from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
+
+
+_NO_OFFSET = -1
+"""Returned by Kafka in place of an offset if all records are older than a timestamp."""
 
 
 def topic_identity(
@@ -31,7 +35,7 @@ def topic_identity(
     *,
     timeout: float = 30.0,
 ) -> tuple[str | None, str | None]:
-    """The cluster id and topic id; None for an id that the brokers don't have.
+    """The cluster id and topic id; None for an id that the brokers don't report.
 
     A recreated topic has another topic id.
 
@@ -62,9 +66,11 @@ class KafkaCluster:
         self._timeout = timeout
         self._complaints = ClientErrors(properties)
         self._admin = make_admin(properties, self._complaints)
+        self._created = time.monotonic()
+        self._answered = False
 
     def partitions(self, selection: TopicSelection) -> list[TopicPartition]:
-        """The existing partitions of a selection, in order."""
+        """The existing partitions of a selection, sorted by topic and number."""
         if selection.pattern is not None:
             pattern = re.compile(selection.pattern)
             topics = self._topics(None)
@@ -76,14 +82,50 @@ class KafkaCluster:
 
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition; partitions that don't exist are left out."""
-        return self._offsets(partitions, EARLIEST_OFFSET)
+        return self._offsets(dict.fromkeys(partitions, _specs().earliest()))
 
     def latest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last record of each partition, by the client's isolation level.
+        """The offset after the last record of each partition.
 
-        Partitions that don't exist are left out.
+        The client's isolation level applies. Partitions that don't exist are left out.
         """
-        return self._offsets(partitions, LATEST_OFFSET)
+        return self._offsets(dict.fromkeys(partitions, _specs().latest()))
+
+    def at(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The offset of the first record that isn't older than a timestamp, for each partition.
+
+        Args:
+            timestamps: milliseconds since the epoch.
+
+        Returns:
+            Offsets; None for a partition without such a record.
+
+        Raises:
+            KafkaError: the brokers don't know a partition, or don't answer.
+        """
+        specs = {p: _specs().for_timestamp(millis) for p, millis in timestamps.items()}
+        offsets = self.all_of(self._offsets(specs, none=_NO_OFFSET), timestamps)
+        return {p: None if offset == _NO_OFFSET else offset for p, offset in offsets.items()}
+
+    def all_of(
+        self, offsets: dict[TopicPartition, int], partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Return `offsets` unchanged, after a check that they have each of `partitions`.
+
+        A broker that has just become the leader of a partition may not know it yet. Without this
+        check, a read would omit the partition or start it at another offset.
+
+        Raises:
+            KafkaError: an offset is missing.
+        """
+        missing = sorted(p for p in partitions if p not in offsets)
+        if missing:
+            raise KafkaError(
+                f"Kafka {missing[0]}: the brokers {self._properties.bootstrap_servers} report no "
+                "offsets of it. Check that all brokers are running.",
+                topic=missing[0].topic,
+            )
+        return offsets
 
     def identity(self, topic: str) -> tuple[str | None, str | None]:
         """The cluster id and topic id; see `topic_identity`."""
@@ -100,7 +142,7 @@ class KafkaCluster:
         return cluster_id, self.topic_id(topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """The topic's id; None if the brokers don't have topic ids.
+        """The topic's id; None if the brokers don't report topic ids.
 
         Raises:
             KafkaError: the brokers don't answer, or the topic doesn't exist.
@@ -112,7 +154,7 @@ class KafkaCluster:
         return None if none else str(topic_id)
 
     def _topics(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
-        """Metadata of the existing topics among the names, or of all topics."""
+        """Metadata by topic name: the existing topics in `names`, or all topics if None."""
         if names is None or len(names) > _SINGLE_LOOKUPS:
             topics = self._metadata(None).topics
             return {n: t for n, t in topics.items() if _exists(t) and (names is None or n in names)}
@@ -122,7 +164,7 @@ class KafkaCluster:
     def _metadata(self, topic: str | None) -> ClusterMetadata:
         """Metadata of a topic or of all topics, with retries.
 
-        An unknown topic is retried too: a new topic isn't known to all brokers at once.
+        An unknown topic is looked up again, too, because brokers learn of a new topic with a delay.
         """
         from confluent_kafka import KafkaException
 
@@ -139,6 +181,7 @@ class KafkaCluster:
             except KafkaException:
                 self._wait(deadline)
                 continue
+            self._answered = True
             error = None if topic is None else metadata.topics[topic].error
             if error is None:
                 return metadata
@@ -155,25 +198,37 @@ class KafkaCluster:
             self._wait(deadline)
 
     def _offsets(
-        self, partitions: Collection[TopicPartition], which: int
+        self, specs: Mapping[TopicPartition, Any], none: int | None = None
     ) -> dict[TopicPartition, int]:
+        """Look up an offset of each partition. Partitions that don't exist are left out.
+
+        An unknown partition is looked up again, because a broker that has just become its leader
+        learns of it with a delay.
+
+        Args:
+            specs: for each partition, the `OffsetSpec` of confluent-kafka: earliest, latest or a
+                timestamp.
+            none: negative number that the brokers may return in place of an offset, and that is
+                passed on. Other negative numbers are errors.
+        """
         from confluent_kafka import IsolationLevel, KafkaException
         from confluent_kafka import TopicPartition as ClientPartition
-        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-        specs: Any = OffsetSpec  # it has no type annotations
-        spec = specs.earliest() if which == EARLIEST_OFFSET else specs.latest()
         isolation = (
             IsolationLevel.READ_UNCOMMITTED
             if self._properties.values.get("isolation.level") == "read_uncommitted"
             else IsolationLevel.READ_COMMITTED
         )
         deadline = time.monotonic() + self._timeout
+        unknown_until = time.monotonic() + min(_TOPIC_GRACE, self._timeout)
         offsets: dict[TopicPartition, int] = {}
-        remaining = set(partitions)
+        remaining = set(specs)
         transient: dict[TopicPartition, ClientError] = {}
+        leaderless: dict[TopicPartition, ClientError] = {}
         while remaining:
-            request = {ClientPartition(p.topic, p.partition): spec for p in sorted(remaining)}
+            # If one partition of a request has no leader, librdkafka answers for none of them.
+            requested = remaining - leaderless.keys() or remaining
+            request = {ClientPartition(p.topic, p.partition): specs[p] for p in sorted(requested)}
             answers = self._admin.list_offsets(
                 request,
                 isolation_level=isolation,
@@ -182,21 +237,49 @@ class KafkaCluster:
             for key, answer in answers.items():
                 partition = TopicPartition(key.topic, key.partition)
                 try:
-                    offsets[partition] = answer.result().offset
+                    offset = answer.result().offset
+                    if (
+                        offset < 0 and offset != none
+                    ):  # the connection to the leader was lost; librdkafka's -1001
+                        raise KafkaException(ClientErrors.no_leader())
+                    offsets[partition] = offset
                 except KafkaException as failure:
                     error = failure.args[0]
-                    if error.name() not in _UNKNOWN:
-                        if is_transient(error):
+                    is_unknown = error.name() in _UNKNOWN
+                    if not is_unknown or time.monotonic() < unknown_until:
+                        if is_unknown or is_transient(error):
                             transient[partition] = error
                             continue
                         raise self._no_offsets(partition, error) from None
                 remaining.discard(partition)
             if remaining:
-                if offsets and time.monotonic() > deadline:  # the brokers answer for others only
-                    partition = min(remaining)
-                    raise self._no_offsets(partition, transient[partition])
-                self._wait(deadline)
+                try:
+                    self._wait(deadline)
+                except KafkaError:
+                    if not offsets or time.monotonic() <= deadline:
+                        raise
+                    partition = min(remaining)  # the brokers answer for other partitions only
+                    error = (transient | leaderless)[partition]
+                    raise self._no_offsets(partition, error) from None
+                leaderless = self._without_leader(remaining)
         return offsets
+
+    def _without_leader(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ClientError]:
+        """An error for each partition that has no leader now; empty if no broker answers."""
+        from confluent_kafka import KafkaException
+
+        try:
+            topics = self._admin.list_topics(timeout=_METADATA_TIMEOUT).topics
+        except KafkaException:
+            return {}
+        known = {(t, n): p for t in topics for n, p in topics[t].partitions.items()}
+        return {
+            p: ClientErrors.no_leader()
+            for p in partitions
+            if (found := known.get((p.topic, p.partition))) is not None and found.leader < 0
+        }
 
     def _no_offsets(self, partition: TopicPartition, error: ClientError) -> KafkaError:
         return KafkaError(
@@ -230,9 +313,17 @@ class KafkaCluster:
             self._wait(deadline)
 
     def _wait(self, deadline: float) -> None:
-        """Pause before a retry; raise if the deadline has passed or a retry can't succeed."""
+        """Pause before a retry.
+
+        Raises:
+            KafkaError: the deadline has passed, or a retry can't succeed: no broker has answered
+                this client so far, and all of them refuse connections.
+        """
         self._admin.poll(0.1)
         self._complaints.raise_if_permanent()
+        waited = time.monotonic() - self._created
+        if not self._answered and self._complaints.refused and waited > _REFUSED_GRACE:
+            raise self._complaints.unreachable(min(_REFUSED_GRACE, self._timeout))
         if time.monotonic() > deadline:
             raise self._complaints.unreachable(self._timeout)
 
@@ -246,8 +337,16 @@ def _exists(topic: TopicMetadata) -> bool:
 
 
 _METADATA_TIMEOUT = 2.0
+_REFUSED_GRACE = 2.0
 _REQUEST_TIMEOUT = 5.0
 _TOPIC_GRACE = 1.5
 _SINGLE_LOOKUPS = 10
 _MOCK_CLUSTER = "mockCluster"
 _UNKNOWN = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
+
+
+def _specs() -> Any:
+    """The class `OffsetSpec` of confluent-kafka, which has no type annotations."""
+    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+    return OffsetSpec

@@ -1,4 +1,4 @@
-"""The source's columns, which are those of Spark's Kafka source, and Arrow batches of records."""
+"""Columns of the data source, as in Spark's Kafka source, and Arrow batches of Kafka records."""
 
 from __future__ import annotations
 
@@ -50,13 +50,10 @@ def record_schema(include_headers: bool) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of the requested columns, a subset in any order.
+    """The Arrow schema of the requested columns: some of the source's columns, in any order.
 
-    A `headers` column of type binary contains packed headers; see `unpack_headers`. Spark takes
-    8 µs a row to move an array through the JVM, even a null one.
-
-    Raises:
-        ArgumentError: the source doesn't have a column, or has it with another type.
+    A `headers` column of type binary contains packed headers; see `unpack_headers`. Packed headers
+    are faster: passing an array through the JVM takes 8 µs a row, even if the array is null.
     """
     available = {field.name: field.dataType for field in record_schema(True).fields}
     for field in schema.fields:
@@ -88,14 +85,14 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def packed_schema() -> pa.Schema:
-    """All columns except `timestampType`, with packed headers: the schema of `KafkaTasks.read`."""
+    """The schema of `KafkaTasks.read`: all columns except `timestampType`, with packed headers."""
     types = {**_ARROW_TYPES, "headers": pa.binary()}
     del types["timestampType"]
     return pa.schema(types)
 
 
 def unpack_headers(packed: bytes | None) -> _Headers | None:
-    """The headers of a record, from a `headers` value that was read as binary."""
+    """The (name, value) headers of a record, from a `headers` value that was read as binary."""
     return None if packed is None else _PACKED.decode(packed)
 
 
@@ -109,10 +106,11 @@ def record_offsets(records: Records) -> list[int]:
 def batch_builder(
     schema: pa.Schema, partition: TopicPartition
 ) -> Callable[[Records, list[int]], pa.RecordBatch]:
-    """A function that builds a batch of at most `MAX_BATCH_ROWS` records of a partition.
+    """Return a function that converts records to a batch with the columns of `schema`.
 
-    It takes the records and their offsets. It is the hot path of the source: each column is one
-    pass of a C function over the records, and constant columns are slices of one array.
+    The function takes at most `MAX_BATCH_ROWS` records, and a list of the records' offsets. It is
+    the hot path of the source: each column is one pass of a C function over the records, and
+    constant columns are slices of one array.
     """
     # Imported here because the lookup of data sources must work without this optional extra.
     from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
@@ -127,7 +125,7 @@ def batch_builder(
         "partition": lambda records, *_: numbers.slice(0, len(records)),
         "offset": lambda _, offsets, *__: pa.array(offsets, pa.int64()),
         "timestamp": lambda _, __, ___, millis: _timestamps(millis),
-        # Kafka's values, as in Spark: -1 none, 0 create time, 1 log append time.
+        # Kafka's values, as in Spark: -1 no timestamp, 0 create time, 1 log append time.
         "timestampType": lambda _, __, kinds, ___: pa.array(
             [kind - TIMESTAMP_NOT_AVAILABLE - 1 for kind in kinds], pa.int32()
         ),
@@ -152,10 +150,10 @@ def batch_builder(
 
 
 def _timestamps(millis: list[int]) -> Any:
-    """Kafka's timestamps; null for none, and for timestamps after the year 9999.
+    """Convert timestamps of records; null for no timestamp, or one after the year 9999.
 
-    A client can send any number. Microseconds instead of milliseconds are in the year 55840, which
-    neither Python nor SQL supports.
+    A client can send any number. If it sends microseconds instead of milliseconds, the year is
+    about 55840, which neither Python nor SQL supports.
     """
     timestamps: Any = pa.array(millis, pa.int64())
     bounds = pc.min_max(timestamps)
@@ -169,8 +167,9 @@ def _headers(records: Records) -> list[_Headers | None]:
     """The headers of each record; None without headers, and if a header's name isn't UTF-8.
 
     Some clients write names that aren't UTF-8. `Message.headers` then raises, and a second call
-    returns a list with a null pointer as a name, which crashes the process that reads it. `map`
-    turns the null pointer into a SystemError; a call that the interpreter has specialized doesn't.
+    returns a list with a null pointer, which crashes the process. `map` calls the method here,
+    because the second call then raises SystemError. A call in Python code, which the interpreter
+    may specialize, doesn't raise it.
     """
     from confluent_kafka import Message
 

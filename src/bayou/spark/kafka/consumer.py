@@ -30,12 +30,8 @@ def read_range(
 ) -> Iterator[pa.RecordBatch]:
     """The records of a range, in order, as batches of the requested columns.
 
-    Offsets have gaps (compaction, transaction markers). Therefore the end of a range is detected by
-    the consumer's position, and not by the number of records.
-
-    Raises:
-        KafkaError: records of the range are missing and `failOnDataLoss` is set, or no record
-            arrives within the timeout.
+    Offsets have gaps (compaction, transaction markers). Therefore a range is complete when the
+    consumer's position reaches the range's end, and not after a number of records.
     """
     reader = _RangeReader(offsets, options, connect)
     try:
@@ -88,7 +84,7 @@ class _RangeReader:
                     progress = time.monotonic()
 
     def _consume(self, count: int) -> tuple[Records, Records]:
-        """Up to `count` messages: records, and events (errors and the end of the partition)."""
+        """Poll up to `count` messages: records, and events (errors, end of the partition)."""
         from confluent_kafka import KafkaException, Message
 
         try:
@@ -103,7 +99,7 @@ class _RangeReader:
         )
 
     def _within_range(self, records: Records, offsets: list[int]) -> tuple[Records, list[int]]:
-        """The records between the position and the end; moves the position after the last one."""
+        """Drop records before `_position` or after the range's end; advance `_position`."""
         start, end = self._position, self._range.end
         self._position = max(start, offsets[-1] + 1)
         if offsets[0] >= start and offsets[-1] < end:
@@ -129,14 +125,18 @@ class _RangeReader:
             raise self._error(error.str())
 
     def _handle_partition_end(self, offset: int) -> None:
-        """Handle the partition's end at `offset`; offsets before it can be transaction markers."""
+        """Complete the range if the partition's end, `offset`, isn't before the range's end.
+
+        The consumer's position alone doesn't show this: no record arrives for transaction markers
+        at the end of the range.
+        """
         if offset >= self._range.end:
             self._position = self._range.end
         elif self._watermarks()[1] < self._range.end:
             self._handle_out_of_range()
 
     def _handle_out_of_range(self) -> None:
-        """Handle a position that the partition lacks: records were deleted, or a new topic."""
+        """Report and skip offsets that retention or a recreation of the topic has deleted."""
         if self._position >= self._range.end:
             return
         low, high = self._watermarks()
@@ -159,7 +159,7 @@ class _RangeReader:
             self._assign()
 
     def _handle_stall(self) -> None:
-        """Handle a timeout without records: report missing records, or raise an error."""
+        """After a timeout without records, report missing records or raise `KafkaError`."""
         from confluent_kafka import KafkaException
 
         topic, number = self._range.partition

@@ -7,36 +7,25 @@ from dataclasses import dataclass
 
 from bayou.errors import RecordsLostError
 
-__all__ = ["TO_GO_ON", "DataLoss"]
-
 TO_GO_ON = (
     " To continue with the remaining records, set the option failOnDataLoss to false; to read the "
     "topic from its start, use a new checkpointLocation with startingOffsets earliest."
 )
-"""The action in the message of `DataLoss`, which pipelines replace by their own."""
+"""End of a `DataLoss` message, with what to do. Pipelines replace it with their own advice."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class DataLoss:
-    """Reports missing records.
-
-    Attributes:
-        fail: whether missing records are an error, and not a warning.
-    """
+    """Reports missing records: raises an error if `fail` is set, otherwise logs a warning."""
 
     fail: bool
 
     def report(self, what: str, topic: str) -> None:
-        """Report missing records: raise an error, or log a warning and return.
+        """Raise `RecordsLostError`, or log a warning and return.
 
-        Args:
-            what: the partition, the missing offsets and the partition's offsets.
-            topic: the topic's name.
-
-        Raises:
-            RecordsLostError: `fail` is set.
+        `what` describes the partition and its missing offsets.
         """
         if self.fail:
             raise RecordsLostError(

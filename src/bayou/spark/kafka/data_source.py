@@ -31,8 +31,6 @@ from bayou.spark.kafka.planning import (
 from bayou.spark.kafka.stream_read import KafkaStreamReader
 from bayou.spark.streaming.read_limits import HAS_LIMITS, UnsupportedStreamReader
 
-__all__ = []
-
 
 class KafkaBatchReader(DataSourceReader):
     """A batch read: an offset range of each partition, fixed when the query is planned."""

@@ -1,15 +1,14 @@
 """A Kafka broker inside the process, for demos and tests: librdkafka's mock cluster.
 
-It speaks Kafka's protocol over TCP on loopback, so that any client can use it, including Spark's
-executors. It retains 5 MiB or 100,000 batches of a partition and silently drops older ones.
-`EmbeddedBroker.produce` compares the watermarks and raises an error in that case.
+The broker speaks Kafka's protocol over TCP on loopback, so that any client on this machine can
+connect, including Spark's executors. Of each partition, the broker retains 5 MiB or 100,000 record
+batches and silently drops older batches; `EmbeddedBroker.produce` then raises an error.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from bayou.errors import KafkaError
@@ -23,9 +22,9 @@ class ProducedRecord(NamedTuple):
     """A record to produce.
 
     Attributes:
-        value: the value; None for a tombstone.
-        key: the key; None for no key.
-        partition: the partition; None for the key's partition, or a random one without a key.
+        value: None for a tombstone.
+        key: None for no key.
+        partition: None to choose the partition by the key, or at random without a key.
         timestamp: milliseconds since the epoch; None for the current time.
         headers: names and values; None for no headers.
     """
@@ -71,16 +70,11 @@ class EmbeddedBroker:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Stop the brokers and discard their records. A second call does nothing."""
+        """Stop the brokers and discard the records. A second call does nothing."""
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = self._producer = None
@@ -119,12 +113,13 @@ class EmbeddedBroker:
 
         Args:
             topic: an existing topic.
-            records: values or records.
+            records: values, or records with more than a value.
             properties: producer properties, which override the defaults (zstd, large batches).
-            keep_all: whether dropped records are an error.
+            keep_all: whether to raise an error if the broker drops records beyond its limits.
 
         Raises:
-            KafkaError: the broker didn't accept all records, or dropped some.
+            KafkaError: the broker didn't accept all records; or it dropped some, and `keep_all` is
+                true.
         """
         from confluent_kafka import KafkaException
 
@@ -262,7 +257,7 @@ def _send(
     record: ProducedRecord,
     delivered: Callable[[object, object], None],
 ) -> None:
-    """Pass a record to the producer; waits while its queue is full."""
+    """Pass a record to the producer; wait while the producer's queue is full."""
     while True:
         try:
             producer.produce(

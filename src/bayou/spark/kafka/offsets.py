@@ -1,8 +1,8 @@
-"""Offsets of Kafka partitions: their JSON, limits of micro-batches, and ranges of tasks.
+"""Offsets of Kafka partitions: JSON format, limits for micro-batches, and ranges for tasks.
 
-An offset is that of the next record to read: a partition with records 0 to 5 ends at 6. The JSON is
-`{"topic": {"0": 23, "1": 5}}`, as in Spark's Kafka source, both in options (`startingOffsets`,
-`endingOffsets`) and in checkpoints.
+A partition's offset is the offset of the next record to read: a partition with records 0 to 5 ends
+at 6. The JSON is `{"topic": {"0": 23, "1": 5}}`, as in Spark's Kafka source, both in options
+(`startingOffsets`, `endingOffsets`) and in checkpoints.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from typing import Any, NamedTuple
 
 from bayou.errors import ArgumentError
 
-__all__ = []
-
-
 EARLIEST_OFFSET = -2
-"""In `startingOffsets`: the first record in the partition."""
+"""Value in `startingOffsets` for the first record in the partition."""
 
 LATEST_OFFSET = -1
-"""In `startingOffsets` and `endingOffsets`: after the last record in the partition."""
+"""Value in `startingOffsets` and `endingOffsets` for the end of the partition."""
 
 
 class TopicPartition(NamedTuple):
@@ -59,16 +56,12 @@ def parse_offsets(text: str, option: str = "startingOffsets") -> dict[TopicParti
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Format offsets as JSON, in order, so that equal offsets are equal strings."""
+    """Format offsets as JSON, sorted by partition; equal offsets give equal strings."""
     return json.dumps(offsets_to_json(offsets))
 
 
 def offsets_from_json(data: Any, option: str = "offsets") -> dict[TopicPartition, int]:
-    """Parse offsets from decoded JSON.
-
-    Raises:
-        ArgumentError: the value isn't offsets; the message names `option`.
-    """
+    """Parse offsets from decoded JSON; errors name `option`."""
     if not isinstance(data, dict):
         raise _malformed(option)
     offsets: dict[TopicPartition, int] = {}
@@ -82,8 +75,28 @@ def offsets_from_json(data: Any, option: str = "offsets") -> dict[TopicPartition
     return offsets
 
 
+def parse_timestamps(text: str, option: str) -> dict[TopicPartition, int]:
+    """Parse timestamps from JSON such as `{"topic": {"0": 1735689600000}}`.
+
+    Raises:
+        ArgumentError: the string isn't the JSON of timestamps; the message names `option`.
+    """
+    malformed = ArgumentError(
+        f'Option {option} must be JSON such as {{"topic": {{"0": 1735689600000}}}}: milliseconds '
+        "since the epoch for each partition.",
+        argument=option,
+    )
+    try:
+        timestamps = offsets_from_json(_load(text, option), option)
+    except ArgumentError as error:
+        raise malformed from error
+    if any(millis < 0 for millis in timestamps.values()):
+        raise malformed
+    return timestamps
+
+
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The JSON object of offsets, with topics and partitions in order."""
+    """The JSON object of offsets, sorted by topic and partition."""
     data: dict[str, dict[str, int]] = {}
     for partition in sorted(offsets):
         data.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
@@ -91,11 +104,7 @@ def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str
 
 
 def parse_partitions(text: str, option: str = "assign") -> tuple[TopicPartition, ...]:
-    """Parse partitions from JSON such as `{"topic": [0, 1]}`.
-
-    Raises:
-        ArgumentError: the string isn't the JSON of partitions; the message names `option`.
-    """
+    """Parse partitions from JSON such as `{"topic": [0, 1]}`; errors name `option`."""
     data = _load(text, option)
     shape = f'Option {option} must be JSON such as {{"topic": [0, 1]}}.'
     if not isinstance(data, dict):
@@ -130,37 +139,38 @@ def _malformed(option: str) -> ArgumentError:
 def limit_offsets(
     limit: int, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The end offsets of a micro-batch of about `limit` offsets.
+    """Return the end offset of each partition for a micro-batch of at most `limit` offsets.
 
-    The limit is divided in proportion to the offsets of each partition. As in Spark's Kafka source,
-    each partition with records advances by at least one offset, so that the total can exceed the
-    limit by the number of partitions.
+    The limit is divided among the partitions in proportion to their available offsets. As in
+    Spark's Kafka source, each partition with records advances by at least one offset. Therefore the
+    micro-batch exceeds `limit` if more partitions than `limit` have records, and only then.
 
     Args:
-        limit: maximum number of offsets.
-        start: start offsets of the batch, for every partition of `end`.
-        end: end offsets of the partitions.
+        start: first available offset of each partition; has every partition of `end`.
+        end: end of the available offsets of each partition.
     """
     sizes = {partition: max(0, end[partition] - start[partition]) for partition in end}
     total = sum(sizes.values())
     if total <= limit:
         return dict(end)
     # Integer division is exact; a float loses precision above 2^53.
-    return {
-        partition: end[partition]
-        if size == 0
-        else start[partition] + min(size, max(1, limit * size // total))
-        for partition, size in sizes.items()
-    }
+    taken = {p: max(1, limit * size // total) for p, size in sizes.items() if size}
+    excess = sum(taken.values()) - limit
+    for partition in sorted(taken, key=lambda p: -taken[p]):
+        if excess <= 0:
+            break
+        less = min(excess, taken[partition] - 1)
+        taken[partition] -= less
+        excess -= less
+    return {p: start[p] + taken[p] if p in taken else end[p] for p in end}
 
 
 def split_ranges(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None, max_records: int
 ) -> list[OffsetRange]:
-    """Split ranges for tasks; empty ranges are left out.
+    """Split each range into ranges of at most `max_records` offsets; leave out empty ranges.
 
-    A split has at most `max_records` offsets. If there are fewer than `min_partitions` splits, the
-    largest ranges are split further.
+    If the result has fewer than `min_partitions` ranges, the largest ones are split further.
     """
     full = [r for r in ranges if r.size > 0]
     counts = [math.ceil(r.size / max_records) for r in full]
@@ -174,7 +184,7 @@ def split_ranges(
 
 
 def divide_ranges(ranges: Iterable[OffsetRange], count: int) -> tuple[tuple[OffsetRange, ...], ...]:
-    """Divide ranges, in their order, among up to `count` tasks with equal numbers of offsets."""
+    """Divide ranges, in order, among up to `count` tasks with equal numbers of offsets per task."""
     full = [r for r in ranges if r.size > 0]
     total = sum(r.size for r in full)
     borders = [total * i // count for i in range(1, count)]

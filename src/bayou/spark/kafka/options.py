@@ -16,20 +16,41 @@ from bayou.spark.kafka.offsets import (
     TopicPartition,
     parse_offsets,
     parse_partitions,
+    parse_timestamps,
 )
 
-Position: TypeAlias = Literal["earliest", "latest"] | Mapping[TopicPartition, int]
-"""A start or end: one for all partitions, or an offset for each, with -2 and -1 as in the JSON."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampPosition:
+    """The position of the first record of each partition that isn't older than a timestamp.
+
+    Attributes:
+        timestamps: milliseconds since the epoch, for all partitions or by partition.
+        option: name of the option that sets the timestamps, for error messages.
+        or_latest: whether the position of a partition without such a record is the partition's
+            end. If false, such a partition is an error.
+    """
+
+    timestamps: int | Mapping[TopicPartition, int]
+    option: str
+    or_latest: bool
+
+
+Position: TypeAlias = (
+    Literal["earliest", "latest"] | Mapping[TopicPartition, int] | TimestampPosition
+)
+"""A start or end of a read. In the mapping, -2 means earliest and -1 means latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSelection:
-    """The partitions to read; exactly one attribute is set.
+    """The selection of the partitions to read; exactly one attribute is set.
 
     Attributes:
-        topics: option `subscribe`: all partitions of these topics.
-        pattern: option `subscribePattern`: all partitions of the topics whose whole name matches.
-        partitions: option `assign`: these partitions.
+        topics: topics of which all partitions are read (option `subscribe`).
+        pattern: regular expression; all partitions of the topics whose whole name matches are read
+            (option `subscribePattern`).
+        partitions: the partitions to read (option `assign`).
     """
 
     topics: tuple[str, ...] = ()
@@ -49,13 +70,12 @@ class KafkaSourceOptions:
     """The validated options. `parse_options` creates them.
 
     Attributes:
-        max_trigger_delay: seconds since the last batch after which a batch runs with fewer than
-            `min_offsets_per_trigger` offsets.
-        max_record_delay: the same, since the first waiting record; overrides `max_trigger_delay`.
-        min_partitions: minimum number of Spark partitions.
+        max_trigger_delay: seconds after the last batch. After this time, a batch runs even if
+            fewer than `min_offsets_per_trigger` offsets are available.
+        max_record_delay: like `max_trigger_delay`, but the time starts when the first unread
+            record is seen; overrides `max_trigger_delay`.
         max_records_per_partition: maximum number of offsets of a Spark partition.
         timeout: seconds to wait for a record; planning waits at most 30 s.
-        group_id_prefix: prefix of consumer groups, for the broker's logs and ACLs.
     """
 
     selection: TopicSelection
@@ -81,7 +101,7 @@ class KafkaSourceOptions:
         """The start and end of a batch query.
 
         Raises:
-            ArgumentError: the start is `latest`, or the end is `earliest`.
+            ArgumentError: the start is latest or the end is earliest.
         """
         start = self.starting_offsets or "earliest"
         end = self.ending_offsets or "latest"
@@ -100,26 +120,24 @@ class KafkaSourceOptions:
         return start, end
 
     def stream_start(self) -> Position:
-        """The start of a streaming query without a checkpoint.
+        """The start of a new streaming query.
 
         Raises:
-            ArgumentError: `endingOffsets` is set.
+            ArgumentError: an option sets an end.
         """
         if self.ending_offsets is not None:
+            position = self.ending_offsets
+            name = position.option if isinstance(position, TimestampPosition) else "endingOffsets"
             raise ArgumentError(
-                "Option endingOffsets isn't valid in a streaming query. Remove it; to stop after "
-                "the available records, use trigger(availableNow=True).",
-                argument="endingOffsets",
+                f"Option {name} isn't valid in a streaming query. Remove it; to stop after the "
+                "available records, use trigger(availableNow=True).",
+                argument=name,
             )
         return self.starting_offsets or "latest"
 
 
 def parse_options(options: Mapping[str, str]) -> KafkaSourceOptions:
-    """Parse and validate the options of the source; names are case-insensitive.
-
-    Raises:
-        ArgumentError: an option is unknown or invalid.
-    """
+    """Parse and validate the options of the source; names are case-insensitive."""
     values = {name.lower(): value for name, value in options.items()}
     _check_names(values)
     max_offsets = _get(values, "maxOffsetsPerTrigger", _positive)
@@ -143,8 +161,10 @@ def parse_options(options: Mapping[str, str]) -> KafkaSourceOptions:
                 if name.startswith(PREFIX)
             }
         ),
-        starting_offsets=_get(values, "startingOffsets", _position),
-        ending_offsets=_get(values, "endingOffsets", _position),
+        starting_offsets=_timestamps(values, "starting", or_latest=_start_strategy(values))
+        or _get(values, "startingOffsets", _position),
+        ending_offsets=_timestamps(values, "ending", or_latest=True)
+        or _get(values, "endingOffsets", _position),
         max_offsets_per_trigger=max_offsets,
         min_offsets_per_trigger=min_offsets,
         max_trigger_delay=900.0 if delay is None else delay,
@@ -164,12 +184,6 @@ def _check_names(values: Mapping[str, str]) -> None:
     for name in values:
         if name.startswith(PREFIX) or name in known:
             continue
-        if name in _UNSUPPORTED:
-            raise ArgumentError(
-                f"Option {name} of Spark's Kafka source isn't supported. Set startingOffsets and "
-                "endingOffsets.",
-                argument=name,
-            )
         near = difflib.get_close_matches(name, [*known, "kafka.bootstrap.servers"], n=1)
         hint = f" Did you mean {known.get(near[0], near[0])}?" if near else ""
         raise ArgumentError(
@@ -231,6 +245,43 @@ def _position(value: str, name: str) -> Position:
     return parse_offsets(value, name)
 
 
+def _timestamps(
+    values: Mapping[str, str], bound: Literal["starting", "ending"], *, or_latest: bool
+) -> TimestampPosition | None:
+    """The position that an option with timestamps sets; None if no such option is set.
+
+    A timestamp for all partitions takes precedence over timestamps by partition.
+    """
+    name = f"{bound}Timestamp"
+    timestamps: int | Mapping[TopicPartition, int] | None = _get(values, name, _millis)
+    if timestamps is None:
+        name = f"{bound}OffsetsByTimestamp"
+        timestamps = _get(values, name, parse_timestamps)
+    if timestamps is None:
+        return None
+    return TimestampPosition(timestamps=timestamps, option=name, or_latest=or_latest)
+
+
+def _start_strategy(values: Mapping[str, str]) -> bool:
+    """Whether to start at a partition's end if all its records are older than the timestamp."""
+    name = "startingOffsetsByTimestampStrategy"
+    strategy = values.get(name.lower(), "error").strip().lower()
+    if strategy not in ("error", "latest"):
+        raise ArgumentError(
+            f"Option {name} must be error or latest, not {strategy!r}.", argument=name
+        )
+    return strategy == "latest"
+
+
+def _millis(value: str, name: str) -> int:
+    if not value.isdecimal():
+        raise ArgumentError(
+            f"Option {name} must be a timestamp in milliseconds since the epoch, not {value!r}.",
+            argument=name,
+        )
+    return int(value)
+
+
 def _positive(value: str, name: str) -> int:
     if not value.isdecimal() or int(value) == 0:
         raise ArgumentError(
@@ -264,7 +315,12 @@ _KNOWN = (
     "subscribe",
     "subscribePattern",
     "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
     "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
@@ -278,12 +334,4 @@ _KNOWN = (
     # Retries of offset lookups in Spark's source. They are ignored: librdkafka retries.
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
-)
-
-_UNSUPPORTED = (
-    "startingtimestamp",
-    "endingtimestamp",
-    "startingoffsetsbytimestamp",
-    "endingoffsetsbytimestamp",
-    "startingoffsetsbytimestampstrategy",
 )

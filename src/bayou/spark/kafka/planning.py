@@ -1,8 +1,7 @@
 """Planning of reads: from options to the offset ranges of tasks, with checks for missing records.
 
-`KafkaTasks` assigns ranges to tasks that read Kafka without the data source. The rows of a Python
-data source pass through the JVM to another Python process of the same task; a task that reads Kafka
-directly avoids that.
+`KafkaTasks` assigns ranges to tasks that read Kafka directly. Rows of a Python data source would
+pass through the JVM to another Python process of the same task.
 """
 
 from __future__ import annotations
@@ -28,9 +27,12 @@ from bayou.spark.kafka.offsets import (
     format_offsets,
     split_ranges,
 )
-from bayou.spark.kafka.options import KafkaSourceOptions, Position, parse_options
-
-__all__ = ["KafkaTasks"]
+from bayou.spark.kafka.options import (
+    KafkaSourceOptions,
+    Position,
+    TimestampPosition,
+    parse_options,
+)
 
 
 class KafkaInputPartition(InputPartition):
@@ -46,11 +48,7 @@ class KafkaInputPartition(InputPartition):
 
 
 def selected_partitions(cluster: KafkaCluster, options: KafkaSourceOptions) -> list[TopicPartition]:
-    """The partitions to read.
-
-    Raises:
-        KafkaError: a topic or partition doesn't exist, or no topic matches the pattern.
-    """
+    """The partitions to read. Raises `KafkaError` if a topic or partition doesn't exist."""
     selection = options.selection
     partitions = cluster.partitions(selection)
     topics = {p.topic for p in partitions}
@@ -73,16 +71,13 @@ def resolve_position(
     options: KafkaSourceOptions,
     option: str,
 ) -> dict[TopicPartition, int]:
-    """The offsets of a position for exactly these partitions.
-
-    Raises:
-        ArgumentError: the position's partitions differ from these; the message names `option`.
-        KafkaError: an offset is outside of its partition's offsets and `failOnDataLoss` is set.
-    """
+    """Resolve a position to an offset of each partition; error messages name `option`."""
     if position == "earliest":
-        return cluster.earliest(partitions)
+        return cluster.all_of(cluster.earliest(partitions), partitions)
     if position == "latest":
-        return cluster.latest(partitions)
+        return cluster.all_of(cluster.latest(partitions), partitions)
+    if isinstance(position, TimestampPosition):
+        return _at_timestamps(position, partitions, cluster, options)
     assert isinstance(position, Mapping)
     if set(position) != set(partitions):
         raise ArgumentError(
@@ -91,8 +86,8 @@ def resolve_position(
             "-2 for earliest, -1 for latest.",
             argument=option,
         )
-    earliest = cluster.earliest(partitions)
-    latest = cluster.latest(partitions)
+    earliest = cluster.all_of(cluster.earliest(partitions), partitions)
+    latest = cluster.all_of(cluster.latest(partitions), partitions)
     loss = DataLoss(options.fail_on_data_loss)
     resolved: dict[TopicPartition, int] = {}
     for partition, offset in position.items():
@@ -112,14 +107,37 @@ def resolve_position(
     return resolved
 
 
+def _at_timestamps(
+    position: TimestampPosition,
+    partitions: list[TopicPartition],
+    cluster: KafkaCluster,
+    options: KafkaSourceOptions,
+) -> dict[TopicPartition, int]:
+    timestamps, option = position.timestamps, position.option
+    if isinstance(timestamps, int):
+        timestamps = dict.fromkeys(partitions, timestamps)
+    elif set(timestamps) != set(partitions):
+        raise ArgumentError(
+            f"Option {option} must contain each partition once. It has {_names(list(timestamps))}, "
+            f"but {options.selection} has {_names(partitions)}.",
+            argument=option,
+        )
+    offsets = cluster.at(timestamps)
+    without = sorted(p for p, offset in offsets.items() if offset is None)
+    if without and not position.or_latest:
+        raise ArgumentError(
+            f"Option {option}: {without[0]} has no record from {timestamps[without[0]]} on. Set an "
+            "earlier timestamp, or set startingOffsetsByTimestampStrategy to latest.",
+            argument=option,
+        )
+    ends = cluster.all_of(cluster.latest(without), without) if without else {}
+    return {p: ends[p] if offset is None else offset for p, offset in offsets.items()}
+
+
 def check_starts(
     ranges: Iterable[OffsetRange], cluster: KafkaCluster, loss: DataLoss
 ) -> list[OffsetRange]:
-    """The ranges without offsets whose records are missing in Kafka.
-
-    Raises:
-        KafkaError: records are missing and `failOnDataLoss` is set.
-    """
+    """Report deleted records at the start of each range to `loss`; remove their offsets."""
     ranges = [r for r in ranges if r.size > 0]
     earliest = cluster.earliest([r.partition for r in ranges])
     checked: list[OffsetRange] = []
@@ -145,7 +163,7 @@ def check_starts(
 def input_partitions(
     ranges: Iterable[OffsetRange], options: KafkaSourceOptions
 ) -> list[InputPartition]:
-    """The ranges split for tasks."""
+    """Split offset ranges into the input partitions that tasks read."""
     splits = split_ranges(
         ranges,
         min_partitions=options.min_partitions,
@@ -161,7 +179,7 @@ def _names(partitions: list[TopicPartition]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTasks:
-    """The offset ranges of a read, by task. It can be pickled; `of` creates it.
+    """The offset ranges of each task of a read. Can be pickled; `KafkaTasks.of` creates it.
 
     Attributes:
         tasks: the ranges of each task; no task is empty.
@@ -179,9 +197,9 @@ class KafkaTasks:
 
         Args:
             options: options of the source `bayou-kafka`.
-            ranges: the ranges to read.
-            tasks: number of tasks that run at once. There are fewer tasks for few records, and more
-                tasks if one would exceed `maxRecordsPerPartition`.
+            tasks: target number of tasks, such as the number of tasks that run at once. There are
+                fewer tasks for few records, and more if a task would exceed
+                `maxRecordsPerPartition`.
 
         Raises:
             ArgumentError: an option is unknown or invalid.
@@ -197,8 +215,7 @@ class KafkaTasks:
     def read(self, task: int) -> Iterator[pa.RecordBatch]:
         """The records of a task's ranges; called in the task.
 
-        Returns:
-            Batches of all columns of the source except `timestampType`, with packed headers.
+        Batches have all columns of the source except `timestampType`, with packed headers.
 
         Raises:
             KafkaError: records are missing and `failOnDataLoss` is set, or no record arrives within
@@ -209,4 +226,4 @@ class KafkaTasks:
 
 
 _MIN_TASK_RECORDS = 2_000
-"""Number of offsets below which another task costs more than it saves."""
+"""Minimum number of offsets of a task. A smaller task costs more time than it saves."""

@@ -39,13 +39,8 @@ from bayou.spark.streaming.read_limits import (
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader of the Kafka source.
 
-    Its offsets are those of Spark's Kafka source: `{"topic": {"0": 23}}`. The instance of the
-    driver has a connection to the cluster, which isn't pickled for executors.
-
-    Args:
-        options: options of the source.
-        schema: the columns to read.
-        clock: monotonic clock in seconds, for `maxTriggerDelay` and `maxRecordDelay`.
+    Offsets have the form of Spark's Kafka source: `{"topic": {"0": 23}}`. The connection to the
+    cluster isn't pickled. `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -129,12 +124,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection
 
     def _available(self, begin: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The end of the available records; with AvailableNow, their end at the query's start.
-
-        Raises:
-            KafkaError: a partition doesn't exist any more or ends before the stream's offset, and
-                `failOnDataLoss` is set.
-        """
+        """The end offset of each partition now, or at the query's start with AvailableNow."""
         if self._target is not None:
             end = self._target
         else:
@@ -155,7 +145,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _must_wait(self, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> bool:
-        """Whether the batch has too few offsets and the maximum delay hasn't passed."""
+        """Whether to wait for `min_offsets_per_trigger` offsets; false after the maximum delay."""
         min_offsets = self._options.min_offsets_per_trigger
         if min_offsets is None:
             return False

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # PySpark's convention
 from pyspark.sql.types import StructType as SparkStructType
 
 from bayou.errors import ArgumentError
 from bayou.kernel import Predicate, ScanBuilder, Snapshot
 from bayou.protocol.schema import StructType
 from bayou.spark.hooks.hooks import check_session
+from bayou.spark.jvm.plans import is_sorted_by
 from bayou.spark.log_replay.distributed_scan import DistributedScan, Replay
 from bayou.spark.session.settings import (
     REPLAY_LOCAL_BYTES,
@@ -18,8 +21,6 @@ from bayou.spark.session.settings import (
     REPLAY_WINDOW_BYTES,
     TIME_ZONE,
 )
-
-__all__ = ["LOCAL_BYTES", "WINDOW_BYTES", "DistributedScanBuilder"]
 
 LOCAL_BYTES = 1024 * 1024 * 1024
 """See `REPLAY_LOCAL_BYTES`."""
@@ -34,12 +35,12 @@ class DistributedScanBuilder:
 
     Attributes:
         spark: a session, classic or Connect.
-        snapshot: the snapshot to scan.
-        num_partitions: number of replay tasks. If it is set (here or as
-            `bayou.replay.numPartitions`), executors replay logs of any size. None: it depends on
-            the log's size, and a small log is replayed in this process.
-        frame: a DataFrame whose column `add` has the live files, such as that of
-            `state_reconstruction`; rows where it is null are skipped. None: the log is replayed.
+        num_partitions: number of replay tasks. If this number is set (here or as
+            `bayou.replay.numPartitions`), executors replay logs of any size. If None, the number
+            depends on the log's size, and a small log is replayed in this process.
+        frame: a DataFrame whose column `add` contains the live files, such as the result of
+            `state_reconstruction`; the scan uses these files, in the DataFrame's order, and doesn't
+            replay the log. Rows with a null `add` are skipped. None to replay the log.
     """
 
     spark: Any = field(repr=False)
@@ -50,11 +51,7 @@ class DistributedScanBuilder:
     _sorted: bool = field(default=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Check the arguments before a task fails on them.
-
-        Raises:
-            ArgumentError: an argument has the wrong type.
-        """
+        """Raise `ArgumentError` for an argument of the wrong type, before any task runs."""
         check_session(self.spark)
         snapshot: object = self.snapshot
         if not isinstance(snapshot, Snapshot):
@@ -78,7 +75,11 @@ class DistributedScanBuilder:
             )
 
     def with_sort_key(self) -> DistributedScanBuilder:
-        """Order files by (modificationTime, path), as in the initial snapshot of a stream."""
+        """Order files by (modificationTime, path), as in the initial snapshot of a stream.
+
+        A `frame` that already has this order, such as the result of
+        `initial_snapshot_for_streaming`, isn't sorted again, except with Spark Connect.
+        """
         return replace(self, _sorted=True)
 
     def with_filter(self, filter: Predicate | str | None) -> DistributedScanBuilder:
@@ -94,11 +95,11 @@ class DistributedScanBuilder:
         return replace(self, _files=self._builder.with_statistics())
 
     def with_whole_adds(self) -> DistributedScanBuilder:
-        """Return files with all fields of `add`; see `ScanBuilder.with_whole_adds`."""
+        """Return files with all fields of `add` actions; see `ScanBuilder.with_whole_adds`."""
         return replace(self, _files=self._builder.with_whole_adds())
 
     def with_time_zone(self, name: str) -> DistributedScanBuilder:
-        """Use this time zone instead of the session's; see `ScanBuilder.with_time_zone`."""
+        """Use a time zone other than the session's; see `ScanBuilder.with_time_zone`."""
         return replace(self, _files=self._builder.with_time_zone(name))
 
     @property
@@ -127,10 +128,18 @@ class DistributedScanBuilder:
                 num_partitions=self.num_partitions or REPLAY_NUM_PARTITIONS.integer(spark=spark),
                 local_bytes=LOCAL_BYTES if local is None else local,
                 window_bytes=WINDOW_BYTES if window is None else window,
-                sorted=self._sorted,
+                sorted=self._sorted and not _is_sorted(self.frame),
                 frame=self.frame,
             ),
         )
+
+
+def _is_sorted(frame: Any) -> bool:
+    """Whether a DataFrame of files is known to have the order of `with_sort_key`."""
+    if frame is None or not isinstance(frame.sparkSession, SparkSession):
+        return False
+    time, path = F.col("add.modificationTime"), F.col("add.path")
+    return any(is_sorted_by(frame, t, path) for t in (F.coalesce(time, F.lit(0)), time))
 
 
 def _has_adds(frame: Any) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +15,13 @@ from pyspark.sql import SparkSession
 
 from bayou.errors import CorruptTableError
 from bayou.kernel import CloseableIterator, Engine, Scan, ScanFileBatch, Snapshot, closeable
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.log.file_actions import FileActions, tail_bytes
 from bayou.kernel.scan.scan_file import scan_batch
 from bayou.kernel.table_changes.change_plan import path_order
 from bayou.spark.executors.executor_tasks import concatenated, from_cell
 from bayou.spark.executors.jobs import TaggedJobs
+from bayou.spark.log_replay.partition_chunks import rows_by_chunks
 from bayou.spark.log_replay.tasks import (
     ADD_COLUMN,
     ORDERED_COLUMNS,
@@ -35,10 +39,8 @@ from bayou.spark.log_replay.tasks import (
 from bayou.spark.session.hadoop_storage import session_engine
 from bayou.spark.streaming.sorted_files import SortedFiles
 
-__all__ = ["DistributedScan", "Replay"]
-
 _BUCKET_FILES = 100_000
-"""Files of a sort bucket, about 25 MB. The driver's iterator runs a Spark job for each bucket."""
+"""Number of files in a sort bucket (about 25 MB). Each bucket is fetched by one Spark job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +48,12 @@ class Replay:
     """How the log of a scan is replayed.
 
     Attributes:
-        spark: a session, classic or Connect.
-        snapshot: the snapshot to replay.
-        num_partitions: number of replay tasks; None: it depends on the log's size.
+        num_partitions: number of replay tasks; None for a number by the log's size.
         local_bytes: maximum size of a log that this process replays if `num_partitions` is None.
-        window_bytes: size of the commits above which a window function reconciles the actions.
-        sorted: whether files are ordered by (modificationTime, path).
-        frame: a DataFrame with a column `add` that replaces the log; None for the log.
+        window_bytes: if the commits after the checkpoint have more bytes, a window function
+            reconciles the actions.
+        sorted: whether to sort the files by (modificationTime, path).
+        frame: a DataFrame whose column `add` contains the live files; None to replay the log.
     """
 
     spark: Any
@@ -65,7 +66,7 @@ class Replay:
 
     @property
     def log_bytes(self) -> int:
-        """The bytes of the checkpoint and commits that replay reads."""
+        """Total size of the checkpoint and the commits that replay reads."""
         return self.snapshot.checkpoint_bytes + tail_bytes(self.snapshot)
 
     @property
@@ -77,12 +78,12 @@ class Replay:
 
     @property
     def by_window(self) -> bool:
-        """Whether a window function, with a shuffle, reconciles the actions."""
+        """Whether Spark reconciles the actions with a window function, which needs a shuffle."""
         return self.snapshot.catalog is None and tail_bytes(self.snapshot) > self.window_bytes
 
     @property
     def tasks(self) -> int:
-        """The number of replay tasks on executors."""
+        """The number of replay tasks if executors replay the log."""
         return self.num_partitions or max(1, -(-self.log_bytes // TASK_BYTES))
 
 
@@ -111,7 +112,7 @@ class DistributedScan(Scan):
 
     @property
     def description(self) -> str:
-        """The description of the jobs in Spark's UI."""
+        """Description of the scan's jobs in Spark's UI."""
         snapshot = self._replay.snapshot
         return f"State Reconstruction {snapshot.path}@{snapshot.version}"
 
@@ -130,9 +131,10 @@ class DistributedScan(Scan):
         return CloseableIterator(_ReplayIterator(self, engine))
 
     def count_files(self, engine: Engine) -> int:
-        """The number of files to read, without a list of them.
+        """Return the number of files to read, without a list of the files.
 
-        Without a filter, the version checksum has the number. Otherwise the files are counted.
+        Without a filter, the number is read from the version checksum, if the version has one.
+        Otherwise the log is replayed and the files are counted.
         """
         replay = self._replay
         stated = replay.snapshot.file_totals(engine)
@@ -154,10 +156,11 @@ class DistributedScan(Scan):
         the log.
 
         Args:
-            engine: reads the table; None for an engine with the session's storage settings.
+            engine: None for an engine with the session's storage settings.
 
         Raises:
-            CorruptTableError: the log can't be split into tasks. Errors of a task fail the job.
+            CorruptTableError: the log can't be split into tasks. An error in a task is raised by
+                Spark when the DataFrame is computed.
         """
         if engine is None:
             engine = session_engine(self._replay.spark, self._replay.snapshot.path)
@@ -165,7 +168,11 @@ class DistributedScan(Scan):
         return source.mapInArrow(function.adds, ADD_COLUMN)
 
     def _source_and_function(self, engine: Engine, *, sampled: bool) -> tuple[Any, Any]:
-        """A DataFrame, and the object whose methods turn its rows into files with `mapInArrow`."""
+        """The input DataFrame of the replay, and an object with functions for `mapInArrow`.
+
+        The functions convert input rows to scan files. If `sampled`, results of the function
+        `cells` contain samples of the files' sort keys.
+        """
         replay, description = self._replay, engine.description()
         spark, tasks = replay.spark, replay.tasks
         frame = replay.frame
@@ -220,14 +227,14 @@ class _ReplayIterator:
         self._closed = True
         self._jobs.cancel()
         batches, self._batches = self._batches, None
-        if isinstance(batches, CloseableIterator):
-            batches.close()
+        with contextlib.suppress(ValueError):  # another thread is in `next`, which fails now
+            if isinstance(batches, CloseableIterator | Generator):
+                batches.close()
         cells, self._cells = self._cells, None
         if cells is not None:
             cells.unpersist()
 
     def _start(self) -> Iterator[ScanFileBatch]:
-        """Replay the log in one job, whose result is compressed on the executors' disks."""
         replay = self._scan._replay  # noqa: SLF001
         with self._jobs.tagged():
             try:
@@ -237,31 +244,96 @@ class _ReplayIterator:
             except CorruptTableError:
                 return self._without_executors()
             cells = source.mapInArrow(function.cells, RESULT_COLUMNS)
-            self._cells = cells.persist(StorageLevel.DISK_ONLY)
-            report = cells.select("files", "sample", "error").collect()
-            errors = [pickle.loads(row.error) for row in report if row.error is not None]  # noqa: S301
-            if errors:
-                if isinstance(errors[0], CorruptTableError) and replay.frame is None:
-                    return self._without_executors()
-                raise errors[0]
-            if not report:
-                return iter(())
-            results = cells.select("cell")
-            if replay.sorted:
-                results = _sorted(cells, report)
-            rows = _rows(results)
-        return (ScanFileBatch(from_cell(row.cell)) for row in rows)
+            if replay.sorted or not isinstance(replay.spark, SparkSession):
+                return self._materialized(cells)
+        return self._in_chunks(cells)
 
-    def _without_executors(self) -> Iterator[ScanFileBatch]:
-        """Replay in this process, which can use another checkpoint or report the corrupt one."""
+    def _in_chunks(self, cells: Any) -> Iterator[ScanFileBatch]:
+        """The batches in partition order. The first batches don't wait for the last tasks."""
+        returned = 0
+        rows = rows_by_chunks(cells.select("cell", "error"), self._jobs)
+        with contextlib.closing(rows):
+            for row in rows:
+                if row.error is None:
+                    yield ScanFileBatch(from_cell(row.cell))
+                    returned += 1
+                    continue
+                error = pickle.loads(row.error)  # noqa: S301
+                if not self._can_be_repeated(error):
+                    raise error
+                self._jobs.cancel()
+                break
+            else:
+                return
+        yield from self._remaining(cells, returned)
+
+    def _remaining(self, cells: Any, returned: int) -> Iterator[ScanFileBatch]:
+        """Replay the log in this process, without files that were returned already.
+
+        `returned` is the number of batches that were returned before a corrupt file was found.
+        """
+        keys: list[pa.Array[Any]] = []
+        if returned:
+            rows = rows_by_chunks(cells.select("cell"), self._jobs)
+            with contextlib.closing(rows):
+                cells_returned = (from_cell(row.cell) for row in itertools.islice(rows, returned))
+                keys.extend(_file_keys(files) for files in cells_returned)
+        known = pa.concat_arrays(keys) if keys else None
+        with self._without_executors() as batches:
+            for batch in batches:
+                files = batch.selected()
+                if known is not None:
+                    is_new = pc.invert(pc.is_in(_file_keys(files), value_set=known))
+                    files = files.filter(is_new)
+                yield ScanFileBatch(files)
+
+    def _materialized(self, cells: Any) -> Iterator[ScanFileBatch]:
+        """The batches, after a job has stored all of them compressed on the executors' disks."""
+        replay = self._scan._replay  # noqa: SLF001
+        self._cells = cells.persist(StorageLevel.DISK_ONLY)
+        report = cells.select("files", "sample", "error").collect()
+        errors = [pickle.loads(row.error) for row in report if row.error is not None]  # noqa: S301
+        if errors:
+            if self._can_be_repeated(errors[0]):
+                return self._without_executors()
+            raise errors[0]
+        if not report:
+            return iter(())
+        results = _sorted(cells, report) if replay.sorted else cells.select("cell")
+        return (ScanFileBatch(from_cell(row.cell)) for row in _rows(results))
+
+    def _can_be_repeated(self, error: Exception) -> bool:
+        """Whether this process can replay the log after an error of a task."""
+        frame = self._scan._replay.frame  # noqa: SLF001
+        return isinstance(error, CorruptTableError) and frame is None
+
+    def _without_executors(self) -> CloseableIterator[ScanFileBatch]:
+        """Replay the log in this process, which can avoid a corrupt checkpoint."""
         return self._scan._local_files(self._engine)  # noqa: SLF001
+
+
+def _file_keys(files: pa.RecordBatch) -> pa.Array[Any]:
+    """A string per file from its path and deletion vector, which identify a file in a version."""
+    adds: Any = files.column("add")
+    vector = pc.struct_field(adds, "deletionVector")
+    parts = [
+        pc.struct_field(adds, "path"),
+        pc.struct_field(vector, "storageType"),
+        pc.struct_field(vector, "pathOrInlineDv"),
+        pc.cast(pc.struct_field(vector, "offset"), pa.string()),
+    ]
+    keys: pa.Array[Any] = pc.binary_join_element_wise(
+        *(pc.fill_null(part, "") for part in parts), "\n"
+    )
+    return keys
 
 
 def _rows(frame: Any) -> Iterator[Any]:
     """The rows of a DataFrame, with at most two partitions in the driver.
 
-    Since Spark 4.2, its scheduler retains the jobs of a DataFrame's iterator with their results,
-    because they belong to a query that has ended. Jobs of an RDD's iterator belong to no query.
+    With a classic session, the rows come from the DataFrame's RDD. Since Spark 4.2, the scheduler
+    retains the jobs of `DataFrame.toLocalIterator` and their results, because these jobs belong to
+    a query that has already ended. Jobs of an RDD belong to no query.
     """
     if isinstance(frame.sparkSession, SparkSession):
         return iter(frame.rdd.toLocalIterator(prefetchPartitions=True))
@@ -269,7 +341,12 @@ def _rows(frame: Any) -> Iterator[Any]:
 
 
 def _sorted(cells: Any, report: Sequence[Any]) -> Any:
-    """Sort the files of all cells: split cells at bounds, shuffle by bucket, sort each bucket."""
+    """Sort all files: split batches at the bounds of buckets, shuffle, and sort each bucket.
+
+    Args:
+        cells: a DataFrame of `RESULT_COLUMNS`; each `cell` is a serialized batch of files.
+        report: the other columns of the rows of `cells`.
+    """
     number = sum(row.files for row in report)
     buckets = max(1, -(-number // _BUCKET_FILES))
     samples = [from_cell(row.sample) for row in report if row.sample is not None]
@@ -285,12 +362,11 @@ def _sorted(cells: Any, report: Sequence[Any]) -> Any:
 def _bounds(
     samples: Sequence[pa.RecordBatch], weights: Sequence[int], buckets: int
 ) -> list[tuple[int, str]]:
-    """The keys that divide all files into buckets of about equal size.
+    """Return the sort keys at which to divide all files into buckets of about equal size.
 
     Args:
-        samples: samples of the files' keys.
+        samples: samples of the files' sort keys.
         weights: for each sample, the number of files that it represents.
-        buckets: number of buckets.
     """
     if buckets < 2:
         return []
@@ -314,7 +390,7 @@ def _bounds(
 
 @closeable
 def _sort_locally(files: CloseableIterator[ScanFileBatch], table: str) -> Iterator[ScanFileBatch]:
-    """Sort files in this process, with local disk for files that don't fit into memory."""
+    """Sort files in this process; files that don't fit into memory are stored on local disk."""
     with files:
         sorted_files = SortedFiles.build(_with_orders(files))
     try:

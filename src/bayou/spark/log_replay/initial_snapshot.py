@@ -16,13 +16,6 @@ from bayou.spark.session.settings import (
 )
 from bayou.spark.streaming.next_batch import check_file_limit
 
-__all__ = [
-    "check_file_count",
-    "initial_snapshot_for_streaming",
-    "initial_snapshot_scan",
-    "state_reconstruction",
-]
-
 
 def state_reconstruction(
     spark: Any, snapshot: Snapshot, num_partitions: int | None = None, engine: Engine | None = None
@@ -34,9 +27,8 @@ def state_reconstruction(
 
     Args:
         spark: a session, classic or Connect.
-        snapshot: the snapshot to replay.
-        num_partitions: number of replay tasks; None: it depends on the log's size.
-        engine: reads the table; None for an engine with the session's storage settings.
+        num_partitions: number of replay tasks; None for a number by the log's size.
+        engine: None for an engine with the session's storage settings.
     """
     builder = DistributedScanBuilder(spark, snapshot, num_partitions).with_whole_adds()
     return builder.build().dataframe(engine)
@@ -47,17 +39,19 @@ def initial_snapshot_for_streaming(
 ) -> Any:
     """The live files of a version in the order of a stream's initial snapshot.
 
-    The DataFrame is that of `state_reconstruction` without statistics, ordered by
+    The DataFrame has the column of `state_reconstruction`, without statistics, and is sorted by
     `add.modificationTime` and `add.path`.
 
     Args:
         spark: a session, classic or Connect.
-        snapshot: the snapshot to replay.
-        num_partitions: number of replay tasks; None for the setting, or by the log's size.
-        engine: reads the table; None for an engine with the session's storage settings.
+        num_partitions: number of replay tasks. None: the value of
+            `bayou.streaming.initialSnapshot.numPartitions`; if that isn't set, see
+            `DistributedScanBuilder`.
+        engine: None for an engine with the session's storage settings.
 
     Raises:
-        ArgumentError: the table has more files than the setting allows; see `check_file_count`.
+        ArgumentError: the version has more files than
+            `bayou.streaming.maxInitialSnapshotFileCount` allows.
     """
     scan = initial_snapshot_scan(spark, snapshot, num_partitions)
     engine = session_engine(spark, snapshot.path) if engine is None else engine
@@ -76,14 +70,7 @@ def initial_snapshot_scan(
 
 
 def check_file_count(spark: Any, engine: Engine, snapshot: Snapshot) -> None:
-    """Check the number of files against `MAX_INITIAL_SNAPSHOT_FILE_COUNT`, if that is set.
-
-    The number comes from the version checksum. Without one the files are counted, on executors if
-    the log is large.
-
-    Raises:
-        ArgumentError: the version has more files.
-    """
+    """Raise `ArgumentError` if a version has more files than `MAX_INITIAL_SNAPSHOT_FILE_COUNT`."""
     limit = MAX_INITIAL_SNAPSHOT_FILE_COUNT.integer(spark=spark)
     if limit is None:
         return

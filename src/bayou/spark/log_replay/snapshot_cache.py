@@ -1,8 +1,7 @@
 """`SnapshotCache`: the latest snapshots of tables, in the driver's process.
 
-A cached table costs one listing of the log, and a read of the commits that are new. The cache
-doesn't contain lists of files, which scans replay. It contains parsed statistics, in up to half of
-its memory.
+To open a cached table, Bayou lists the log once and reads only new commits. The cache contains no
+lists of files. It contains parsed statistics, in at most half of its memory.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from bayou.kernel import Engine, Snapshot, Table
 from bayou.kernel.checkpoint.stats import CheckpointStatisticsCache, StatisticsCache
 from bayou.spark.session.settings import SNAPSHOT_CACHE_BYTES
 
-__all__ = ["DEFAULT_MAX_BYTES", "SnapshotCache", "clear_cache", "latest_snapshot"]
-
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 
 
@@ -24,11 +21,9 @@ class SnapshotCache:
     """The latest known snapshot of each table, up to a maximum size; thread-safe.
 
     The least recently used tables are evicted first. Readers with different credentials share no
-    entries. A table that was recreated at the same path is detected by its log listing.
+    snapshots. A table that was recreated at the same path is detected when its log is listed.
 
-    Args:
-        max_bytes: approximate maximum memory of snapshots and statistics; a larger snapshot isn't
-            cached.
+    `max_bytes` is approximate and includes statistics. A snapshot that is larger isn't cached.
     """
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
@@ -45,20 +40,12 @@ class SnapshotCache:
         return self._bytes + self._statistics.memory_bytes
 
     def __len__(self) -> int:
-        """The number of cached tables."""
         return len(self._snapshots)
 
     def latest(self, engine: Engine, path: str, max_bytes: int | None = None) -> Snapshot:
-        """The current latest snapshot of the table at a path.
+        """Return the latest snapshot of the table at a path, after listing the log.
 
-        Args:
-            engine: reads the log.
-            path: the table's path.
-            max_bytes: a new maximum size of the cache; None to leave it unchanged.
-
-        Raises:
-            TableNotFoundError, CorruptTableError, UnsupportedFeatureError: see
-                `Table.latest_snapshot`.
+        `max_bytes` is a new maximum size of the cache; None leaves it unchanged.
         """
         table = Table.for_path(engine, path)
         key = (table.path, engine.description().to_bytes())
@@ -120,12 +107,9 @@ _SNAPSHOTS = SnapshotCache()
 
 
 def latest_snapshot(engine: Engine, path: str, spark: Any = None) -> Snapshot:
-    """The latest snapshot of a table, with the cache of this process; see `SnapshotCache.latest`.
+    """The latest snapshot of a table, using this process's cache; see `SnapshotCache.latest`.
 
-    Args:
-        engine: reads the log.
-        path: the table's path.
-        spark: the session whose conf can limit the cache; None for the environment only.
+    The session's conf can set the cache's size; without a session, only the environment can.
     """
     limit = SNAPSHOT_CACHE_BYTES.integer(spark=spark)
     return _SNAPSHOTS.latest(engine, path, DEFAULT_MAX_BYTES if limit is None else limit)
@@ -134,7 +118,8 @@ def latest_snapshot(engine: Engine, path: str, spark: Any = None) -> Snapshot:
 def clear_cache() -> None:
     """Clear the snapshot cache of the driver's process.
 
-    Reads never require it, because each read lists the log for the latest version. It releases
-    memory. It is also needed after a file of a log was changed in place, which no writer does.
+    Clearing the cache releases memory. It isn't needed to read the latest version, because each
+    read lists the log. It is needed only after a file in a log was changed in place, which no
+    writer does.
     """
     _SNAPSHOTS.clear()

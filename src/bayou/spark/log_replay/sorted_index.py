@@ -1,8 +1,9 @@
-"""Initial snapshots of large tables, sorted by Spark jobs on request of a stream.
+"""Sorts the initial snapshots of large tables with Spark jobs, on request by a stream.
 
-A stream of a Python source is planned in a process without a session. After `enable`, the driver's
-process shares a folder with the stream and handles its requests for sorted files with a
-`DistributedScan`. A query that continues after its initial snapshot sends no request.
+Spark plans a stream of a Python data source in a process without a session. The two processes share
+a folder: the stream writes a request for sorted files there, and the driver's process answers with
+the files of a `DistributedScan`. A query that continues after its initial snapshot sends no
+request.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.log.file_actions import tail_bytes
 from bayou.kernel.table_changes.change_plan import path_order
 from bayou.spark.hooks.requests import ReadRequest
+from bayou.spark.jvm.jobs import is_session_active
 from bayou.spark.log_replay.builder import LOCAL_BYTES
 from bayou.spark.log_replay.initial_snapshot import initial_snapshot_scan
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
@@ -33,23 +35,16 @@ from bayou.spark.streaming.driver_files import (
     WANTED,
     IndexRequest,
     index_requests,
-    is_session_active,
     watch,
 )
 from bayou.spark.streaming.options import DRIVER_FOLDER
 from bayou.spark.streaming.sorted_files import SortedFiles
 
-__all__ = ["offer_sorted_index", "write_index"]
-
 _LOG = logging.getLogger(__name__)
 
 
 def offer_sorted_index(request: ReadRequest) -> Any:
-    """Hook of `load`: let executors sort a large initial snapshot. Always NotImplemented.
-
-    Raises:
-        ArgumentError: a setting has an invalid value.
-    """
+    """Handler of `load`: let executors sort a large initial snapshot; Spark's `load` follows."""
     names = {key.lower() for key in request.options}
     without_snapshot = names & {"startingversion", "startingtimestamp", DRIVER_FOLDER}
     if request.connect or without_snapshot or len(request.paths) != 1:
@@ -74,15 +69,7 @@ def write_index(
     folder: Path,
     num_partitions: int | None = None,
 ) -> None:
-    """Sort the files of a version with Spark and write them to a folder, for `SortedFiles.open`.
-
-    Args:
-        spark: a session.
-        engine: reads the table.
-        snapshot: the version.
-        folder: the folder for the sorted files.
-        num_partitions: number of replay tasks; None for the setting, or by the log's size.
-    """
+    """Write a version's files, sorted by Spark, to a folder that `SortedFiles.open` can read."""
     scan = initial_snapshot_scan(spark, snapshot, num_partitions)
 
     def files() -> Iterator[tuple[pa.StructArray, pa.Array[Any]]]:
@@ -120,7 +107,7 @@ class _Offer:
             threading.Thread(target=self.answer, args=(request,), daemon=True).start()
 
     def answer(self, request: IndexRequest) -> None:
-        """Write the sorted files, or the file `failed`."""
+        """Write the requested files; after an error, write the file `FAILED` instead."""
         try:
             table = Table.for_path(self.engine, self.path)
             snapshot = table.snapshot_as_of_version(self.engine, request.version)

@@ -1,8 +1,8 @@
 """Executor tasks of distributed log replay.
 
-The classes here are functions for `mapInArrow` over a DataFrame of task numbers, cells or actions.
-They are pickled with their input, which Spark broadcasts if it is large. A cell is a batch of scan
-files in one binary value. `reconciled` replays a log with many commits by a window function.
+The classes provide functions for `mapInArrow`. An object's attributes are pickled into the job;
+Spark broadcasts a large pickle. A cell is a batch of scan files, serialized to one binary value.
+`reconciled` replays a log with many commits by a window function.
 """
 
 from __future__ import annotations
@@ -24,30 +24,11 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.log.file_actions import ActionSlice, FileActions, tail_bytes
 from bayou.kernel.scan.scan_file import ADD_TYPE, ScanFileBatch
 from bayou.kernel.table_changes.change_plan import path_order
-from bayou.kernel.table_changes.commit_files import without_statistics
+from bayou.kernel.table_changes.streamed_commits import without_statistics
 from bayou.spark.executors.executor_tasks import concatenated, from_cell, to_cell
 
-__all__ = [
-    "ACTION_COLUMNS",
-    "ADD_COLUMN",
-    "ORDERED_COLUMNS",
-    "RESULT_COLUMNS",
-    "TASK_BYTES",
-    "ActionTasks",
-    "Merge",
-    "PackFrame",
-    "SliceTasks",
-    "Split",
-    "assign_slices",
-    "reconciled",
-    "sort_indexes",
-    "sort_keys",
-    "task_numbers",
-]
-
-
 RESULT_COLUMNS = "cell binary, files bigint, bytes bigint, sample binary, error binary"
-"""A cell, the number and bytes of its files, and a sample of their keys; or a pickled error."""
+"""A cell, its number of files, the files' total size, and a sample of sort keys; or an error."""
 
 ORDERED_COLUMNS = "bucket int, cell binary"
 
@@ -64,20 +45,19 @@ ADD_COLUMN = (
 ACTION_COLUMNS = f"key string, version bigint, dataChange boolean, {ADD_COLUMN}"
 
 _SAMPLES = 32
-"""Number of sampled keys of a batch, from which the bounds of sort buckets are computed."""
+"""Approximate number of sampled sort keys per batch; they determine the bounds of buckets."""
 
 _CELL_FILES = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SliceTasks:
-    """Tasks that replay slices of a log. It has no repr, because it contains credentials.
+    """Tasks that replay slices of a log. Has no `repr`, because the engine contains credentials.
 
     Attributes:
-        engine: description of the engine that reads the log.
         scan: the serialized `Scan`.
         tasks: the serialized `LogSlice`s of each task.
-        sampled: whether results contain samples of the files' keys, for a sort.
+        sampled: whether the rows of `cells` contain samples of the files' sort keys.
     """
 
     engine: EngineDescription
@@ -86,16 +66,16 @@ class SliceTasks:
     sampled: bool = False
 
     def cells(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the tasks' slices into rows of `RESULT_COLUMNS`."""
+        """Replay the tasks' slices and return the files in rows of `RESULT_COLUMNS`."""
         return _results(self._batches(numbers), sampled=self.sampled)
 
     def adds(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the tasks' slices into rows of `ADD_COLUMN`."""
+        """Replay the tasks' slices and return the files in rows of `ADD_COLUMN`."""
         for batch in self._batches(numbers):
             yield _add_column(batch.selected())
 
     def counts(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the slices and count the files, in one row."""
+        """Replay the tasks' slices and return a row with the number of files."""
         return _counts(self._batches(numbers))
 
     def _batches(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
@@ -108,10 +88,9 @@ class SliceTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ActionTasks:
-    """Tasks that read file actions, before reconciliation. It has no repr; see `SliceTasks`.
+    """Tasks that read file actions, before reconciliation. Has no `repr`, like `SliceTasks`.
 
     Attributes:
-        engine: description of the engine that reads the log.
         actions: the serialized `FileActions`.
         tasks: the serialized `ActionSlice`s of each task.
     """
@@ -121,7 +100,7 @@ class ActionTasks:
     tasks: Sequence[Sequence[bytes]]
 
     def rows(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the tasks' slices into rows of `ACTION_COLUMNS`."""
+        """Read the tasks' slices and return the file actions in rows of `ACTION_COLUMNS`."""
         engine, actions = from_description(self.engine), FileActions.from_bytes(self.actions)
         for number in _read_numbers(numbers):
             for data in self.tasks[number]:
@@ -130,11 +109,10 @@ class ActionTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PackFrame:
-    """Tasks that turn rows with a column `add` into scan files; rows where it is null are skipped.
+    """Tasks that convert a DataFrame's column `add` to scan files; nulls are skipped.
 
     Attributes:
-        engine: description of the engine that evaluates the filter.
-        scan: the serialized `Scan`, whose filter applies.
+        scan: the serialized `Scan`; its filter is applied to the files.
         sampled: as in `SliceTasks`.
     """
 
@@ -143,16 +121,16 @@ class PackFrame:
     sampled: bool = False
 
     def cells(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files into rows of `RESULT_COLUMNS`."""
+        """Filter the files and return them in rows of `RESULT_COLUMNS`."""
         return _results(self._batches(rows), sampled=self.sampled)
 
     def adds(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files into rows of `ADD_COLUMN`."""
+        """Filter the files and return them in rows of `ADD_COLUMN`."""
         for batch in self._batches(rows):
             yield _add_column(batch.selected())
 
     def counts(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files and count them, in one row."""
+        """Filter the files and return a row with their number."""
         return _counts(self._batches(rows))
 
     def _batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
@@ -166,17 +144,16 @@ class PackFrame:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Splits cells at the bounds of sort buckets.
+    """Splits cells (batches of scan files) at the bounds of sort buckets.
 
-    Attributes:
-        bounds: (modificationTime, path) of the first file of each bucket after the first,
-            ascending.
+    A bucket starts at its bound, a sort key (modificationTime, path). `bounds` are ascending; the
+    first bucket has no bound.
     """
 
     bounds: Sequence[tuple[int, str]]
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Split cells into rows of `ORDERED_COLUMNS`, one for each bucket of a cell's files."""
+        """Split each cell into rows of `ORDERED_COLUMNS`, one row per bucket."""
         for batch in rows:
             for cell in batch.column("cell"):
                 if not cell.is_valid:
@@ -192,10 +169,13 @@ class Split:
 
 
 class Merge:
-    """Sorts the cells of a bucket. A partition has the cells of at most one bucket."""
+    """Sorts the files of each bucket: reads them from unsorted cells and returns sorted cells.
+
+    A Spark partition has at most one bucket.
+    """
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Sort the files of each bucket into rows of `ORDERED_COLUMNS`, in order."""
+        """Sort the files of each bucket and return them in rows of `ORDERED_COLUMNS`, in order."""
         buckets: dict[int, list[pa.RecordBatch]] = {}
         for batch in rows:
             numbers: list[Any] = batch.column("bucket").to_pylist()
@@ -229,7 +209,7 @@ def sort_indexes(keys: pa.RecordBatch) -> Any:
 
 
 def _projected(scan: Scan, batch: ScanFileBatch) -> ScanFileBatch:
-    """The batch without statistics, most of its bytes, unless the scan requests them."""
+    """Remove the statistics, which are most of a file's bytes, unless the scan requests them."""
     if scan.definition.statistics:
         return batch
     files = batch.data
@@ -244,7 +224,7 @@ def _sorted_files(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _bound_positions(files: pa.RecordBatch, bounds: Sequence[tuple[int, str]]) -> list[int]:
-    """For each bound, the index of the first sorted file that isn't before it."""
+    """For each bound, the index of the first file at or after the bound; `files` are sorted."""
     keys = sort_keys(files)
     times, paths = keys.column(0), keys.column(1)
     positions: list[int] = []
@@ -312,7 +292,10 @@ def _add_column(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _as_adds(adds: Any) -> pa.StructArray:
-    """The struct with the fields of `ADD_TYPE`; Spark uses other field names in Arrow maps."""
+    """Cast Spark's `add` structs to `ADD_TYPE`; a missing field becomes null.
+
+    Spark's Arrow maps have other field names than `ADD_TYPE`.
+    """
     indexes = {f.name: i for i, f in enumerate(adds.type)}
     columns = [
         adds.field(indexes[f.name]).cast(f.type)
@@ -324,26 +307,22 @@ def _as_adds(adds: Any) -> pa.StructArray:
 
 
 TASK_BYTES = 4 * 1024 * 1024
-"""Approximate size of the log slices of a task: 40,000 files of a checkpoint."""
+"""Approximate size of the log slices of a task, about 40,000 files of a checkpoint."""
 
 
 def reconciled(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks: int) -> Any:
-    """The live files of a version, reconciled by a window function.
+    """The live files of a version as a DataFrame with the column `add`.
 
-    Of all actions on a file (path and deletion vector), the newest version counts; within a
-    version, an action that changes data. Removes take part, so that the add before a remove doesn't
-    count as the newest. The scan's filter isn't applied, so that an older add doesn't replace a
-    newer add that the filter excludes.
+    For each file (path and deletion vector), a window function selects the newest action. If a
+    version has several actions for the file, the window function prefers one with `dataChange`. The
+    file is live if the selected action is an `add`.
+
+    The scan's filter isn't applied. Otherwise a newer `add` could be dropped, and an older `add` of
+    the same file would be selected.
 
     Args:
-        spark: a session, classic or Connect.
-        engine: reads the log.
-        snapshot: the version.
-        scan: a scan of the snapshot, which selects fields of `add`.
-        tasks: number of tasks that read; the window function has more tasks for many commits.
-
-    Returns:
-        A DataFrame with one struct column `add`.
+        scan: a scan of the snapshot; selects the fields of `add`.
+        tasks: number of tasks that read actions; with many commits, the window function uses more.
     """
     actions = FileActions.for_version(snapshot, scan)
     parts = [(part.to_bytes(), part.estimated_bytes) for part in actions.slices(engine, tasks)]
@@ -355,7 +334,10 @@ def reconciled(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks
 
 
 def newest(actions: Any, tasks: int) -> Any:
-    """The live files of a DataFrame of actions: `key`, `version`, `dataChange`, `add`."""
+    """The live files: for each key, the newest action if it is an `add`.
+
+    `actions` has the columns `ACTION_COLUMNS`.
+    """
     window = Window if _is_classic(actions) else _connect_window()
     newest_first = window.partitionBy("key").orderBy(
         F.col("version").desc(), F.col("dataChange").desc(), F.col("add").isNull()
@@ -369,16 +351,14 @@ def newest(actions: Any, tasks: int) -> Any:
 
 
 def task_numbers(spark: Any, tasks: int) -> Any:
-    """A DataFrame with a partition for each task, which contains the task's number."""
+    """A DataFrame with one partition per task; each partition contains the task's number."""
     return spark.range(0, tasks, 1, tasks)
 
 
 def assign_slices(parts: Sequence[tuple[bytes, int]], tasks: int) -> list[list[bytes]]:
     """Assign slices to tasks, the largest first, each to the task with the least load.
 
-    Args:
-        parts: serialized slices, each with the bytes that it reads.
-        tasks: number of tasks.
+    `parts` are (serialized slice, number of bytes that the slice reads).
     """
     assigned: list[list[bytes]] = [[] for _ in range(tasks)]
     load = [0] * tasks

@@ -1,4 +1,4 @@
-"""Native reads: Spark's own Parquet scan, with the files of a kernel scan.
+"""Native reads: Spark's own Parquet reader reads the files that a kernel scan selects.
 
 `read_planner` decides between a native read and the data source. `relation` builds the DataFrame.
 """

@@ -1,8 +1,8 @@
 """Deletion vectors in native reads.
 
-Spark's Parquet reader doesn't support deletion vectors. Each file with a deletion vector has a
-number, and a broadcast anti join removes the deleted rows, which are pairs of a file number and a
-row position. The kernel reads the files with too many deleted rows for a broadcast.
+Spark's Parquet reader doesn't support deletion vectors. Therefore each file with a deletion vector
+gets a number, and a broadcast anti join on file number and row position removes the deleted rows.
+If a version has too many deleted rows for a broadcast, the kernel reads some of the files.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from bayou.kernel.deletion_vectors.deleted_rows import deleted_rows, vector_batc
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.data_files import data_files, vector_keys
 
-__all__ = ["FileVectors", "deleted_rows_frame", "file_vectors"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileVectors:
@@ -30,10 +28,10 @@ class FileVectors:
 
     Attributes:
         keys: `vector_keys` of the files that Spark reads; a file's number is its index + 1.
-        vectors: the deletion vectors of these files.
+        vectors: the deletion vectors of the files in `keys`.
         kernel_keys: `vector_keys` of the files that the kernel reads, because they have too many
             deleted rows for a broadcast.
-        scan_files: the serialized files that the kernel reads.
+        scan_files: the files of `kernel_keys`, each a serialized `ScanFile`.
     """
 
     keys: pa.Array[Any]
@@ -43,13 +41,10 @@ class FileVectors:
 
 
 def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVectors | None:
-    """The files that have deletion vectors; None if there are none.
+    """Return the files that have deletion vectors; None if no file has one.
 
-    Args:
-        engine: reads the log.
-        snapshot: the version.
-        max_rows: maximum number of deleted rows to broadcast. The kernel reads the files with the
-            most deleted rows, so that the others stay below this number.
+    Spark broadcasts at most `max_rows` deleted rows. If the files have more, those with the most
+    deleted rows are assigned to the kernel until the rest has at most `max_rows`.
     """
     keys: list[Any] = []
     vectors: list[Any] = []
@@ -94,7 +89,10 @@ def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVecto
 def deleted_rows_frame(
     spark: Any, engine: EngineDescription, table: str, vectors: FileVectors
 ) -> DataFrame:
-    """The deleted rows as a DataFrame of `file` and `position`, both int, decoded on executors."""
+    """Return the deleted rows as a DataFrame: `file` and `position`, both int.
+
+    `file` is the file's number: its index in `FileVectors.keys` + 1. Executors decode the vectors.
+    """
     numbers = pa.array(range(1, len(vectors.keys) + 1), pa.int32())
     descriptors = pa.Table.from_batches([vector_batch(numbers, vectors.vectors)])
 

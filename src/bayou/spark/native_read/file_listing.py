@@ -14,26 +14,24 @@ from bayou.kernel import Engine, Predicate, Snapshot
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.log.file_actions import tail_bytes
 from bayou.kernel.scan.data_files import DataFiles, concat_data_files, data_files, vector_keys
-
-__all__ = ["FileGroups", "Listing", "grouped", "too_many_files"]
+from bayou.spark.log_replay.builder import DistributedScanBuilder
 
 LOG_BYTES_A_FILE = 150
-"""Approximate bytes of a file in the log: usually less in a checkpoint, more in commits."""
+"""Approximate bytes of the log for each data file; fewer in a checkpoint, more in commits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """The files of a version in a native read; thread-safe.
+    """Lists the files of a version that a native read uses; thread-safe.
 
     Attributes:
-        engine: reads the log.
-        snapshot: the version.
         time_zone: the session's time zone, for timestamp partition values without an offset.
         vectors: `vector_keys` of the files whose deleted rows are removed by a join; a file's
             number is its index + 1. None for a table without deletion vectors.
-        elsewhere: `vector_keys` of the files that aren't read natively.
+        elsewhere: `vector_keys` of the files that the kernel reads instead of Spark.
     """
 
+    spark: Any = field(repr=False)
     engine: Engine
     snapshot: Snapshot
     time_zone: str
@@ -42,10 +40,10 @@ class Listing:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def files(self, predicate: Predicate | None) -> DataFiles:
-        """The files that may contain a matching row.
+        """Return the files that may contain a row that matches the predicate.
 
-        A predicate that fails for partition values is ignored, because Spark decides whether that
-        is an error.
+        All files are returned if the evaluation of the predicate on partition values fails. Spark
+        then decides whether to raise an error.
         """
         try:
             return self._files(predicate)
@@ -54,8 +52,9 @@ class Listing:
 
     def _files(self, predicate: Predicate | None) -> DataFiles:
         snapshot, schema = self.snapshot, self.snapshot.schema
-        builder = snapshot.scan_builder().with_filter(predicate).with_time_zone(self.time_zone)
-        with builder.build().scan_files(self.engine) as batches:
+        builder = DistributedScanBuilder(self.spark, snapshot).with_filter(predicate)
+        scan = builder.with_time_zone(self.time_zone).build()
+        with scan.scan_files(self.engine) as batches:
             parts = [
                 data_files(batch, schema, snapshot.partition_columns, self.time_zone)
                 for batch in batches
@@ -74,7 +73,10 @@ class Listing:
         )
 
     def numbers(self, files: pa.RecordBatch) -> pa.Array[Any] | None:
-        """The number of each file in the join with deleted rows, as int32; 0 without a vector."""
+        """Return each file's number (int32) in the join that removes deleted rows.
+
+        The number is 0 for a file without deleted rows. None if the table has no deletion vectors.
+        """
         if self.vectors is None:
             return None
         indexes = pc.index_in(vector_keys(files), value_set=self.vectors, skip_nulls=True)
@@ -87,15 +89,17 @@ class Listing:
         stated = self.snapshot.stated_totals
         if stated is not None:
             return stated.size
-        with self.snapshot.scan_builder().build().scan_files(self.engine) as batches:
+        scan = DistributedScanBuilder(self.spark, self.snapshot).build()
+        with scan.scan_files(self.engine) as batches:
             sizes = (pc.struct_field(b.selected().column("add"), "size") for b in batches)
             return sum(pc.sum(size).as_py() or 0 for size in sizes)
 
 
 def too_many_files(snapshot: Snapshot, max_files: int) -> str | None:
-    """The reason that a version has too many files; None for at most `max_files`.
+    """Return an error message if a version has more than `max_files` files, else None.
 
-    The number comes from the version checksum. Without one it is estimated from the log's size.
+    The number of files comes from the version checksum. Without a checksum, the number is estimated
+    from the log's size.
     """
     stated = snapshot.stated_totals
     if stated is not None:
@@ -112,8 +116,9 @@ class FileGroups:
 
     Attributes:
         values: the partition values of each group.
-        order: indexes of the files, group by group.
-        offsets: the start of each group in `order`, and the end of the last group; int32.
+        order: indexes of all files, sorted by group.
+        offsets: index in `order` at which each group starts, followed by the end of the last group;
+            int32.
     """
 
     values: pa.Table
@@ -121,7 +126,10 @@ class FileGroups:
     offsets: pa.Array[Any]
 
     def only(self, groups: pa.Array[Any]) -> FileGroups:
-        """The groups with these ascending indexes; `values` is unchanged."""
+        """Keep only the groups whose indexes are in `groups`, which is in ascending order.
+
+        `values` isn't filtered: the result still has the values of all groups.
+        """
         starts, ends = self.offsets[:-1].take(groups), self.offsets[1:].take(groups)
         sizes = pc.subtract(ends, starts)
         selected = pc.is_in(self._group_of_each(), value_set=groups)
@@ -139,9 +147,7 @@ class FileGroups:
 def grouped(columns: pa.Table, count: int) -> FileGroups:
     """Group files by the values of columns, in the order in which the values first occur.
 
-    Args:
-        columns: the columns of the files; without columns all files are one group.
-        count: number of files.
+    `columns` has a row for each file. Without columns, all files are one group.
     """
     if count == 0 or columns.num_columns == 0:
         order = pa.array(range(count), pa.int64())

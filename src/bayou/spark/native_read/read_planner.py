@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # PySpark's convention
 
 from bayou.engines import for_path
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, BayouError
 from bayou.kernel import Engine, Snapshot
 from bayou.kernel.expressions.literals import normalize_time_zone
-from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
+from bayou.protocol.sql import quote_identifier
 from bayou.spark.errors import readable_errors
 from bayou.spark.hooks.requests import ReadRequest
-from bayou.spark.jvm.classes import java_class
+from bayou.spark.jvm.objects import JvmError, error_reason
+from bayou.spark.jvm.session import max_heap_bytes
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.native_read.file_listing import too_many_files
 from bayou.spark.native_read.relation import native_frame
+from bayou.spark.native_read.store_access import Unreachable, store_access
 from bayou.spark.read.filters import table_columns
 from bayou.spark.read.options import SourceOptions, open_pinned
 from bayou.spark.read.time_travel import path_travel
@@ -33,42 +31,45 @@ from bayou.spark.session.settings import TIME_ZONE
 from bayou.spark.session.storage_options import boolean_option
 from bayou.spark.types import from_spark
 
-__all__ = ["DOOR", "load"]
-
 _LOG = logging.getLogger(__name__)
 
-DOOR = "spark.bayou.read.door"
+READER = "spark.bayou.reader"
 """Setting: `native`, `source` (the data source), or `auto`, which decides by the table."""
 
-_DOORS = ("auto", "native", "source")
+_READERS = ("auto", "native", "source")
 
 MAX_FILES = 4_000_000
 """Maximum number of files of a table that is read natively.
 
-A native read holds all files of a query in the JVM's memory; the data source doesn't. A filtered
-query of a smaller table lists few files.
+A native read keeps the list of a query's files in the JVM's memory; the data source doesn't. The
+limit is the table's number of files, although a query with a filter lists fewer.
 """
 
 _BYTES_A_DELETED_ROW = 200
-_SOURCE_OPTIONS = ("readChangeFeed", "readChangeData", "metadataColumn")
-"""Options that only the data source supports."""
+_CHANGES = ("readChangeFeed", "readChangeData")
+"""Options of a read of changes, which only the data source supports."""
 
-_NOT_HADOOP = ("aws_", "azure_", "google_")
-_ENDPOINTS = frozenset({"AWS_ENDPOINT_URL", "AWS_ENDPOINT"})
 _warned: set[str] = set()
 
 
 def load(request: ReadRequest) -> Any:
-    """Hook of `load`: the DataFrame of a native read; NotImplemented for the data source."""
+    """Hook of `load`: return a native read's DataFrame; NotImplemented to use the data source."""
     values = {k.lower(): v for k, v in request.options.items()}
     spark = request.spark
-    door = _door(spark)
-    if request.connect or len(request.paths) != 1 or door == "source":
+    reader = _reader(spark)
+    if request.connect or len(request.paths) != 1:
         return NotImplemented
-    if any(boolean_option(values, name) for name in _SOURCE_OPTIONS):
+    if any(boolean_option(values, name) for name in _CHANGES):
         return NotImplemented
-    if TIME_ZONE.string(values) not in (None, spark.conf.get("spark.sql.session.timeZone")):
-        return NotImplemented  # Spark's own reader supports only the session's time zone
+    own_zone = (None, spark.conf.get("spark.sql.session.timeZone"))
+    if (
+        reader == "source"
+        or boolean_option(values, "metadataColumn")
+        # Spark's own reader supports only the session's time zone.
+        or TIME_ZONE.string(values) not in own_zone
+    ):
+        _record_version(request)
+        return NotImplemented
     with readable_errors():
         path = request.paths[0]
         read_options = with_session_storage(spark, path, request.options)
@@ -78,15 +79,19 @@ def load(request: ReadRequest) -> Any:
         engine, snapshot = _open(spark, options)
         travels = _travels(options)
         loaded = "" if travels else loaded_version(snapshot.path, snapshot.version)
-        if (reason := _unreachable(spark, snapshot, read_options)) is not None:
-            _LOG.info("Table %s: the data source reads it, because %s.", snapshot.path, reason)
+        unreachable = store_access(spark, snapshot.path, read_options)
+        if unreachable is not None:
+            _report_unreachable(snapshot.path, unreachable)
             request.reader.option(LOADED_VERSION, loaded)
             return NotImplemented
         reason = _unsupported(snapshot)
-        if reason is None and door == "auto":
+        if reason is None and reader == "auto":
             reason = too_many_files(snapshot, MAX_FILES)
         if reason is not None:
-            _warn_once(f"Table {snapshot.path}: the data source reads it, because {reason}.")
+            _warn_once(
+                f"Table {snapshot.path}: the Python data source reads the table instead of Spark's "
+                f"Parquet reader, because {reason}."
+            )
             request.reader.option(LOADED_VERSION, loaded)
             return NotImplemented
         try:
@@ -95,30 +100,49 @@ def load(request: ReadRequest) -> Any:
                 engine,
                 snapshot,
                 time_zone=zone,
-                max_deleted_rows=_heap(spark) // _BYTES_A_DELETED_ROW,
+                max_deleted_rows=max_heap_bytes(spark) // _BYTES_A_DELETED_ROW,
                 options={
                     LOADED_VERSION: loaded,
                     **{k: v for k, v in request.options.items() if k.startswith("fs.")},
                 },
             )
-        except Py4JError as error:
+        except JvmError as error:
             _warn_once(
-                "The internals of this version of Spark differ from versions 4.0 to 4.3, so tables "
-                f"are read by the data source: {str(error).splitlines()[0]}"
+                f"Spark: its internals differ from versions 4.0 to 4.3 ({error_reason(error)}). "
+                "Tables are read by the Python data source instead of Spark's Parquet reader."
             )
             return NotImplemented
         return _with_filter_and_schema(frame, request, options, snapshot)
 
 
-def _door(spark: Any) -> str:
-    door = str(spark.conf.get(DOOR, "auto")).strip().lower()
-    if door not in _DOORS:
+def _reader(spark: Any) -> str:
+    reader = str(spark.conf.get(READER, "auto")).strip().lower()
+    if reader not in _READERS:
         raise ArgumentError(
-            f"Setting {DOOR}: {door!r} isn't valid. It must be {', '.join(_DOORS[:-1])} or "
-            f"{_DOORS[-1]}.",
-            argument=DOOR,
+            f"Setting {READER}: {reader!r} isn't valid. It must be {', '.join(_READERS[:-1])} or "
+            f"{_READERS[-1]}.",
+            argument=READER,
         )
-    return door
+    return reader
+
+
+def _record_version(request: ReadRequest) -> None:
+    """Add the table's version to the options of a data source read, as `LOADED_VERSION`.
+
+    A write of the rows to the same table uses this version. The data source loads the table later,
+    so it may read a newer version.
+    """
+    spark, path = request.spark, request.paths[0]
+    try:
+        read_options = with_session_storage(spark, path, request.options)
+        options = SourceOptions.parse({**read_options, "path": path})
+        if _travels(options):
+            request.reader.option(LOADED_VERSION, "")
+            return
+        _, snapshot = _open(spark, options)
+    except BayouError:
+        return  # the data source raises it
+    request.reader.option(LOADED_VERSION, loaded_version(snapshot.path, snapshot.version))
 
 
 def _with_filter_and_schema(
@@ -139,7 +163,7 @@ def _with_filter_and_schema(
 
 
 def _open(spark: Any, options: SourceOptions) -> tuple[Engine, Snapshot]:
-    """The snapshot of the requested version, or the latest one from the snapshot cache."""
+    """Return the engine and the requested snapshot. The latest snapshot comes from a cache."""
     if _travels(options):
         return open_pinned(options, None)
     engine = for_path(options.path, options.storage)
@@ -147,45 +171,18 @@ def _open(spark: Any, options: SourceOptions) -> tuple[Engine, Snapshot]:
 
 
 def _travels(options: SourceOptions) -> bool:
-    """Whether the read has a version or a timestamp."""
+    """Whether the options or the path specify a version or a timestamp."""
     in_options = options.version is not None or options.timestamp is not None
     return in_options or path_travel(options.path) is not None
 
 
 def _unsupported(snapshot: Snapshot) -> str | None:
-    """The reason that Spark's Parquet reader can't read the table; None if it can."""
+    """Return why Spark's Parquet reader can't read the table; None if it can."""
     for field in snapshot.schema:
         if field.data_type != VOID and _has_void(field.data_type):
             return f"column {field.name} has a field of type void"
     if any(name.lower() == "_metadata" for name in snapshot.schema.names):
         return "it has a column _metadata, a name that Spark reserves for file metadata"
-    return None
-
-
-def _unreachable(spark: Any, snapshot: Snapshot, options: Mapping[str, str]) -> str | None:
-    """The reason that Spark's Hadoop client can't read the table's files; None if it can.
-
-    Args:
-        spark: the session.
-        snapshot: the table.
-        options: the read's options, with the session's storage settings.
-    """
-    if snapshot.path.startswith("/"):
-        return None
-    scheme = urlsplit(snapshot.path).scheme
-    scheme = "s3a" if scheme in ("s3", "s3n") else scheme
-    names = {key.lower() for key in options}
-    if any(key.startswith(_NOT_HADOOP) for key in names):
-        return "its credentials are in options that Hadoop doesn't support"
-    if scheme == "s3a" and "fs.s3a.endpoint" not in names and _ENDPOINTS & os.environ.keys():
-        return "its endpoint is in an environment variable that Hadoop doesn't read"
-    jvm, context = spark._jvm, spark._jsc  # noqa: SLF001  # no public API
-    try:
-        java_class(jvm, "org.apache.hadoop.fs.FileSystem").getFileSystemClass(
-            scheme, context.hadoopConfiguration()
-        )
-    except Py4JError:
-        return f"Spark's Hadoop client has no file system for {scheme}:"
     return None
 
 
@@ -210,8 +207,21 @@ def _time_zone(spark: Any) -> str:
     )
 
 
-def _heap(spark: Any) -> int:
-    return int(java_class(spark._jvm, "java.lang.Runtime").getRuntime().maxMemory())  # noqa: SLF001
+def _report_unreachable(path: str, unreachable: Unreachable) -> None:
+    """Log why a read uses the data source. A missing package is a warning, logged once."""
+    if unreachable.package is None:
+        _LOG.info(
+            "Table %s: the Python data source reads the table instead of Spark's Parquet reader, "
+            "because %s.",
+            path,
+            unreachable.reason,
+        )
+        return
+    _warn_once(
+        f"Tables on {unreachable.scheme}: the Python data source reads them instead of Spark's "
+        f"Parquet reader, because {unreachable.reason}. To read them natively, start the session "
+        f"with the package {unreachable.package}."
+    )
 
 
 def _warn_once(message: str) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # PySpark's convention
 from pyspark.sql.types import (
@@ -29,23 +28,21 @@ from bayou.engines import from_description
 from bayou.kernel import Engine, ScanFile, ScanState, Snapshot, read_scan_file
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.table_features.column_mapping import ID_KEY, physical_name, to_physical_schema
-from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import VOID
 from bayou.protocol.schema import StructType as TableSchema
-from bayou.spark.jvm.classes import java_class
+from bayou.protocol.sql import quote_identifier
+from bayou.spark.jvm.file_index import file_index_frame, sql_conf
 from bayou.spark.native_read.deletion_vectors import FileVectors, deleted_rows_frame, file_vectors
 from bayou.spark.native_read.file_index import DeltaFileIndex
 from bayou.spark.native_read.file_listing import Listing
 from bayou.spark.types import to_spark, to_spark_arrow
 
-__all__ = ["native_frame", "renamed"]
-
 
 def renamed(column: Column, physical: DataType, logical: DataType) -> Column:
     """Rename the fields of a column from its physical type to its logical type.
 
-    Structs are rebuilt field by field. Arrays and maps of structs are cast, and so are structs with
-    fields that aren't nullable or have metadata, which would be lost.
+    Structs are rebuilt field by field. Arrays and maps of structs are cast. Structs with
+    non-nullable fields or field metadata are cast too, because rebuilding would lose both.
     """
     if physical.simpleString() == logical.simpleString():
         return column
@@ -99,7 +96,10 @@ def _all_quoted(names: Any) -> list[str]:
 _FIELD_ID = "parquet.field.id"
 _FIELD_ID_CONF = "spark.sql.parquet.fieldId.read.enabled"
 _EXISTING_DEFAULT = "EXISTS_DEFAULT"
-"""Metadata key of the default with which Spark fills a column that a file lacks; Delta has null."""
+"""Metadata key of the value that Spark reads for a column that a file doesn't have.
+
+The key is removed, because in Delta the value is always null.
+"""
 
 
 def native_frame(
@@ -111,20 +111,17 @@ def native_frame(
     max_deleted_rows: int,
     options: Mapping[str, str],
 ) -> DataFrame:
-    """The rows of a version as a DataFrame.
+    """Return the rows of a version as a DataFrame.
 
     Args:
-        spark: a classic session.
-        engine: reads the log.
-        snapshot: the version.
-        time_zone: the session's time zone.
-        max_deleted_rows: as in `file_vectors`.
+        max_deleted_rows: maximum number of deleted rows to broadcast; see `file_vectors`.
         options: options of Hadoop's file system and of the relation.
     """
     vectors = None
     if snapshot.scan_builder().build().scan_state(engine).deletion_vectors:
         vectors = file_vectors(engine, snapshot, max_deleted_rows)
     listing = Listing(
+        spark=spark,
         engine=engine,
         snapshot=snapshot,
         time_zone=time_zone,
@@ -140,12 +137,12 @@ def native_frame(
     if vectors is not None:
         partitions = partitions.add(StructField(number, IntegerType(), nullable=False))
     index = DeltaFileIndex(
-        spark, listing, partitions, unusable=frozenset(_collated(physical.fields))
+        listing, partitions, sql_conf(spark), unusable=frozenset(_collated(physical.fields))
     )
     options = dict(options)
     if snapshot.column_mapping == "id":
         options[_FIELD_ID_CONF] = "true"
-    frame = _scan(spark, index, partitions, physical, options)
+    frame = file_index_frame(spark, index, physical, options)
     if vectors is None:
         if logical.names == physical.names and snapshot.column_mapping == "none":
             return frame
@@ -166,32 +163,8 @@ def native_frame(
     return native.unionByName(_kernel_read(spark, engine, snapshot, vectors, logical))
 
 
-def _scan(
-    spark: Any,
-    index: DeltaFileIndex,
-    partitions: StructType,
-    schema: StructType,
-    options: Mapping[str, str],
-) -> DataFrame:
-    jvm, session = spark._jvm, spark._jsparkSession  # noqa: SLF001  # no public API
-    start_callbacks: Any = ensure_callback_server_started  # it has no type annotations
-    start_callbacks(spark.sparkContext._gateway)  # noqa: SLF001  # no public API
-    sources = "org.apache.spark.sql.execution.datasources"
-    from_json = java_class(jvm, "org.apache.spark.sql.types.DataType").fromJson
-    relation = java_class(jvm, f"{sources}.HadoopFsRelation")(
-        index,
-        from_json(partitions.json()),
-        from_json(schema.json()),
-        java_class(jvm, "scala.Option").empty(),
-        java_class(jvm, f"{sources}.parquet.ParquetFileFormat")(),
-        java_class(jvm, "org.apache.spark.api.python.PythonUtils").toScalaMap(dict(options)),
-        session,
-    )
-    return DataFrame(session.baseRelationToDataFrame(relation), spark)
-
-
 def _physical(snapshot: Snapshot) -> StructType:
-    """Spark's schema of the data files with physical names, partition columns included."""
+    """Return Spark's schema of all columns, partition columns too, with physical names."""
     schema = to_physical_schema(snapshot.schema, snapshot.column_mapping)
     without_void = TableSchema(tuple(f for f in schema if f.data_type != VOID))
     spark_schema = to_spark(without_void)
@@ -234,7 +207,7 @@ def _with_ids(data_type: DataType, known: Any) -> DataType:
 
 
 def _columns(schema: TableSchema, logical: StructType, physical: StructType) -> list[Column]:
-    """The table's columns with their logical names, as expressions over the scan's columns."""
+    """Return expressions that rename the scan's physical columns to the table's logical columns."""
     columns = []
     for field, known in zip(logical.fields, schema, strict=True):
         if known.data_type == VOID:
@@ -251,7 +224,7 @@ def _columns(schema: TableSchema, logical: StructType, physical: StructType) -> 
 def _kernel_read(
     spark: Any, engine: Engine, snapshot: Snapshot, vectors: FileVectors, logical: StructType
 ) -> DataFrame:
-    """The rows of the files with too many deleted rows, which the kernel reads on executors."""
+    """Return the rows of `vectors.scan_files`, which the kernel reads on executors."""
     description: EngineDescription = engine.description()
     state = snapshot.scan_builder().build().scan_state(engine).to_bytes()
     expected = to_spark_arrow(snapshot.schema)

@@ -1,15 +1,14 @@
 """Batch reads of one table version by the Python data source.
 
-Spark plans in a separate Python process and reads in tasks. The pickled reader is sent to every
-task, so `DeltaReader` pickles as a `ReadTask`, which has the state that all tasks share, without
-the plan.
+Spark plans a read in a separate Python process, and sends the pickled reader to every task. Tasks
+don't need the plan. Therefore a `DeltaReader` pickles as a `ReadTask` without the plan.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
@@ -18,35 +17,46 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType as SparkStructType
 
 from bayou.errors import BayouError, PredicateError
-from bayou.kernel import Scan, ScanFile, ScanState
+from bayou.kernel import Scan, ScanFile, ScanState, Table
 from bayou.kernel.engine.engine import EngineDescription
-from bayou.kernel.expressions.evaluation import DefaultExpressionHandler, resolve
+from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
 from bayou.kernel.expressions.model import Predicate, conjunction, referenced_columns
+from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.expressions.serialization import from_tree, to_tree
 from bayou.kernel.expressions.sql.parser import parse_predicate
+from bayou.kernel.log.file_actions import tail_bytes
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.errors import readable_errors
+from bayou.spark.executors.versions_read import report_version_read
 from bayou.spark.read import tasks
-from bayou.spark.read.filters import cast_to_schema, table_columns, to_predicate
+from bayou.spark.read.filters import (
+    cast_to_schema,
+    session_filter,
+    table_columns,
+    to_predicate,
+)
 from bayou.spark.read.metadata_column import METADATA, metadata_names, with_metadata
 from bayou.spark.read.options import PinnedVersion, SourceOptions, open_pinned
 from bayou.spark.read.tasks import MAX_TASK_BYTES, assign_files, task_bytes
 from bayou.spark.types import from_spark, to_spark_arrow
 
-__all__ = ["DeltaReader", "FilesPartition", "ReadTask", "SlicePartition"]
-
 MAX_PLANNED_FILES = 50_000
 """If a scan has more files, tasks replay slices of the log instead."""
 
 LARGE_CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""Smaller checkpoints (up to about 150,000 files) are always replayed by the planning process."""
+"""If a checkpoint is larger (about 150,000 files), tasks replay the log instead of the planning
+process. The settings of log replay override this limit."""
 
 SLICE_BYTES = 2 * 1024 * 1024
-"""Approximate bytes of a checkpoint that a task replays (20,000 files)."""
+"""Approximate bytes of a checkpoint that each task replays (about 20,000 files)."""
 
 
 class FilesPartition(InputPartition):
-    """A task that reads parts of files: (serialized `ScanFile`, part, number of parts)."""
+    """The input of a task that reads parts of files.
+
+    Each item of `shares` is a part of a file: (serialized `ScanFile` or `ChangeFile`, number of the
+    part from 0, number of parts).
+    """
 
     def __init__(self, shares: tuple[tuple[bytes, int, int], ...]) -> None:
         super().__init__(None)
@@ -54,21 +64,51 @@ class FilesPartition(InputPartition):
 
 
 class SlicePartition(InputPartition):
-    """A task that replays a serialized `LogSlice` and reads its files."""
+    """The input of a task that replays a serialized `LogSlice` and reads its files."""
 
     def __init__(self, log_slice: bytes) -> None:
         super().__init__(None)
         self.log_slice = log_slice
 
 
-class DeltaReader(DataSourceReader):
+class PlannedReader(DataSourceReader):
+    """Base class of readers that plan once. A reader pickles as its task, without the plan."""
+
+    _plan: tuple[Any, list[InputPartition]] | None = None
+
+    def _create_plan(self) -> tuple[Any, list[InputPartition]]:
+        """Return a dataclass with a method `read`, and the partitions that it reads."""
+        raise NotImplementedError
+
+    def partitions(self) -> list[InputPartition]:
+        with readable_errors():
+            return self._cached_plan()[1]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        batches: Iterator[pa.RecordBatch] = self._cached_plan()[0].read(partition)
+        return batches
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        try:
+            task = self._cached_plan()[0]
+        except BayouError:
+            # An error here would be hidden by pickling. `partitions`, called next, raises it.
+            return InputPartition, (None,)
+        return type(task), tuple(getattr(task, field.name) for field in fields(task))
+
+    def _cached_plan(self) -> tuple[Any, list[InputPartition]]:
+        if self._plan is None:
+            self._plan = self._create_plan()
+        return self._plan
+
+
+class DeltaReader(PlannedReader):
     """Plans a read in Spark's planning process.
 
-    Pushed filters are only used with the option `pushFilters`, if Spark's conf enables the
-    pushdown. Spark 4.2 and 4.3 keep one plan per `load()`, that of the latest filters, so a reader
-    that skips files for one query would lose rows of the next query or of the other side of a
-    self-join. With `pushFilters`, a `load()` must serve one query only. The option `filter` applies
-    to the `load()` itself and is always safe.
+    Pushed filters are used only if the option `pushFilters` is true and Spark's conf enables the
+    pushdown. Then each `load()` must be used in only one query, and not in a self-join: Spark 4.2
+    and 4.3 keep only the plan with the latest filters, so the other query or the other side of the
+    join would lose rows. The option `filter` doesn't have this limitation.
     """
 
     def __init__(
@@ -84,9 +124,9 @@ class DeltaReader(DataSourceReader):
             self._metadata = metadata_names(metadata_column, self._snapshot.path)
             requested = StructType(tuple(f for f in requested if f.name != METADATA))
         self._columns = table_columns(requested, self._snapshot.schema, self._snapshot.path)
-        self._filter = _parse_filter(options.filter, self._snapshot.schema)
+        condition = session_filter(options, self._snapshot.schema)
+        self._filter = _parse_filter(condition, self._snapshot.schema)
         self._pushed: Predicate | None = None
-        self._plan: tuple[ReadTask, list[InputPartition]] | None = None
         if options.push_filters:
             # Spark rejects a reader that overrides `pushFilters` while its conf disables pushdown,
             # which is the default and isn't visible here. So the class doesn't override the method.
@@ -102,49 +142,29 @@ class DeltaReader(DataSourceReader):
             )
             return filters
 
-    def partitions(self) -> list[InputPartition]:
-        with readable_errors():
-            return self._cached_plan()[1]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._cached_plan()[0].read(partition)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        try:
-            task = self._cached_plan()[0]
-        except BayouError:
-            # An error here would be hidden by pickling. `partitions`, called next, raises it.
-            return InputPartition, (None,)
-        return ReadTask, (
-            task.engine,
-            task.state,
-            task.scan,
-            task.schema,
-            task.filter,
-            task.metadata,
-        )
-
-    def _cached_plan(self) -> tuple[ReadTask, list[InputPartition]]:
-        if self._plan is None:
-            columns = _with_filter_columns(self._filter, self._columns, self._snapshot.schema)
-            builder = self._snapshot.scan_builder().with_read_schema(columns)
-            builder = builder.with_metadata_columns(self._metadata)
-            builder = builder.with_time_zone(self._options.time_zone)
-            filters = [p for p in (self._filter, self._pushed) if p is not None]
-            scan = builder.with_filter(conjunction(filters)).build()
-            self._plan = (
-                self._plan_files(scan, MAX_PLANNED_FILES)
-                or self._plan_slices(scan)
-                or self._plan_files(scan, None)
-            )
-            assert self._plan is not None  # planning files without a limit never fails
-        return self._plan
+    def _create_plan(self) -> tuple[ReadTask, list[InputPartition]]:
+        columns = _with_filter_columns(self._filter, self._columns, self._snapshot.schema)
+        builder = self._snapshot.scan_builder().with_read_schema(columns)
+        builder = builder.with_metadata_columns(self._metadata)
+        builder = builder.with_time_zone(self._options.time_zone)
+        filters = [p for p in (self._filter, self._pushed) if p is not None]
+        scan = builder.with_filter(conjunction(filters)).build()
+        plan = None
+        if self._options.replay_partitions is None:
+            plan = self._plan_files(scan, MAX_PLANNED_FILES)
+        plan = plan or self._plan_slices(scan) or self._plan_files(scan, None)
+        assert plan is not None  # planning files without a limit never returns None
+        return plan
 
     def _plan_files(
         self, scan: Scan, limit: int | None
     ) -> tuple[ReadTask, list[InputPartition]] | None:
-        """Plan tasks from a file list; None if a large log has more than `limit` matching files."""
-        large = limit is not None and scan.checkpoint_bytes > LARGE_CHECKPOINT_BYTES
+        """List the files that match the filter, and split them into tasks.
+
+        None if the log is large and more than `limit` files match. Then the caller uses
+        `_plan_slices` instead.
+        """
+        large = limit is not None and self._is_large(scan)
         if large and self._filter is None and self._pushed is None:
             return None
         files: list[bytes] = []
@@ -169,13 +189,20 @@ class DeltaReader(DataSourceReader):
         return self._task(scan, None), partitions or [FilesPartition(())]
 
     def _plan_slices(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]] | None:
-        """Plan tasks that replay slices of the log; None if it has too few slices."""
+        """Split the log into slices, which tasks replay; None if there are too few slices."""
         by_size = max(self._min_tasks(), scan.checkpoint_bytes // SLICE_BYTES)
-        slices = scan.slices(self._engine, self._options.replay_partitions or by_size)
-        if len(slices) < self._min_tasks():
+        requested = self._options.replay_partitions
+        slices = scan.slices(self._engine, requested or by_size)
+        if not slices or (requested is None and len(slices) < self._min_tasks()):
             return None  # a checkpoint with one row group, as Spark writes it
         partitions: list[InputPartition] = [SlicePartition(s.to_bytes()) for s in slices]
         return self._task(scan, scan.to_bytes()), partitions
+
+    def _is_large(self, scan: Scan) -> bool:
+        local_bytes = self._options.replay_local_bytes
+        if local_bytes is None:
+            return scan.checkpoint_bytes > LARGE_CHECKPOINT_BYTES
+        return scan.checkpoint_bytes + tail_bytes(self._snapshot) > local_bytes
 
     def _min_tasks(self) -> int:
         return self._options.min_partitions or os.cpu_count() or 1
@@ -188,7 +215,15 @@ class DeltaReader(DataSourceReader):
             schema=self._schema.to_json(),
             filter=None if self._filter is None else to_tree(self._filter),
             metadata=self._metadata,
+            loaded=self._loaded(),
         )
+
+    def _loaded(self) -> tuple[str, int] | None:
+        path, version = self._snapshot.path, self._snapshot.version
+        travels = self._options.version is not None or self._options.timestamp is not None
+        # A version in the path isn't part of the snapshot's path.
+        travels |= Table.for_path(self._engine, self._options.path).path != path
+        return None if travels else (path, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +231,13 @@ class ReadTask:
     """Reads a partition in a task.
 
     Attributes:
-        engine: description of the engine.
         state: the serialized `ScanState`.
         scan: the serialized `Scan` if partitions are slices, else None.
         schema: JSON of the schema that Spark expects, in the column order of the scan.
-        filter: the resolved option `filter`; columns that only it needs are last in the scan.
-        metadata: the kernel's metadata columns for the column `_metadata`.
+        filter: the predicate of the option `filter`, as a tree. Columns that only the filter needs
+            are the last columns of the scan.
+        metadata: names of the kernel's metadata columns that form the column `_metadata`.
+        loaded: path and version of the table for `report_version_read`; None for time travel.
     """
 
     engine: EngineDescription
@@ -210,10 +246,13 @@ class ReadTask:
     schema: str
     filter: list[Any] | None
     metadata: tuple[str, ...] = ()
+    loaded: tuple[str, int] | None = None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Batches with the exact types that Spark expects."""
+        """Read the rows of a partition in batches with the exact types that Spark expects."""
         with readable_errors():
+            if self.loaded is not None:
+                report_version_read(*self.loaded)
             expected = to_spark_arrow(StructType.from_json(self.schema))
             for batch in self._filtered(partition):
                 if not batch.num_rows:
@@ -243,7 +282,11 @@ class ReadTask:
 
 
 class _PushFilters:
-    """Wraps `DeltaReader.push` so that Spark takes it for the inherited method."""
+    """A replacement of the method `pushFilters` that calls `DeltaReader.push`.
+
+    Spark compares `pushFilters.__func__` with the base class to find an override. `__func__` is the
+    method of the base class, so that Spark finds none.
+    """
 
     def __init__(self, reader: DeltaReader) -> None:
         self.__func__ = DataSourceReader.pushFilters
@@ -268,7 +311,7 @@ def _parse_filter(sql: str | None, schema: StructType) -> Predicate | None:
 def _with_filter_columns(
     predicate: Predicate | None, columns: StructType, table_schema: StructType
 ) -> StructType:
-    """The columns to read, followed by columns that only the filter needs."""
+    """Return `columns`, followed by further columns of the table that the filter needs."""
     if predicate is None:
         return columns
     extra: dict[str, StructField] = {}
@@ -281,7 +324,7 @@ def _with_filter_columns(
 
 
 def _without_statistics(file: ScanFile) -> ScanFile:
-    """Remove statistics and tags, which only the planner needs."""
+    """Return the file without statistics and tags. Tasks don't need them."""
     if file.add.stats is None:
         return file
     add = msgspec.structs.replace(file.add, stats=None, tags=None)

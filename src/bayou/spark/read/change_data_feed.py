@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType as SparkStructType
 
 from bayou.engines import for_path
-from bayou.errors import ArgumentError, BayouError
+from bayou.errors import ArgumentError
 from bayou.kernel import ChangeState, CommitBoundary, Engine, Table, TableChanges
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
@@ -22,30 +22,21 @@ from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.read import tasks
-from bayou.spark.read.batch import FilesPartition
-from bayou.spark.read.filters import cast_to_schema, table_columns
+from bayou.spark.read.batch import FilesPartition, PlannedReader
+from bayou.spark.read.filters import cast_to_schema, session_filter, table_columns
 from bayou.spark.read.options import SourceOptions
 from bayou.spark.read.tasks import MAX_TASK_BYTES, assign_files, task_bytes
 from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.types import from_spark, to_spark_arrow
 
-__all__ = ["ChangesTask", "DeltaChangesReader", "changes_schema", "has_end"]
 
-
-class DeltaChangesReader(DataSourceReader):
+class DeltaChangesReader(PlannedReader):
     """Plans a read of changes in Spark's planning process.
 
-    The range starts at `startingVersion` or `startingTimestamp` and ends at `endingVersion` or
-    `endingTimestamp` (the latest version by default), both included. Rows have no order over
-    partitions; `_commit_version` has their commit order.
-
-    Args:
-        options: the parsed options.
-        user_options: the user's options, keys in lower case.
-        schema: the schema that Spark expects.
-
-    Raises:
-        VersionNotFoundError, ChangeDataFeedError: see `bayou.kernel.Table.changes`.
+    The changes start at `startingVersion` or `startingTimestamp` (inclusive). They end at
+    `endingVersion` or `endingTimestamp` (inclusive), by default at the latest version. Rows aren't
+    ordered across partitions; sort them by `_commit_version`. The keys of `user_options` are in
+    lower case.
     """
 
     def __init__(
@@ -57,31 +48,11 @@ class DeltaChangesReader(DataSourceReader):
         self._schema = from_spark(schema, table=options.path)
         available = StructType((*self._changes.schema, *CHANGE_COLUMNS))
         self._columns = table_columns(self._schema, available, options.path)
-        self._plan: tuple[ChangesTask, list[InputPartition]] | None = None
-
-    def partitions(self) -> list[InputPartition]:
-        with readable_errors():
-            return self._cached_plan()[1]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._cached_plan()[0].read(partition)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        try:
-            task = self._cached_plan()[0]
-        except BayouError:
-            # An error here would be hidden by pickling. `partitions`, called next, raises it.
-            return InputPartition, (None,)
-        return ChangesTask, (task.engine, task.state, task.schema, task.filter)
-
-    def _cached_plan(self) -> tuple[ChangesTask, list[InputPartition]]:
-        if self._plan is None:
-            self._plan = self._create_plan()
-        return self._plan
 
     def _create_plan(self) -> tuple[ChangesTask, list[InputPartition]]:
         builder = self._changes.scan_builder().with_time_zone(self._options.time_zone)
-        builder = builder.with_filter(self._options.filter)
+        columns = StructType((*self._changes.schema, *CHANGE_COLUMNS))
+        builder = builder.with_filter(session_filter(self._options, columns))
         predicate = builder.build().remaining_filter
         needed: set[str] = set()
         if predicate is not None:
@@ -118,10 +89,10 @@ class ChangesTask:
     """Reads a partition in a task.
 
     Attributes:
-        engine: description of the engine.
         state: the serialized `ChangeState`.
         schema: JSON of the schema that Spark expects.
-        filter: the resolved option `filter`; it may need columns that Spark doesn't expect.
+        filter: the predicate of the option `filter`, as a tree. It can use columns that Spark
+            doesn't request.
     """
 
     engine: EngineDescription
@@ -130,7 +101,7 @@ class ChangesTask:
     filter: list[Any] | None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Batches with the exact types that Spark expects."""
+        """Read the rows of a partition in batches with the exact types that Spark expects."""
         assert isinstance(partition, FilesPartition)  # Spark passes the planned partitions
         with readable_errors():
             expected = to_spark_arrow(StructType.from_json(self.schema))
@@ -154,17 +125,16 @@ class ChangesTask:
 def changes_schema(
     engine: Engine, options: SourceOptions, user_options: Mapping[str, str]
 ) -> StructType:
-    """The schema of a range: the table's columns and those of the change data feed.
+    """Return the schema of a read of changes: the table's columns, then the feed's own columns.
 
-    Args:
-        user_options: the user's options, keys in lower case.
+    The keys of `user_options` are in lower case.
     """
     schema = _changes(engine, options, user_options).schema
     return StructType((*schema.fields, *CHANGE_COLUMNS.fields))
 
 
 def has_end(user_options: Mapping[str, str]) -> bool:
-    """Whether options (keys in lower case) set the end of a range, as only batch reads do."""
+    """Whether the options of a batch read (keys in lower case) set the last version to read."""
     return "endingversion" in user_options or "endingtimestamp" in user_options
 
 

@@ -1,4 +1,4 @@
-"""Pushed filters as predicates of the kernel, and the columns and batches that Spark expects."""
+"""Conversions between Spark and the kernel: pushed filters, requested columns, and batches."""
 
 from __future__ import annotations
 
@@ -22,13 +22,24 @@ from bayou.kernel.expressions.model import (
     col,
 )
 from bayou.protocol.schema import StructType
+from bayou.spark.expressions.session_semantics import check_kernel_compares, with_zone
+from bayou.spark.read.options import SourceOptions
 from bayou.spark.types import same_type
 
-__all__ = ["cast_to_schema", "table_columns", "to_predicate"]
+
+def session_filter(options: SourceOptions, schema: StructType) -> str | None:
+    """Return the SQL of the option `filter`, with the session's time zone in its timestamps.
+
+    Raise `ArgumentError` if the kernel would evaluate the filter differently from Spark.
+    """
+    if options.filter is None:
+        return None
+    check_kernel_compares(options.filter, schema, name="filter")
+    return with_zone(options.filter, schema, options.time_zone, name="filter")
 
 
 def to_predicate(pushed: spark.Filter) -> Predicate | None:
-    """Convert a pushed filter to a predicate; None if it can't be used to skip files."""
+    """Convert a pushed filter to a predicate; None if the kernel can't use it to skip files."""
     match pushed:
         case spark.EqualTo(path, value) if _is_literal(value):
             return Comparison("=", col(*path), Literal(value))
@@ -63,10 +74,9 @@ def _is_literal(value: Any) -> TypeGuard[LiteralValue]:
 
 
 def table_columns(requested: StructType, table_schema: StructType, table: str) -> StructType:
-    """The table's columns for a requested schema, which may be the user's.
+    """Return the table's columns that `requested` names, in this order.
 
-    Raises:
-        SchemaError: the table lacks a column, or its type differs.
+    Raise `SchemaError` if the table doesn't have a column, or has it with another type.
     """
     columns = []
     for field in requested:
@@ -90,7 +100,7 @@ def table_columns(requested: StructType, table_schema: StructType, table: str) -
 
 
 def cast_to_schema(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
-    """Select the first columns and convert them to the names and types that Spark expects."""
+    """Cast a batch's columns by position to `expected`; drop columns that it doesn't have."""
     if batch.schema.equals(expected):
         return batch
     columns = [

@@ -1,7 +1,7 @@
 """The column `_metadata`: the file of a row and its position in the file.
 
-Spark's file sources have it as a hidden column. The Python data source adds it with the read option
-`metadataColumn`.
+In Spark's file sources, `_metadata` is a hidden column. The Python data source adds the column only
+if the read option `metadataColumn` is true.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from bayou.errors import SchemaError
 from bayou.kernel import Scan, Snapshot
 from bayou.protocol.schema import LONG, STRING, TIMESTAMP, StructField, StructType
 from bayou.spark.session.storage_options import boolean_option
-
-__all__ = ["METADATA", "metadata_field", "metadata_names", "wants_metadata", "with_metadata"]
 
 METADATA = "_metadata"
 
@@ -33,20 +31,12 @@ _ROW_TRACKING_FIELDS = ("row_id", "row_commit_version")
 
 
 def wants_metadata(options: Mapping[str, str]) -> bool:
-    """Whether the options (keys in lower case) enable the column.
-
-    Raises:
-        ArgumentError: the value is neither true nor false.
-    """
+    """Whether the options (keys in lower case) enable the column `_metadata`."""
     return boolean_option(options, "metadataColumn")
 
 
 def metadata_field(snapshot: Snapshot) -> StructField:
-    """The column's field; it includes row ids if the table has row tracking.
-
-    Raises:
-        SchemaError: the table itself has a column of this name.
-    """
+    """Return the field `_metadata`, which includes row ids if the table has row tracking."""
     if snapshot.schema.get(METADATA) is not None:
         raise SchemaError(
             f"{snapshot.path}: the table has a column {METADATA!r}. Read it without the option "
@@ -64,11 +54,7 @@ def metadata_field(snapshot: Snapshot) -> StructField:
 
 
 def metadata_names(requested: StructField, table: str) -> tuple[str, ...]:
-    """The kernel's metadata columns for the requested fields of the column.
-
-    Raises:
-        SchemaError: a field doesn't exist, or has another type.
-    """
+    """Return the names of the kernel's columns for the requested fields of `_metadata`."""
     data_type = requested.data_type
     fields: tuple[StructField, ...] = data_type.fields if isinstance(data_type, StructType) else ()
     wrong = next((f for f in fields if _TYPES.get(f.name) != f.data_type), None)

@@ -1,7 +1,7 @@
 """Read options of the format `delta`, and the version that a read uses.
 
-Spark passes option names in lower case. A read has no other input: `enable` passes settings of the
-session's conf, such as the time zone, as options.
+Spark passes option names in lower case. A read has no access to the session's conf. Therefore
+`enable` passes settings of the conf, such as the time zone, as options.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bayou.errors import ArgumentError, MetadataChangedError
 from bayou.kernel import Snapshot, Table
 from bayou.kernel.engine import Engine
 from bayou.spark.read.time_travel import parse_timestamp, path_travel
-from bayou.spark.session.settings import REPLAY_NUM_PARTITIONS, TIME_ZONE
+from bayou.spark.session.settings import REPLAY_LOCAL_BYTES, REPLAY_NUM_PARTITIONS, TIME_ZONE
 from bayou.spark.session.storage_options import (
     boolean_option,
     integer_option,
@@ -23,8 +23,6 @@ from bayou.spark.session.storage_options import (
     storage_options,
 )
 
-__all__ = ["PinnedVersion", "SourceOptions", "open_pinned", "storage_options", "with_path_version"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
@@ -32,13 +30,14 @@ class SourceOptions:
 
     Attributes:
         path: the table's path as the user wrote it.
-        version: `versionAsOf`.
         timestamp: `timestampAsOf`, in ms since the epoch.
         filter: `filter`, an SQL condition; only matching rows are read.
         push_filters: `pushFilters`, whether pushed filters skip files.
         min_partitions: `minPartitions`, the target number of tasks for a small table.
         max_partition_bytes: `maxPartitionBytes`, the approximate bytes that a task reads.
-        replay_partitions: `bayou.replay.numPartitions`, the number of slices of a large log.
+        replay_partitions: `bayou.replay.numPartitions`, the number of slices of a log. If it is
+            set, tasks replay logs of any size.
+        replay_local_bytes: `bayou.replay.localBytes`; tasks replay larger logs.
         time_zone: `bayou.timeZone`, for timestamps without a time zone in options and partition
             values.
         storage: storage options in deltalake's names.
@@ -52,16 +51,13 @@ class SourceOptions:
     min_partitions: int | None = None
     max_partition_bytes: int | None = None
     replay_partitions: int | None = None
+    replay_local_bytes: int | None = None
     time_zone: str = "UTC"
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Parse the options of a reader. Unknown options are ignored, as in Spark.
-
-        Raises:
-            ArgumentError: there is no path, or an option's value isn't valid.
-        """
+        """Parse the options of a reader. Unknown options are ignored, as in Spark."""
         lower_case = {key.lower(): value for key, value in options.items()}
         path = path_option(lower_case)
         zone = TIME_ZONE.string(lower_case) or "UTC"
@@ -82,6 +78,7 @@ class SourceOptions:
             min_partitions=integer_option(lower_case, "minPartitions"),
             max_partition_bytes=integer_option(lower_case, "maxPartitionBytes"),
             replay_partitions=REPLAY_NUM_PARTITIONS.integer(lower_case),
+            replay_local_bytes=REPLAY_LOCAL_BYTES.integer(lower_case),
             time_zone=zone,
             storage=storage_options(lower_case),
         )
@@ -89,18 +86,16 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedVersion:
-    """The version that `schema()` has chosen. The table id detects a replaced table."""
+    """The version that `schema()` has chosen, and the table id, which detects a replaced table."""
 
     version: int
     table_id: str
 
 
 def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[Engine, Snapshot]:
-    """Open the pinned version, or the version that the options specify.
+    """Open the pinned version, else the version in the options, else the latest version.
 
     Raises:
-        ArgumentError: options and path both specify a version.
-        TableNotFoundError, VersionNotFoundError: the table or version doesn't exist.
         MetadataChangedError: the table at the path was replaced by another one.
     """
     engine = for_path(options.path, options.storage)
@@ -127,9 +122,6 @@ def with_path_version(engine: Engine, options: SourceOptions) -> SourceOptions:
     """Move a version or timestamp at the end of the path (`@v12`) into the options.
 
     The options stay unchanged if a table exists at the literal path.
-
-    Raises:
-        ArgumentError: the options specify a version or timestamp too.
     """
     travel = path_travel(options.path)
     if travel is None or Table.for_path(engine, options.path).exists(engine):

@@ -48,21 +48,19 @@ from bayou.spark.streaming.read_limits import (
 from bayou.spark.streaming.starting_version import set_start_offset
 from bayou.spark.types import from_spark, to_spark, to_spark_arrow
 
-__all__ = ["DeltaStreamReader", "StreamPartition", "StreamTask", "source_schema"]
-
 MAX_SINGLE_FILES = 50_000
-"""Larger batches are split into runs of consecutive files instead of single files."""
+"""Maximum number of files of a batch for `assign_files`; see `_run_partitions` for larger ones."""
 
 
 class StreamPartition(InputPartition):
     """The input of a task.
 
     Args:
-        engine: description of the engine.
         state: serialized `ScanState`, or `ChangeState` for the change data feed.
-        feed: whether the files are change data files.
-        shares: parts of files: (serialized file, part, number of parts).
-        adds: serialized `LogSlice` of files, instead of `shares`.
+        feed: whether the stream reads the change data feed.
+        shares: parts of files: (serialized file, part, number of parts). The files are
+            `ChangeFile`s if `feed` is true, otherwise `ScanFile`s.
+        adds: serialized `LogSlice` that contains the files to read; None if they are in `shares`.
     """
 
     def __init__(
@@ -83,17 +81,13 @@ class StreamPartition(InputPartition):
 
 
 class StreamTask:
-    """Reads a partition in a task.
-
-    Args:
-        schema: JSON of the schema that Spark expects.
-    """
+    """Reads a partition in a task; `schema` is the JSON of the schema that Spark expects."""
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Batches with the exact types that Spark expects."""
+        """Read the rows of a partition in batches with the exact types that Spark expects."""
         assert isinstance(partition, StreamPartition)  # Spark passes the planned partitions
         with readable_errors():
             expected = to_spark_arrow(StructType.from_json(self._schema))
@@ -103,12 +97,9 @@ class StreamTask:
 
 
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The streaming source. Offsets are those of delta-spark, as dictionaries.
+    """The streaming source. Offsets are dictionaries with the fields of delta-spark's offset JSON.
 
-    Args:
-        options: the user's options.
-        schema: the schema to read.
-        pinned: the version whose schema `load()` returned; None if the user set a schema.
+    `pinned` is the version whose schema `load()` returned; None if the user set a schema.
     """
 
     def __init__(
@@ -218,7 +209,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def _snapshot_with_loaded_schema(self, engine: Engine, latest: Snapshot) -> Snapshot:
-        """The latest version, or that of `load()` if the schema has changed since."""
+        """Return `latest`, or the version that `load()` read if the schema has changed since."""
         assert self._pinned is not None
         if latest.version == self._pinned.version and latest.table_id == self._pinned.table_id:
             return latest
@@ -269,7 +260,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _run_partitions(
         self, engine: EngineDescription, state: bytes, batch: StreamBatch
     ) -> list[InputPartition]:
-        """Plan tasks of consecutive files with Arrow, without a Python object per file."""
+        """Split many files into tasks of consecutive files. Files stay in Arrow arrays."""
         adds: Any = pa.concat_arrays(list(batch.adds))
         sizes = pc.add(pc.struct_field(adds, "size"), FILE_COST_BYTES)
         cumulative = pc.cumulative_sum(sizes)
@@ -295,10 +286,10 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def source_schema(engine: Engine, snapshot: Snapshot, options: Mapping[str, str]) -> StructType:
-    """The schema of a read without a user's schema.
+    """Return the schema of a read or stream for which the user sets no schema.
 
-    It is the table's schema, or that of the schema tracking log if the options have one, followed
-    by the columns of the change data feed if that is read.
+    If the options set a schema tracking log, the schema comes from this log, otherwise from the
+    table. The columns of the change data feed follow if the options enable the feed.
     """
     lower_case = {key.lower(): value for key, value in options.items()}
     schema = snapshot.schema

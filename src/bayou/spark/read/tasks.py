@@ -1,7 +1,6 @@
 """Tasks of reads: distribution of files over tasks by size, and the functions that read them.
 
-The inputs are serialized and the results are Arrow batches, so that data sources and `mapInArrow`
-functions can use them.
+The inputs are serialized and the results are Arrow batches, for data sources and for `mapInArrow`.
 """
 
 from __future__ import annotations
@@ -29,18 +28,6 @@ from bayou.kernel.engine import RowGroup
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import scan_batch
 
-__all__ = [
-    "FilePart",
-    "assign_files",
-    "read_adds",
-    "read_change_files",
-    "read_files",
-    "read_slice",
-    "row_groups_of",
-    "task_bytes",
-]
-
-
 MAX_TASK_BYTES = 128 * 1024 * 1024
 """Approximate maximum bytes of a task; the default of `spark.sql.files.maxPartitionBytes`."""
 
@@ -53,13 +40,13 @@ FILE_COST_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart:
-    """Part of a file: the row groups of part `part` of `parts`.
+    """Part of a file that one task reads: some of the file's row groups.
 
     Attributes:
         file: index of the file.
-        part: number of the part, from 0.
-        parts: number of parts of the file.
-        size: estimated bytes, including the cost of opening the file.
+        part: number of this part, from 0 to `parts` - 1.
+        parts: number of parts into which the file is split.
+        size: estimated bytes of this part, including the cost of opening the file.
     """
 
     file: int
@@ -69,24 +56,23 @@ class FilePart:
 
 
 def task_bytes(total: int, files: int, *, min_tasks: int, max_bytes: int = MAX_TASK_BYTES) -> int:
-    """Target bytes of one task.
+    """Return how many bytes each task should read, at most `max_bytes`.
 
     Args:
         total: bytes of all files.
         files: number of files.
-        min_tasks: target number of tasks, if there is enough to read.
-        max_bytes: maximum of the result.
+        min_tasks: desired number of tasks. There are fewer if tasks would be too small.
     """
     cost = total + files * FILE_COST_BYTES
     return max(min(cost // max(1, min_tasks), max_bytes), min(MIN_TASK_BYTES, max_bytes))
 
 
 def assign_files(sizes: Sequence[int], target: int) -> list[list[FilePart]]:
-    """Distribute files over tasks of about `target` bytes each, largest first.
+    """Distribute files over tasks of about `target` bytes each; return the parts of each task.
 
-    Files of more than `target` bytes are split into equal parts. Each part is assigned to the
-    smallest task so far, so the largest task has less than twice the average, unless a row group is
-    larger. Inside a task, parts keep the order of the files.
+    Files of more than `target` bytes are split into equal parts. Parts are assigned from the
+    largest to the smallest, each to the task with the fewest bytes. The largest task has less than
+    twice the average bytes, unless a single row group is larger. A task's parts are in file order.
     """
     file_parts = [
         FilePart(file=i, part=part, parts=parts, size=size // parts + FILE_COST_BYTES)
@@ -109,7 +95,7 @@ def assign_files(sizes: Sequence[int], target: int) -> list[list[FilePart]]:
 
 
 def row_groups_of(row_groups: Sequence[RowGroup], part: int, parts: int) -> tuple[int, int]:
-    """The first row group of a part of a file, and the one after the last.
+    """Return the range of row groups in a part of a file: first index, and index after the last.
 
     A row group belongs to the part that contains its middle byte, so independent tasks read every
     row group exactly once.
@@ -131,15 +117,11 @@ def row_groups_of(row_groups: Sequence[RowGroup], part: int, parts: int) -> tupl
 def read_files(
     description: EngineDescription, state: bytes, shares: Sequence[tuple[bytes, int, int]]
 ) -> Iterator[pa.RecordBatch]:
-    """Read parts of files.
+    """Read parts of files in the scan's logical schema. Rows aren't filtered.
 
     Args:
-        description: description of the engine.
         state: serialized `ScanState`.
-        shares: (serialized `ScanFile`, part, number of parts).
-
-    Returns:
-        Batches in the scan's logical schema; its remaining filter isn't applied.
+        shares: parts of files: (serialized `ScanFile`, number of the part, number of parts).
     """
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
@@ -157,14 +139,7 @@ def read_files(
 def read_slice(
     description: EngineDescription, state: bytes, scan: bytes, log_slice: bytes
 ) -> Iterator[pa.RecordBatch]:
-    """Replay a slice of the log and read its files.
-
-    Args:
-        description: description of the engine.
-        state: serialized `ScanState`.
-        scan: serialized `Scan`.
-        log_slice: serialized `LogSlice` of the scan.
-    """
+    """Replay a slice of the log and read its files; all arguments are serialized."""
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
     batches = Scan.from_bytes(scan).replay_slice(engine, LogSlice.from_bytes(log_slice))
@@ -177,13 +152,7 @@ def read_slice(
 def read_adds(
     description: EngineDescription, state: bytes, log_slice: bytes
 ) -> Iterator[pa.RecordBatch]:
-    """Read the files that a slice contains.
-
-    Args:
-        description: description of the engine.
-        state: serialized `ScanState`.
-        log_slice: serialized `LogSlice` with `adds`.
-    """
+    """Read the files in `adds` of a serialized `LogSlice`, without a replay of the log."""
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
     adds = LogSlice.from_bytes(log_slice).adds
@@ -197,15 +166,11 @@ def read_adds(
 def read_change_files(
     description: EngineDescription, state: bytes, shares: Sequence[tuple[bytes, int, int]]
 ) -> Iterator[pa.RecordBatch]:
-    """Read parts of change data files.
+    """Read parts of the files of a change data feed, with the feed's columns.
 
     Args:
-        description: description of the engine.
         state: serialized `ChangeState`.
-        shares: (serialized `ChangeFile`, part, number of parts).
-
-    Returns:
-        Batches with the read columns of the table and the columns of the change data feed.
+        shares: parts of files: (serialized `ChangeFile`, number of the part, number of parts).
     """
     engine = from_description(description)
     change_state = ChangeState.from_bytes(state)

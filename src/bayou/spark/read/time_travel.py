@@ -1,7 +1,7 @@
 """Time travel: versions and timestamps in paths and options, as in delta-spark.
 
-Paths end in `@v12` or `@20240105100000000`. A table whose folder has such a name takes precedence;
-callers must check that first.
+A path can end in a version (`@v12`) or a timestamp (`@20240105100000000`). The caller must first
+check that no table exists in a folder of exactly this name.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from zoneinfo import ZoneInfo
 from bayou.errors import ArgumentError
 from bayou.kernel.expressions.literals import normalize_time_zone
 
-__all__ = ["PathTravel", "parse_timestamp", "path_travel"]
-
-
 _TRAVEL = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<time>\d{17}))", re.DOTALL)
 
 
@@ -25,10 +22,8 @@ class PathTravel:
     """A parsed path with a version or a timestamp.
 
     Attributes:
-        path: the table's path.
-        version: the version after `@v`, or None.
-        timestamp: the timestamp after `@`, as `2024-01-05 10:00:00.000` in the session's time zone,
-            or None.
+        path: the table's path without the version or timestamp.
+        timestamp: such as `2024-01-05 10:00:00.000`, in the session's time zone.
     """
 
     path: str
@@ -73,11 +68,7 @@ def parse_timestamp(name: str, string: str, time_zone: str = "UTC") -> int:
 
     Args:
         name: the option, for the error.
-        string: the option's value.
         time_zone: the session's time zone, under any of Spark's names; UTC if it is unknown.
-
-    Raises:
-        ArgumentError: the string isn't a timestamp.
     """
     match = _TIMESTAMP.fullmatch(string.strip())
     try:
@@ -91,8 +82,8 @@ def parse_timestamp(name: str, string: str, time_zone: str = "UTC") -> int:
     except ValueError as error:
         raise ArgumentError(
             f"{name}: {string!r} isn't a timestamp. Set a date or a timestamp such as "
-            f"'2024-01-05', '2024-01-05 10:00:00.123' or '2024-01-05T10:00:00Z' "
-            f"(in {time_zone} without an offset).",
+            "'2024-01-05', '2024-01-05 10:00:00.123' or '2024-01-05T10:00:00Z'. Without an offset, "
+            f"it is in {time_zone}.",
             argument=name,
         ) from error
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

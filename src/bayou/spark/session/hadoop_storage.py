@@ -1,8 +1,9 @@
-"""The session's S3 settings: `fs.s3a.*` of its Hadoop configuration.
+"""The session's settings of stores in its Hadoop configuration, such as `fs.s3a.*`.
 
-Users set them for `hadoop-aws`: in the conf as `spark.hadoop.fs.s3a.*`, in `core-site.xml`, or on
-the context's Hadoop configuration, for all buckets or for one bucket (`fs.s3a.bucket.<name>.*`). A
-Spark Connect client only has access to the session's conf.
+Users set them for `hadoop-aws`, `hadoop-azure` and `gcs-connector`: as `spark.hadoop.fs.s3a.*` in
+the session's conf, in `core-site.xml`, or in the Hadoop configuration of the Spark context. A
+setting applies to all buckets or accounts, or to one bucket (`fs.s3a.bucket.<name>.*`) or account
+(`fs.azure.account.key.<host>`). A Spark Connect client can read only the session's conf.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from pyspark.sql import SparkSession
 
 from bayou.engines import for_path
 from bayou.kernel import Engine
-from bayou.spark.session.storage_options import storage_options
-
-__all__ = ["session_engine", "with_session_storage"]
+from bayou.spark.jvm.hadoop import HadoopConf, context_conf
+from bayou.spark.session.storage_options import HADOOP_AZURE, HADOOP_GOOGLE, storage_options
 
 _PREFIX = "fs.s3a."
 _SPARK_PREFIX = "spark.hadoop."
@@ -27,6 +27,13 @@ _ENDPOINT = ("endpoint", "endpoint.region", "path.style.access", "connection.ssl
 _NAMES = (*_CREDENTIALS, _PROVIDER, *_ENDPOINT)
 _IGNORED_DEFAULTS = ("path.style.access", "connection.ssl.enabled", _PROVIDER)
 """Settings whose Hadoop defaults are ignored."""
+
+_OTHER_STORES = {
+    "abfs": (HADOOP_AZURE, "azure_"),
+    "abfss": (HADOOP_AZURE, "azure_"),
+    "gs": (HADOOP_GOOGLE, "google_"),
+}
+"""For each scheme the names of Hadoop's settings, and the prefix of the options they stand for."""
 
 _ANY_CREDENTIALS = frozenset(
     {
@@ -41,23 +48,30 @@ _ANY_CREDENTIALS = frozenset(
 def with_session_storage(
     spark: Any, path: str | None, options: Mapping[str, str]
 ) -> dict[str, str]:
-    """Options of a read or write, completed by the session's S3 settings.
+    """Return the options of a read or write, plus the session's settings of the path's store.
 
-    Options take precedence. If they have any credentials, the session's credentials are ignored.
-
-    Args:
-        spark: a session, classic or Connect.
-        path: the table's path. If it isn't on S3, the options stay unchanged.
-        options: option names in any case.
+    Names of options are case-insensitive. If the options have any credentials, the session's
+    credentials are ignored. A local path has no settings.
     """
     result = dict(options)
-    bucket = _bucket(path)
-    if bucket is None:
+    parts = urlsplit(path or "")
+    scheme = parts.scheme.lower()
+    if scheme in _OTHER_STORES:
+        settings, prefix = _OTHER_STORES[scheme]
+        if not any(name.startswith(prefix) for name in storage_options(options)):
+            get_setting = _settings(spark)
+            host = parts.netloc.rpartition("@")[2]
+            for name in settings:
+                value = get_setting(f"{name}.{host}") or get_setting(name)
+                if value:
+                    result[name] = value
         return result
+    if scheme not in ("s3", "s3a", "s3n"):
+        return result
+    bucket = parts.netloc
     names = {key.lower() for key in options}
     has_credentials = not _ANY_CREDENTIALS.isdisjoint(storage_options(options))
-    is_classic = isinstance(spark, SparkSession)
-    get_setting = _classic_settings(spark) if is_classic else _connect_settings(spark)
+    get_setting = _settings(spark)
     for name in _NAMES:
         key = _PREFIX + name
         if key in names or (has_credentials and name in (*_CREDENTIALS, _PROVIDER)):
@@ -69,37 +83,31 @@ def with_session_storage(
 
 
 def session_engine(spark: Any, path: str, options: Mapping[str, str] | None = None) -> Engine:
-    """The engine for a path, with the storage options and the session's S3 settings.
+    """Return the engine for a path, with the storage options and the session's S3 settings.
 
-    Args:
-        spark: a session, classic or Connect.
-        options: options of a read or write, names in any case.
+    Names of options are case-insensitive.
     """
     return for_path(path, storage_options(with_session_storage(spark, path, options or {})))
 
 
-def _bucket(path: str | None) -> str | None:
-    parts = urlsplit(path or "")
-    return parts.netloc if parts.scheme.lower() in ("s3", "s3a", "s3n") else None
+def _settings(spark: Any) -> Callable[[str], str | None]:
+    is_classic = isinstance(spark, SparkSession)
+    return _classic_settings(spark) if is_classic else _connect_settings(spark)
 
 
 def _classic_settings(spark: Any) -> Callable[[str], str | None]:
-    # The context's Hadoop configuration overlaid by the session's conf, as a Hadoop file system
-    # gets it, and `spark.hadoop.` names that were set on the session, which Spark ignores.
-    state = spark._jsparkSession.sessionState()  # noqa: SLF001  # no public API
-    hadoop = state.newHadoopConf()
-    context = spark.sparkContext._conf  # noqa: SLF001  # `getConf` copies the whole conf
+    # Includes `spark.hadoop.` names that were set on the session, which Spark ignores.
+    hadoop = HadoopConf(spark)
 
     def get_setting(key: str) -> str | None:
         session_value = hadoop.get(_SPARK_PREFIX + key)
-        if session_value is not None and session_value != context.get(_SPARK_PREFIX + key):
-            return str(session_value).strip()
+        if session_value is not None and session_value != context_conf(spark, _SPARK_PREFIX + key):
+            return session_value.strip()
         value = hadoop.get(key)
-        if value is not None and key.removeprefix(_PREFIX) in _IGNORED_DEFAULTS:
-            sources = hadoop.getPropertySources(key)
-            if sources is not None and list(sources) == ["core-default.xml"]:
-                return None
-        return None if value is None else str(value).strip()
+        if value is None:
+            return None
+        ignored = key.removeprefix(_PREFIX) in _IGNORED_DEFAULTS and hadoop.is_default(key)
+        return None if ignored else value.strip()
 
     return get_setting
 

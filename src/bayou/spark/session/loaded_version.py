@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["LOADED_VERSION", "loaded_version", "read_loaded_version"]
-
 LOADED_VERSION = "bayou.loadedversion"
 """Name of the option. Its value is empty if the user requested a version or timestamp."""
 
 
 def loaded_version(path: str, version: int) -> str:
-    """The option's value.
+    """Return the value of the option for a table path and version.
 
     Example:
         >>> read_loaded_version(loaded_version("/lake/my events", 3))
@@ -19,6 +17,6 @@ def loaded_version(path: str, version: int) -> str:
 
 
 def read_loaded_version(value: str | None) -> tuple[str, int] | None:
-    """Parse path and version from the option's value; None if it is empty."""
+    """Parse the table path and version from the option's value; None if the value is empty."""
     path, _, version = (value or "").rpartition(" ")
     return (path, int(version)) if path and version.isdecimal() else None

@@ -16,9 +16,6 @@ import pyspark
 
 from bayou.errors import PrerequisiteError
 
-__all__ = ["MINIMUM_JAVA", "OLDEST", "check_java", "check_pyspark", "major_version"]
-
-
 MINIMUM_JAVA = 17
 """The oldest Java version that Spark 4 supports."""
 
@@ -29,10 +26,7 @@ _INSTALL = (
 
 
 def check_java(environment: Mapping[str, str] | None = None) -> int:
-    """The major version of the Java that Spark will start.
-
-    Args:
-        environment: environment variables; None for those of this process.
+    """Return the major version of the Java that Spark will start.
 
     Raises:
         PrerequisiteError: Java is missing, doesn't start, or is too old.
@@ -56,7 +50,7 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
 
 
 def major_version(output: str) -> int | None:
-    """Parse the major version from the output of `java -version`; None if it has none."""
+    """Parse the major version from the output of `java -version`; None if it shows no version."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', output)
     if match is None:
         return None
@@ -80,16 +74,12 @@ def _find_java(variables: Mapping[str, str]) -> str:
 
 
 OLDEST = (4, 1)
-"""Older versions lack filter pushdown for Python data sources. Streams need 4.2; see
-`read_limits`."""
+"""The oldest supported PySpark version. Older versions have no filter pushdown for Python data
+sources. Streaming reads need 4.2; see `read_limits`."""
 
 
 def check_pyspark(version: str) -> None:
-    """Check that a PySpark version is supported.
-
-    Raises:
-        PrerequisiteError: the version is older than `OLDEST`.
-    """
+    """Raise `PrerequisiteError` if a PySpark version is older than `OLDEST`."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers is not None and (int(numbers[1]), int(numbers[2])) < OLDEST:
         raise PrerequisiteError(

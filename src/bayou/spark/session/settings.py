@@ -1,10 +1,10 @@
 """All settings of Bayou in Spark: names, precedence and meaning.
 
-A setting is taken from the options of the read or write, the session conf, the environment or its
-default, in this order. Names are `bayou.*`, and the names that delta-spark or the Delta Kernel
-connector have for the same setting. `spark.bayou.*` is an alias in the session conf, because
-`spark-submit --conf` only passes names that start with `spark.`. Environment variables are in upper
-case with underscores: `BAYOU_REPLAY_NUMPARTITIONS`.
+A setting's value comes from the first of these that sets it: the options of the read or write, the
+session conf, an environment variable, the default. Each setting has a name `bayou.*`. Its aliases
+are the names that delta-spark or the Delta Kernel connector use for the same setting. The session
+conf also accepts `spark.bayou.*`, because `spark-submit --conf` only passes names that start with
+`spark.`. Environment variables are in upper case with underscores: `BAYOU_REPLAY_NUMPARTITIONS`.
 
 Only the driver process has access to the session conf. Data sources plan in other processes, so
 `enable` passes the session's settings to them as options (`conf_as_options`).
@@ -19,37 +19,12 @@ from typing import Any
 
 from bayou.errors import ArgumentError
 
-__all__ = [
-    "CHECKPOINT_LOCAL_BYTES",
-    "CLONE_TRANSACTION_IDENTIFIERS",
-    "INITIAL_SNAPSHOT_NUM_PARTITIONS",
-    "MAX_INITIAL_SNAPSHOT_FILE_COUNT",
-    "OPTIMIZE_BATCH_BYTES",
-    "OPTIMIZE_DELETED_ROWS_RATIO",
-    "OPTIMIZE_LOCAL_BYTES",
-    "OPTIMIZE_MAX_FILE_SIZE",
-    "OPTIMIZE_MIN_FILE_SIZE",
-    "REPLAY_LOCAL_BYTES",
-    "REPLAY_NUM_PARTITIONS",
-    "REPLAY_WINDOW_BYTES",
-    "ROW_OPERATIONS_LOCAL_BYTES",
-    "ROW_OPERATIONS_SOURCE_BYTES",
-    "SETTINGS",
-    "SNAPSHOT_CACHE_BYTES",
-    "TIME_ZONE",
-    "VACUUM_LOCAL_FILES",
-    "Setting",
-    "conf_as_options",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One setting.
 
     Attributes:
-        name: the name `bayou.*`.
-        aliases: further names.
         meaning: description in one sentence.
         default: description of the default.
         minimum: minimum of an integer setting; None for a string.
@@ -68,15 +43,13 @@ class Setting:
 
     @property
     def environment(self) -> str:
-        """Name of the environment variable."""
         return self.name.upper().replace(".", "_")
 
     def string(self, options: Mapping[str, str] | None = None, spark: Any = None) -> str | None:
-        """The setting's value as a string, or None. In the conf, aliases take precedence.
+        """Return the setting's value as a string; None if the setting isn't set anywhere.
 
-        Args:
-            options: options of a read or write, names in any case; None for none.
-            spark: the session; None if this process has none.
+        Names of options are case-insensitive. If the session conf sets an alias and the name
+        `bayou.*`, the alias takes precedence. `spark` is None in a process without a session.
         """
         lower_case = {key.lower(): value for key, value in (options or {}).items()}
         for name in self.names:
@@ -90,11 +63,7 @@ class Setting:
         return os.environ.get(self.environment)
 
     def integer(self, options: Mapping[str, str] | None = None, spark: Any = None) -> int | None:
-        """The setting's value as an integer, or None; see `text`.
-
-        Raises:
-            ArgumentError: the value isn't an integer, or is too small.
-        """
+        """Return the setting's value as an integer; None if it isn't set. See `string`."""
         string = self.string(options, spark)
         if string is None:
             return None
@@ -111,11 +80,7 @@ class Setting:
         return value
 
     def boolean(self, spark: Any, default: bool) -> bool:
-        """The setting's value in a session as a boolean; see `text`.
-
-        Raises:
-            ArgumentError: the value is neither true nor false.
-        """
+        """Return the setting's value in a session as a boolean; see `string`."""
         string = self.string(spark=spark)
         if string is None:
             return default
@@ -127,11 +92,7 @@ class Setting:
         return string.strip().lower() == "true"
 
     def fraction(self, spark: Any, default: float) -> float:
-        """The setting's value in a session as a fraction from 0 to 1; see `text`.
-
-        Raises:
-            ArgumentError: the value isn't such a number.
-        """
+        """Return the setting's value in a session, a number from 0 to 1; see `string`."""
         string = self.string(spark=spark)
         if string is None:
             return default
@@ -290,7 +251,7 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def conf_as_options(spark: Any, options: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a session's conf that the options lack, to be passed to a data source."""
+    """Return, as options for a data source, the session's settings that `options` don't set."""
     missing = {}
     for setting in SETTINGS:
         if setting.string(options) is None:

@@ -1,13 +1,14 @@
-"""Parsing of option values, and storage options under Hadoop's and deltalake's names."""
+"""Parsing of option values, and storage options under Hadoop's and deltalake's names.
+
+Unless a docstring says otherwise, the keys of `options` must be in lower case. An invalid value
+raises `ArgumentError`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from bayou.errors import ArgumentError
-
-__all__ = ["boolean_option", "integer_option", "parse_integer", "path_option", "storage_options"]
-
 
 _NO_PATH = (
     "path: the format 'delta' got no path. Read with spark.read.format('delta').load(path) and "
@@ -19,11 +20,7 @@ _NO_PATH = (
 
 
 def path_option(options: Mapping[str, str]) -> str:
-    """The option `path`; see `integer_option` for the argument.
-
-    Raises:
-        ArgumentError: there is no path, or more than one.
-    """
+    """Return the option `path`; raise `ArgumentError` unless there is exactly one path."""
     if "paths" in options:
         raise ArgumentError(
             f"path: load() got several paths, {options['paths']}. Load each table and combine them "
@@ -37,25 +34,16 @@ def path_option(options: Mapping[str, str]) -> str:
 
 
 def integer_option(options: Mapping[str, str], name: str) -> int | None:
-    """An integer option of at least 1; None if it isn't set.
+    """Return the value of an integer option, which must be at least 1; None if it isn't set.
 
-    Args:
-        options: options by lower-case name.
-        name: the option's name in its documented spelling.
-
-    Raises:
-        ArgumentError: the value isn't such an integer.
+    `name` is the option's documented name, such as `minPartitions`.
     """
     value = options.get(name.lower())
     return None if value is None else parse_integer(name, value, 1)
 
 
 def parse_integer(name: str, string: str, minimum: int) -> int:
-    """Parse an option's value as an integer.
-
-    Raises:
-        ArgumentError: the value isn't an integer, or is less than `minimum`.
-    """
+    """Parse an option's value as an integer of at least `minimum`."""
     try:
         value = int(string.strip())
     except ValueError:
@@ -68,10 +56,9 @@ def parse_integer(name: str, string: str, minimum: int) -> int:
 
 
 def boolean_option(options: Mapping[str, str], name: str) -> bool:
-    """A boolean option, false by default; see `integer_option` for the arguments.
+    """Return the value of a boolean option, false by default.
 
-    Raises:
-        ArgumentError: the value is neither true nor false.
+    `name` is the option's documented name, such as `pushFilters`.
     """
     value = options.get(name.lower(), "false").strip().lower()
     if value not in ("true", "false"):
@@ -79,7 +66,7 @@ def boolean_option(options: Mapping[str, str], name: str) -> bool:
     return value == "true"
 
 
-_STORAGE_PREFIXES = ("aws_", "azure_", "google_", "fs.s3a.")
+_STORAGE_PREFIXES = ("aws_", "azure_", "google_", "fs.s3a.", "fs.azure.", "fs.gs.")
 _STORAGE_NAMES = frozenset(
     {
         "allow_http",
@@ -97,14 +84,29 @@ _S3A = {
     "fs.s3a.endpoint": "aws_endpoint_url",
     "fs.s3a.endpoint.region": "aws_region",
 }
+HADOOP_AZURE: Mapping[str, str] = {
+    "fs.azure.account.key": "azure_storage_account_key",
+    "fs.azure.sas.fixed.token": "azure_storage_sas_token",
+    "fs.azure.account.oauth2.client.id": "azure_client_id",
+    "fs.azure.account.oauth2.client.secret": "azure_client_secret",
+    "fs.azure.account.oauth2.client.endpoint": "azure_tenant_id",
+}
+"""Names of `hadoop-azure`'s settings, and the storage options they are translated to."""
+
+HADOOP_GOOGLE: Mapping[str, str] = {
+    "fs.gs.auth.service.account.json.keyfile": "google_service_account",
+}
+"""Names of `gcs-connector`'s settings, and the storage options they are translated to."""
+
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 
 
 def storage_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The storage options among the options, in deltalake's names (keys in lower case).
+    """Return only the storage options, under deltalake's names in lower case.
 
-    Hadoop's names for S3 (`fs.s3a.access.key`, `fs.s3a.endpoint`, ...) are translated. Options
-    under deltalake's names take precedence.
+    The keys of `options` can be in any case. Hadoop's names (`fs.s3a.access.key`,
+    `fs.azure.account.key`, ...) are translated. If an option is set under both names, the value
+    under deltalake's name is used.
     """
     lower_case = {key.lower(): value for key, value in options.items()}
     result = dict(_from_hadoop(lower_case))
@@ -120,6 +122,11 @@ def _from_hadoop(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for key, value in options.items():
         if key in _S3A:
             yield _S3A[key], value
+        elif key == "fs.azure.account.oauth2.client.endpoint":
+            # https://HOST/TENANT/oauth2/token
+            yield HADOOP_AZURE[key], value.partition("://")[2].partition("/")[2].partition("/")[0]
+        elif key in HADOOP_AZURE or key in HADOOP_GOOGLE:
+            yield {**HADOOP_AZURE, **HADOOP_GOOGLE}[key], value
     if _ANONYMOUS in options.get("fs.s3a.aws.credentials.provider", ""):
         yield "aws_skip_signature", "true"
     if "fs.s3a.path.style.access" in options:

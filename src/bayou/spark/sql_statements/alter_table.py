@@ -22,20 +22,17 @@ from bayou.spark.sql_statements.context import StatementContext
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 
-__all__ = ["AlterTable", "parse_alter_table", "parse_comment"]
-
 _Column = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTable:
-    """`ALTER TABLE table ...`: one or more changes; each change is a commit."""
+    """`ALTER TABLE table ...`: one or more changes. Each change is committed separately."""
 
     table: TableName
     changes: tuple[Callable[[TargetTable], object], ...]
 
     def run(self, context: StatementContext) -> Any:
-        """Change the table's schema, properties, constraints or features."""
         target = context.find_table(self.table)
         if target is None:
             return NotImplemented
@@ -47,7 +44,7 @@ class AlterTable:
 
 
 def parse_alter_table(cursor: TokenCursor) -> AlterTable | None:
-    """Parse the tokens after `ALTER`; None for other objects and for `RENAME TO`."""
+    """Parse the tokens after `ALTER`; None unless `TABLE` follows, and None for `RENAME TO`."""
     if not cursor.take("TABLE"):
         return None
     table = cursor.table()
@@ -59,7 +56,7 @@ def parse_alter_table(cursor: TokenCursor) -> AlterTable | None:
 
 
 def parse_comment(cursor: TokenCursor) -> AlterTable | None:
-    """Parse the tokens after `COMMENT`; None for objects that aren't tables."""
+    """Parse the tokens after `COMMENT`; None unless `ON TABLE` follows."""
     if not cursor.take("ON", "TABLE"):
         return None
     table = cursor.table()
@@ -194,9 +191,9 @@ def _parse_change_column(cursor: TokenCursor) -> list[Callable[[TargetTable], ob
 def _hive_changes(
     column: _Column, definition: ColumnDefinition
 ) -> list[Callable[[TargetTable], object]]:
-    """`CHANGE COLUMN name new_name type [COMMENT ..] [FIRST | AFTER ..]`, in Hive's syntax.
+    """Split Hive's `CHANGE COLUMN name new_name type [COMMENT ..] [FIRST | AFTER ..]` into changes.
 
-    A new name is a commit before the commit of the other changes. Spark refuses a new name here.
+    A rename is committed before the other changes. In Spark itself, `new_name` must equal `name`.
     """
     to = definition.path[-1]
     changes: list[Callable[[TargetTable], object]] = []

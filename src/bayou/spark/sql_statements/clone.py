@@ -17,8 +17,6 @@ from bayou.spark.sql_statements.context import StatementContext
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 
-__all__ = ["Clone", "parse_clone"]
-
 _COLUMNS = (
     "source_table_size",
     "source_num_of_files",
@@ -43,7 +41,10 @@ class Clone:
     location: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Clone the source and return a DataFrame of metrics, empty if the table already exists."""
+        """Clone the source and return a DataFrame with one row of metrics.
+
+        With `IF NOT EXISTS`, nothing is cloned if the table exists, and the DataFrame has no row.
+        """
         source, resolved = context.table(self.source), context.resolve_name(self.table)
         path = resolved.path if resolved.exists else self.location or resolved.path
         target = TargetTable(spark=context.spark, location=path)

@@ -8,20 +8,10 @@ from dataclasses import dataclass, replace
 from bayou.errors import StatementError
 from bayou.kernel.commands.alter.columns import NewColumn
 from bayou.kernel.commands.create_table import generated_column, identity_column
-from bayou.protocol.column_rules import CURRENT_DEFAULT_KEY
+from bayou.protocol.column_metadata import CURRENT_DEFAULT_KEY
 from bayou.protocol.schema import SchemaJsonError, StructField
-from bayou.protocol.type_string import parse_field
+from bayou.protocol.sql import parse_field
 from bayou.spark.sql_statements.token_cursor import TokenCursor
-
-__all__ = [
-    "ColumnDefinition",
-    "is_at_type_end",
-    "parse_column_definition",
-    "parse_column_type",
-    "parse_position",
-    "parse_properties",
-    "parse_property_keys",
-]
 
 _AFTER_TYPE = "NOT|NULL|DEFAULT|GENERATED|COMMENT|FIRST|AFTER|CONSTRAINT|,|)"
 
@@ -33,9 +23,8 @@ class ColumnDefinition:
     Attributes:
         path: the column's name, preceded by the names of its enclosing structs.
         field: name, type, nullability and metadata.
-        comment: the comment; None without one.
-        default: the default value as SQL; None without one.
-        position: as in `NewColumn`.
+        default: the default value as SQL, or None.
+        position: the column name after `AFTER`; "" for `FIRST`; None without `AFTER` and `FIRST`.
     """
 
     path: tuple[str, ...]
@@ -46,14 +35,13 @@ class ColumnDefinition:
 
     @property
     def whole_field(self) -> StructField:
-        """The field with the comment and the default in its metadata."""
+        """`field`, with `comment` and `default` added to its metadata."""
         optional = {"comment": self.comment, CURRENT_DEFAULT_KEY: self.default}
         added = {key: value for key, value in optional.items() if value is not None}
         return replace(self.field, metadata={**self.field.metadata, **added})
 
     @property
     def new_column(self) -> NewColumn:
-        """The column as `add_columns` takes it."""
         return NewColumn(
             path=self.path,
             field=self.field,
@@ -64,7 +52,7 @@ class ColumnDefinition:
 
 
 def parse_column_definition(cursor: TokenCursor) -> ColumnDefinition:
-    """`name type [NOT NULL] [DEFAULT ..] [GENERATED ..] [COMMENT ..] [FIRST | AFTER ..]`."""
+    """Parse `name type [NOT NULL] [DEFAULT ..] [GENERATED ..] [COMMENT ..] [FIRST | AFTER ..]`."""
     path = cursor.column()
     field = parse_column_type(cursor, path[-1])
     comment = default = location = None
@@ -91,7 +79,7 @@ def parse_column_definition(cursor: TokenCursor) -> ColumnDefinition:
 
 
 def parse_column_type(cursor: TokenCursor, name: str) -> StructField:
-    """Parse the data type of a column into a field of that name."""
+    """Parse the data type of column `name`, and return the column as a field."""
     type_string = cursor.until(
         lambda: is_at_type_end(cursor), what=f"the type of column {name!r}", angles=True
     )
@@ -103,24 +91,24 @@ def parse_column_type(cursor: TokenCursor, name: str) -> StructField:
 
 
 def is_at_type_end(cursor: TokenCursor) -> bool:
-    """Whether the next token ends a data type."""
+    """Whether the next token can't belong to a data type, such as a comma or `COMMENT`."""
     return cursor.next_are(_AFTER_TYPE)
 
 
 def parse_position(cursor: TokenCursor) -> str | None:
-    """`FIRST` or `AFTER column`, as `NewColumn.position`; None for neither."""
+    """Parse `FIRST` to "", and `AFTER column` to the column's name; None if neither is next."""
     if cursor.take("FIRST"):
         return ""
     return cursor.name("the name of a column") if cursor.take("AFTER") else None
 
 
 def parse_properties(cursor: TokenCursor) -> dict[str, str]:
-    """`('key' = 'value', a.b = 1, ...)`."""
+    """Parse properties: `('key' = 'value', a.b = 1, ...)`."""
     return dict(cursor.comma_separated(lambda: _parse_property(cursor)))
 
 
 def parse_property_keys(cursor: TokenCursor) -> tuple[str, ...]:
-    """`('key', a.b, ...)`."""
+    """Parse keys of properties: `('key', a.b, ...)`."""
     return cursor.comma_separated(lambda: _parse_key(cursor))
 
 

@@ -9,34 +9,28 @@ from typing import Any, Protocol
 from pyspark.sql import SparkSession
 
 from bayou.errors import ArgumentError, StatementError
-from bayou.protocol.identifiers import quote_identifier
+from bayou.protocol.sql import quote_identifier
 from bayou.spark.catalog_tables import NamedTable, named_table
 from bayou.spark.delta_table.result_dataframes import empty_frame
 from bayou.spark.target import TargetTable
-
-__all__ = ["Statement", "StatementContext", "location_of", "quoted_table_name"]
 
 
 class Statement(Protocol):
     """A parsed statement that Bayou can execute."""
 
     def run(self, context: StatementContext) -> Any:
-        """Execute the statement and return its DataFrame; NotImplemented leaves it to Spark.
-
-        Raises:
-            BayouError: the statement fails.
-        """
+        """Execute the statement and return its DataFrame; NotImplemented if Spark must run it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementContext:
-    """A session and the SQL of a statement.
+    """The session that runs a statement, the statement's SQL, and functions that run queries.
 
     Attributes:
-        spark: the session, classic or Connect.
         text: the statement's SQL, with parameters replaced by literals.
-        query: runs a query that may name Delta tables and the caller's DataFrames.
-        names_tables: whether a query names Delta tables that Spark can't read.
+        query: function that returns the DataFrame of an SQL query. The query may name Delta tables
+            and the caller's DataFrames.
+        names_tables: function that returns whether an SQL query names Delta tables.
     """
 
     spark: Any
@@ -46,11 +40,13 @@ class StatementContext:
 
     @property
     def is_classic(self) -> bool:
-        """Whether the session is a classic one, with a JVM, and not one of Spark Connect."""
         return isinstance(self.spark, SparkSession)
 
     def find_table(self, table: Sequence[str]) -> TargetTable | None:
-        """The Delta table of a name or path; None if the name isn't that of a Delta table."""
+        """Return the Delta table with a name or path; None if no Delta table has the name.
+
+        For a path, the table need not exist.
+        """
         if _is_path(table):
             return TargetTable(spark=self.spark, location=table[1])
         location = location_of(self.spark, table)
@@ -59,11 +55,7 @@ class StatementContext:
         return TargetTable(spark=self.spark, location=location, name=".".join(table))
 
     def table(self, table: Sequence[str]) -> TargetTable:
-        """The Delta table of a name or path.
-
-        Raises:
-            StatementError: the name isn't that of a Delta table.
-        """
+        """Return `find_table`; raise `StatementError` if it is None."""
         target = self.find_table(table)
         if target is None:
             raise StatementError(
@@ -74,11 +66,10 @@ class StatementContext:
         return target
 
     def resolve_name(self, table: Sequence[str]) -> NamedTable:
-        """The name and location of a table that exists or can be created.
+        """Return the name and location of a table that exists or can be created.
 
-        Raises:
-            StatementError: the name isn't that of a Delta table and isn't free, or the session is
-                one of Spark Connect.
+        Raise `StatementError` if the name belongs to a catalog object that isn't a Delta table.
+        With Spark Connect, every name raises this error; only paths can be used.
         """
         if _is_path(table):
             return NamedTable(
@@ -95,23 +86,21 @@ class StatementContext:
         return resolved
 
     def empty_result(self) -> Any:
-        """An empty DataFrame, for statements without a result."""
         return empty_frame(self.spark)
 
     def error(self, message: str) -> StatementError:
-        """A `StatementError` with this statement's SQL."""
         return StatementError(message, statement=self.text)
 
 
 def quoted_table_name(table: Sequence[str]) -> str:
-    """The name as SQL, each part in backticks."""
+    """Return the name as SQL, each part in backticks."""
     return ".".join(quote_identifier(part) for part in table)
 
 
 def location_of(spark: Any, table: Sequence[str]) -> str | None:
-    """The path of a Delta table of the session catalog; None for other names.
+    """Return the path of a Delta table in the session catalog; None if no Delta table has the name.
 
-    None under Spark Connect too: its client can't read table locations from the server's catalog.
+    Always None with Spark Connect, whose client can't read table locations from the catalog.
     """
     if not isinstance(spark, SparkSession) or len(table) > 3:
         return None

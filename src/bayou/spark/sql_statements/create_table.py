@@ -21,9 +21,6 @@ from bayou.spark.target import TargetTable
 from bayou.spark.write.dataframes import write_rows
 from bayou.spark.write.options import WriteOptions, with_session_defaults
 
-__all__ = ["CreateTable", "CreateTemporaryView", "parse_create_table", "parse_temporary_view"]
-
-
 _AS_SELECT = {
     CreationMode.CREATE: (WriteMode.ERROR, Operation.CREATE_TABLE_AS_SELECT),
     CreationMode.CREATE_IF_NOT_EXISTS: (WriteMode.IGNORE, Operation.CREATE_TABLE_AS_SELECT),
@@ -40,7 +37,6 @@ class CreateTable:
     """`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table [(columns)] USING delta ...`.
 
     Attributes:
-        definition: columns, partitioning, clustering, properties and comment.
         location: the path in `LOCATION`; None without the clause.
         query: the query after `AS`; None if the statement defines columns.
     """
@@ -115,7 +111,7 @@ def _in_catalog(resolved: NamedTable) -> bool:
 
 
 def parse_create_table(cursor: TokenCursor) -> CreateTable | Clone | None:
-    """Parse a `CREATE TABLE` or `REPLACE TABLE`; None for other statements and formats."""
+    """Parse a `CREATE TABLE` or `REPLACE TABLE`; None for other statements and other formats."""
     mode = _parse_mode(cursor)
     if mode is None:
         return None
@@ -188,7 +184,7 @@ def _parse_clauses(
 
 
 def _parse_partitioning(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[StructField, ...]]:
-    """The names of the partition columns, and fields for the names that a type follows."""
+    """Return the names of all partition columns, and those that have a type as fields."""
     added: list[StructField] = []
 
     def column() -> str:
@@ -211,8 +207,8 @@ def _is_path(table: TableName) -> bool:
 class CreateTemporaryView:
     """`CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW name [(columns)] AS query`.
 
-    Spark stores the SQL of a view, in which it can't resolve Delta tables by path or version. The
-    view is created over the query's DataFrame instead.
+    The view is created from the query's DataFrame. Spark can't store the SQL of the query instead,
+    because it can't resolve the paths and versions of Delta tables in SQL.
     """
 
     name: str
@@ -222,7 +218,7 @@ class CreateTemporaryView:
     is_global: bool
 
     def run(self, context: StatementContext) -> Any:
-        """Create the view over the query's DataFrame; NotImplemented without Delta tables."""
+        """Create the view; NotImplemented if the query reads no Delta table."""
         if not context.names_tables(self.query):
             return NotImplemented
         frame = context.query(self.query)

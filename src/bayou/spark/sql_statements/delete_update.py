@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.types import LongType, StructField, StructType
 
 from bayou.kernel.commands.truncate import truncate
-from bayou.protocol.identifiers import quote_identifier
+from bayou.protocol.sql import quote_identifier
 from bayou.spark.commands.delete_update import run_delete, run_update
 from bayou.spark.expressions.expressions import parse_condition, parse_values
 from bayou.spark.sql_statements.context import StatementContext
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
-
-__all__ = [
-    "Delete",
-    "Truncate",
-    "Update",
-    "parse_assignments",
-    "parse_delete",
-    "parse_truncate",
-    "parse_update",
-]
 
 _AFFECTED = StructType([StructField("num_affected_rows", LongType())])
 
@@ -37,7 +28,6 @@ class Delete:
     where: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Delete the rows and return a DataFrame with their number."""
         target = context.find_table(self.table)
         if target is None:
             return NotImplemented
@@ -58,7 +48,6 @@ class Update:
     where: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Update the rows and return a DataFrame with their number."""
         target = context.find_table(self.table)
         if target is None:
             return NotImplemented
@@ -78,7 +67,6 @@ class Truncate:
     table: TableName
 
     def run(self, context: StatementContext) -> Any:
-        """Remove all files of the table."""
         target = context.find_table(self.table)
         if target is None:
             return NotImplemented
@@ -119,19 +107,26 @@ def parse_truncate(cursor: TokenCursor) -> Truncate:
 
 
 def parse_assignments(cursor: TokenCursor, *stops: str) -> dict[str, str]:
-    """`column = value, ...`, up to one of the stop words or the end."""
+    """Parse `column = value, ...` up to a keyword in `stops`, or the end; values are SQL."""
     values: dict[str, str] = {}
     while True:
         path = cursor.column()
         cursor.expect("=")
-        name = ".".join(p if p.isidentifier() else quote_identifier(p) for p in path)
+        name = path_sql(path)
+        if name in values:
+            raise cursor.set_twice(name)
         values[name] = cursor.until(lambda: _is_at_stop(cursor, stops), what=f"the value of {name}")
         if not cursor.take(","):
             return values
 
 
+def path_sql(path: Iterable[str]) -> str:
+    """Return the path of a column as SQL: a name that isn't an identifier is in backticks."""
+    return ".".join(p if p.isidentifier() else quote_identifier(p) for p in path)
+
+
 def _is_at_stop(cursor: TokenCursor, stops: tuple[str, ...]) -> bool:
-    """Whether a stop word is next; the `WHEN` of a `CASE` expression isn't one."""
+    """Whether a comma or a stop word is next. `WHEN` in a `CASE` expression isn't a stop word."""
     if cursor.next_are("WHEN"):
         return cursor.next_are("WHEN", "MATCHED") or cursor.next_are("WHEN", "NOT", "MATCHED")
     return cursor.next_are("|".join((",", *stops)))

@@ -10,6 +10,7 @@ from pyspark.errors import DateTimeException
 from pyspark.sql import DataFrame
 
 from bayou.errors import StatementError
+from bayou.spark.expressions.session_grammar import session_literal, session_sql
 from bayou.spark.hooks.hooks import check_session, plain_sql
 from bayou.spark.hooks.requests import SqlRequest
 from bayou.spark.sql_statements.context import Statement, StatementContext, location_of
@@ -24,12 +25,11 @@ from bayou.spark.sql_statements.parser import (
 )
 from bayou.spark.sql_statements.table_references import (
     TableReference,
+    is_written,
     table_candidates,
     table_references,
 )
-from bayou.spark.sql_statements.token_cursor import fast_tokens
-
-__all__ = ["sql", "sql_hook"]
+from bayou.spark.sql_statements.token_cursor import statement_tokens
 
 
 def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
@@ -37,10 +37,12 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
 
     Queries can name tables as ``delta.`/path` `` and read changes with `table_changes(table, start,
     end)`. `VERSION AS OF 12` or `TIMESTAMP AS OF expression` can follow a path or the catalog name
-    of a Delta table. Delta's statements (INSERT, DELETE, UPDATE, MERGE, OPTIMIZE, VACUUM, RESTORE,
-    CREATE TABLE, ALTER TABLE, ...) return the same DataFrames as in delta-spark. In them a table is
-    ``delta.`/path` ``, `'/path'` or a name. A temporary view over a query with time travel keeps
-    its versions. All other statements are passed to Spark unchanged.
+    of a Delta table. A temporary view with this clause always reads the same version.
+
+    Delta's statements (INSERT, DELETE, UPDATE, MERGE, OPTIMIZE, VACUUM, RESTORE, CREATE TABLE,
+    ALTER TABLE, ...) return the same DataFrames as in delta-spark. They accept tables as
+    ``delta.`/path` ``, `'/path'` or a catalog name. All other statements are passed to Spark
+    unchanged.
 
     Args:
         spark: a session, classic or Connect; names of Delta tables resolve only in a classic one.
@@ -48,22 +50,20 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
         args: values of `?` or `:name`, as in `spark.sql`.
         frames: DataFrames and values of `{name}` in the statement, as in `spark.sql`.
 
-    Returns:
-        A DataFrame.
-
     Raises:
         StatementError: a Delta statement can't be parsed, or names a table that isn't a Delta
             table.
         BayouError: the statement fails; see the methods of `DeltaTable`.
     """
     check_session(spark)
-    result = _run(spark, text, args, frames)
+    result = _run(spark, _in_default_grammar(spark, text, frames), args, frames)
     return plain_sql(spark, text, args, **frames) if result is NotImplemented else result
 
 
 def sql_hook(request: SqlRequest) -> Any:
     """Hook of `spark.sql`: run statements about Delta tables; NotImplemented for all others."""
-    text, first = request.text, first_keyword(request.text)
+    text = _in_default_grammar(request.spark, request.text, request.frames)
+    first = first_keyword(text)
     if not (reads_tables(first) or may_be_delta_statement(first) or "delta" in text.lower()):
         return NotImplemented
     scan_first = changes_rows(first) and len(text) > _LONG_STATEMENT
@@ -72,16 +72,21 @@ def sql_hook(request: SqlRequest) -> Any:
     ):
         return NotImplemented
     try:
-        fast_tokens(request.text)
+        statement_tokens(text)
     except StatementError:  # Spark's error for an open quote names the line
         return NotImplemented
-    return _run(request.spark, request.text, request.args, dict(request.frames))
+    return _run(request.spark, text, request.args, dict(request.frames))
+
+
+def _in_default_grammar(spark: Any, text: str, frames: Mapping[str, Any]) -> str:
+    """Return `session_sql` of a statement; unchanged if PySpark substitutes `{name}` first."""
+    return text if frames and "${" in text else session_sql(spark, text)
 
 
 _LONG_STATEMENT = 1000
-"""Length in characters from which table names are looked up before the statement is parsed.
+"""If a statement has more characters, its table names are looked up before it is parsed.
 
-For a long statement about a table that isn't a Delta table, the lookup is faster than the parser.
+If none of them is a Delta table, the statement isn't parsed. The lookup is faster than the parser.
 """
 
 
@@ -97,13 +102,13 @@ def _run(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
 
 
 def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
-    """The result of a Delta statement; NotImplemented for any other statement."""
+    """Run a Delta statement and return its result; NotImplemented for any other statement."""
     statement = parse_statement(text)
     if statement is None:
         return NotImplemented
     values = {k: v for k, v in frames.items() if not isinstance(v, DataFrame)}
     if args or values:
-        statement, text = _bind(statement, text, args, values)
+        statement, text = _bind(spark, statement, text, args, values)
     dataframes = {k: v for k, v in frames.items() if isinstance(v, DataFrame)}
     context = StatementContext(
         spark=spark,
@@ -115,11 +120,11 @@ def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> 
 
 
 def _bind(
-    statement: Statement, text: str, args: Any, values: Mapping[str, Any]
+    spark: Any, statement: Statement, text: str, args: Any, values: Mapping[str, Any]
 ) -> tuple[Statement, str]:
-    """The statement and its SQL with parameters replaced by literals."""
+    """Replace the parameters in `text` by literals; return the new statement and its SQL."""
     try:
-        bound_text = bind_parameters(text, args, values)
+        bound_text = bind_parameters(text, args, values, partial(session_literal, spark))
         bound = parse_statement(bound_text)
     except StatementError as error:
         table = getattr(statement, "table", None)
@@ -129,7 +134,7 @@ def _bind(
 
 
 def _frame(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
-    """The DataFrame of a query that may read Delta tables."""
+    """Run a query that may read Delta tables, and return its DataFrame."""
     references = _delta_references(spark, text)
     if references:
         return _query(spark, text, references, None, dict(frames))
@@ -137,7 +142,7 @@ def _frame(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
 
 
 def _delta_references(spark: Any, text: str) -> list[tuple[TableReference, str]]:
-    """References to Delta tables in a query, each with the location of its table."""
+    """Find the references to Delta tables in a query: (reference, path of the table)."""
     locations = _candidate_locations(spark, text)
     if not any(locations.values()):
         return []
@@ -158,7 +163,7 @@ def _may_name_delta_tables(spark: Any, text: str) -> bool:
 
 
 def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | None]:
-    """Locations of the names that may be tables; None for names that aren't Delta tables."""
+    """Map each name in a query that may be a table to its location; None if not a Delta table."""
     return {
         parts: parts[-1] if _is_delta_syntax(parts) else location_of(spark, parts)
         for parts in table_candidates(text)
@@ -166,7 +171,7 @@ def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | N
 
 
 def _is_delta_syntax(parts: Sequence[str]) -> bool:
-    """Whether the name is a path, or a table function that reads changes."""
+    """Whether a name in SQL is ``delta.`/path` ``, or a table function that reads changes."""
     if len(parts) == 1:
         return parts[0].lower() in ("table_changes", "table_changes_by_path")
     return len(parts) == 2 and parts[0].lower() == "delta"
@@ -179,10 +184,17 @@ def _query(
     args: Any,
     frames: dict[str, Any],
 ) -> Any:
-    """The query with each reference replaced by a DataFrame that reads the table."""
+    """Run the query, with each reference replaced by a DataFrame that reads the Delta table."""
     pieces, at = [], 0
     added: dict[str, Any] = {}
     for number, (reference, location) in enumerate(references):
+        if is_written(text, reference):
+            raise StatementError(
+                f"Table {'.'.join(reference.parts)}: the statement inserts into it after WITH or "
+                "FROM. Start with INSERT and put the clause into its query: INSERT INTO table "
+                "WITH ... SELECT ...",
+                statement=text,
+            )
         name = f"bayou_{number}"
         added[name] = _read(spark, reference, location)
         alias = "" if reference.has_alias or reference.path else f" AS `{reference.parts[-1]}`"
@@ -193,7 +205,7 @@ def _query(
 
 
 def _literal(text: str, frames: dict[str, Any]) -> str:
-    """SQL with its braces escaped, unless the caller passes DataFrames for `{name}`."""
+    """Return SQL with its braces escaped; unchanged if `frames` has values for `{name}`."""
     return text if frames else text.replace("{", "{{").replace("}", "}}")
 
 
@@ -212,14 +224,17 @@ def _read(spark: Any, reference: TableReference, location: str) -> Any:
 
 
 def _with_boundary(spark: Any, reader: Any, prefix: str, boundary: str) -> Any:
-    """Set the first or last version of a change read: a version, or a timestamp expression."""
+    """Set the option that starts or ends a read of changes, at a version or at a timestamp.
+
+    `prefix` is `starting` or `ending`. `boundary` is a version, or a timestamp expression in SQL.
+    """
     if boundary.rstrip("lL").isdecimal():
         return reader.option(f"{prefix}Version", boundary.rstrip("lL"))
     return reader.option(f"{prefix}Timestamp", _timestamp(spark, boundary))
 
 
 def _timestamp(spark: Any, expression: str) -> str:
-    """The value of a timestamp expression, with the UTC offset of the session's time zone."""
+    """Evaluate a timestamp expression in the session's time zone; the result has a UTC offset."""
     value = f"date_format(CAST({expression} AS TIMESTAMP), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")"
     try:
         timestamp = plain_sql(spark, f"SELECT {value} AS value").first()["value"]

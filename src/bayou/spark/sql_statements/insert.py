@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,15 +10,18 @@ from bayou.errors import SchemaError, StatementError
 from bayou.kernel import Snapshot
 from bayou.kernel.commands.write import WriteMode
 from bayou.protocol.column_metadata import generation_expressions, identity_columns
-from bayou.protocol.identifiers import quote_identifier
-from bayou.protocol.schema import StructType
+from bayou.protocol.schema import STRING, StructType
+from bayou.protocol.sql import quote_identifier, tokenize
 from bayou.spark.expressions.assigned_columns import default_literal
+from bayou.spark.expressions.session_grammar import session_literal
 from bayou.spark.sql_statements.context import StatementContext
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.write.dataframes import write_rows
-from bayou.spark.write.options import WriteOptions, with_session_defaults
-
-__all__ = ["Insert", "parse_insert", "replace_defaults"]
+from bayou.spark.write.options import (
+    WriteOptions,
+    overwrites_dynamically,
+    with_session_defaults,
+)
 
 
 def replace_defaults(
@@ -25,18 +29,9 @@ def replace_defaults(
 ) -> tuple[str, tuple[str, ...]]:
     """Replace `DEFAULT` in a `VALUES` query, and return the new query and its column names.
 
-    A column that is `DEFAULT` in all rows is left out, and the writer fills it. In other columns
-    the default value replaces the keyword.
-
-    Args:
-        query: the query of an `INSERT`; unchanged if it isn't `VALUES` with `DEFAULT`.
-        names: names of the query's columns.
-        schema: the table's schema.
-        table: the table's path, for errors.
-
-    Raises:
-        UnsupportedFeatureError: the kernel can't evaluate a default.
-        StatementError: a generated or identity column is `DEFAULT` in some rows only.
+    If a column is `DEFAULT` in all rows, it is removed from the query, and the writer adds its
+    default values. In other columns, the keyword is replaced by the default value as SQL. A query
+    that doesn't start with `VALUES` stays unchanged.
     """
     cursor = TokenCursor(query)
     if not cursor.take("VALUES") or not cursor.contains("DEFAULT"):
@@ -93,11 +88,12 @@ class Insert:
     """`INSERT INTO | OVERWRITE table ... query`.
 
     Attributes:
-        columns: the column list, matched with the query's columns by position; None without one.
+        columns: the column list after the table, matched with the query's columns by position;
+            None if the statement has no column list.
         by_name: whether the query's columns are matched by name.
-        partition: the columns of `PARTITION (p = 1, q)` with their values as SQL; None without one.
+        partition: the columns of `PARTITION (p = 1, q)`, each with its value as SQL, or None for a
+            column without a value.
         replace_where: the condition of `REPLACE WHERE`; None without the clause.
-        schema_evolution: whether `WITH SCHEMA EVOLUTION` is set.
     """
 
     table: TableName
@@ -110,14 +106,14 @@ class Insert:
     query: str
 
     def run(self, context: StatementContext) -> Any:
-        """Write the query's rows in one commit."""
         target = context.find_table(self.table)
         if target is None:
             return NotImplemented
         snapshot = target.table.latest_snapshot(target.engine)
-        frame = self._rows(context, snapshot)
+        partition = self._fixed_values(context, snapshot)
+        frame = self._rows(context, snapshot, partition)
         settings = {**target.options, "path": target.location}
-        replaced = self._replaced_rows()
+        replaced = self._replaced_rows(context, snapshot, partition)
         if replaced is not None:
             settings["replaceWhere"] = replaced
         if self.schema_evolution:
@@ -135,19 +131,59 @@ class Insert:
             writer.options(**settings).save(target.location)
         return context.empty_result()
 
-    def _replaced_rows(self) -> str | None:
-        """The condition on the rows to replace; None for an append or a full overwrite."""
-        fixed = [(name, value) for name, value in self.partition if value is not None]
-        if self.replace_where is not None or not (self.overwrite and fixed):
-            return self.replace_where
-        return " AND ".join(f"{quote_identifier(name)} <=> {value}" for name, value in fixed)
+    def _fixed_values(self, context: StatementContext, snapshot: Snapshot) -> dict[str, str]:
+        """Return the values in `PARTITION` as SQL, by column name in lower case.
 
-    def _rows(self, context: StatementContext, snapshot: Snapshot) -> Any:
-        """The query's DataFrame with the table's column names."""
-        fixed = {name.lower(): value for name, value in self.partition if value is not None}
+        Columns without a value are omitted. As in Spark, a number for a string column is first
+        evaluated: `p = 01` means `p = '1'`, not `p = '01'`.
+        """
+        known = {name.lower() for name in snapshot.partition_columns}
+        fixed: dict[str, str] = {}
+        seen: set[str] = set()
+        for name, constant in self.partition:
+            if name.lower() not in known or name.lower() in seen:
+                raise context.error(
+                    f"Table {snapshot.path}: {name!r} in PARTITION isn't a partition column, or is "
+                    f"named twice. The partition columns are "
+                    f"{', '.join(snapshot.partition_columns) or 'none'}."
+                )
+            seen.add(name.lower())
+            if constant is None:
+                continue
+            field = snapshot.schema.get(name)
+            if field is not None and field.data_type == STRING:
+                (string,) = context.query(f"SELECT CAST({constant} AS STRING)").first()
+                fixed[name.lower()] = (
+                    "NULL" if string is None else session_literal(context.spark, string)
+                )
+            else:
+                fixed[name.lower()] = constant
+        return fixed
+
+    def _replaced_rows(
+        self, context: StatementContext, snapshot: Snapshot, partition: Mapping[str, str]
+    ) -> str | None:
+        """Return the condition on the rows to replace.
+
+        None for an append, a full overwrite, or a dynamic partition overwrite.
+        """
+        if self.replace_where is not None or not (self.overwrite and partition):
+            return self.replace_where
+        if len(partition) < len(snapshot.partition_columns) and overwrites_dynamically(
+            context.spark
+        ):
+            return None  # the partitions of the query's rows are replaced
+        return " AND ".join(
+            f"{quote_identifier(name)} <=> {value}" for name, value in partition.items()
+        )
+
+    def _rows(
+        self, context: StatementContext, snapshot: Snapshot, partition: Mapping[str, str]
+    ) -> Any:
+        """Run the query, and name the DataFrame's columns as in the table."""
         names = self.columns
         if names is None:
-            names = tuple(n for n in snapshot.schema.names if n.lower() not in fixed)
+            names = tuple(n for n in snapshot.schema.names if n.lower() not in partition)
         query, names = replace_defaults(self.query, names, snapshot.schema, table=snapshot.path)
         frame = context.query(query)
         if self.by_name:
@@ -155,9 +191,8 @@ class Insert:
         else:
             self._check_column_count(len(frame.columns), names, snapshot)
             frame = frame.toDF(*names)
-        for name, value in self.partition:
-            if value is not None:
-                frame = frame.selectExpr("*", f"{value} AS {quote_identifier(name)}")
+        for name, value in partition.items():
+            frame = frame.selectExpr("*", f"{value} AS {quote_identifier(name)}")
         return frame
 
     def _check_column_count(self, number: int, names: tuple[str, ...], snapshot: Snapshot) -> None:
@@ -196,7 +231,8 @@ def parse_insert(cursor: TokenCursor) -> Insert:
     partition: tuple[tuple[str, str | None], ...] = ()
     if cursor.take("PARTITION"):
         partition = cursor.comma_separated(lambda: _parse_partition(cursor))
-    cursor.take("IF", "NOT", "EXISTS")
+        if cursor.next_are("IF", "NOT", "EXISTS"):
+            raise cursor.error("a query (IF NOT EXISTS isn't supported for partitions)")
     by_name = cursor.take("BY", "NAME")
     columns = None
     if not by_name and cursor.next_are("(") and not cursor.next_are(_QUERY, after=1):
@@ -223,4 +259,21 @@ def _parse_partition(cursor: TokenCursor) -> tuple[str, str | None]:
     name = cursor.name("the name of a partition column")
     if not cursor.take("="):
         return name, None
-    return name, cursor.until_keywords(",", what="the value of a partition column")
+    value = cursor.until_keywords(",", what="the value of a partition column")
+    if not _is_constant(value):
+        raise cursor.error(f"a constant as the value of {name}", back=1)
+    return name, value
+
+
+def _is_constant(sql: str) -> bool:
+    """Whether the SQL is a literal: a string, a number, NULL, TRUE, FALSE, or `DATE '...'`."""
+    tokens = list(tokenize(sql))
+    if tokens[0].is_keyword("(") and tokens[-1].is_keyword(")"):  # a negative parameter
+        tokens = tokens[1:-1] or tokens
+    if len(tokens) == 1:
+        constant = tokens[0].is_keyword("NULL", "TRUE", "FALSE")
+        return constant or tokens[0].is_number or tokens[0].kind in ("string", "binary")
+    if tokens[0].is_keyword("-"):
+        return len(tokens) == 2 and tokens[1].is_number
+    typed = tokens[0].is_keyword("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
+    return all(token.is_string for token in tokens[1:]) and (typed or tokens[0].is_string)

@@ -13,8 +13,6 @@ from bayou.spark.sql_statements.context import StatementContext, quoted_table_na
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.target import TargetTable
 
-__all__ = ["parse_convert", "parse_generate", "parse_optimize", "parse_reorg", "parse_restore"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimize:
@@ -26,7 +24,6 @@ class Optimize:
     zorder: tuple[str, ...]
 
     def run(self, context: StatementContext) -> Any:
-        """Compact or cluster the table's files and return a DataFrame of metrics."""
         if self.full and (self.where is not None or self.zorder):
             raise context.error(
                 f"Table {'.'.join(self.table)}: OPTIMIZE ... FULL is for clustered tables and "
@@ -48,7 +45,6 @@ class Reorg:
     where: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Purge deleted rows and dropped columns and return a DataFrame of metrics."""
         builder = DeltaTable(context.table(self.table)).reorg()
         return (builder if self.where is None else builder.where(self.where)).executePurge()
 
@@ -62,7 +58,6 @@ class Restore:
     timestamp: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Restore the table to an earlier version and return a DataFrame of metrics."""
         table = DeltaTable(context.table(self.table))
         if self.version is not None:
             return table.restoreToVersion(self.version)
@@ -78,7 +73,6 @@ class Generate:
     mode: str
 
     def run(self, context: StatementContext) -> Any:
-        """Write manifest files for other systems."""
         DeltaTable(context.table(self.table)).generate(self.mode)
         return context.empty_result()
 
@@ -92,7 +86,6 @@ class Convert:
     partitions: StructType | None
 
     def run(self, context: StatementContext) -> Any:
-        """Convert a folder of Parquet files into a Delta table."""
         if len(self.table) != 2 or self.table[0].lower() not in ("parquet", "delta"):
             is_folder = len(self.table) == 2 and "/" in self.table[1]
             condition = "CONVERT_NON_PARQUET_TABLE" if is_folder else "MISSING_PROVIDER_FOR_CONVERT"

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bayou.kernel.commands.merge import ClauseKind, MergeClause
+from bayou.protocol.sql import Token, tokenize
 from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
 from bayou.spark.delta_table import DeltaMergeBuilder
 from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
 from bayou.spark.sql_statements.context import StatementContext
-from bayou.spark.sql_statements.delete_update import parse_assignments
-from bayou.spark.sql_statements.token_cursor import TableName, Token, TokenCursor, tokenize
-
-__all__ = ["Merge", "parse_merge"]
+from bayou.spark.sql_statements.delete_update import parse_assignments, path_sql
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +30,10 @@ class Merge:
     """`MERGE [WITH SCHEMA EVOLUTION] INTO table USING source ON condition WHEN ...`.
 
     Attributes:
-        alias: the target's alias, or its name; None for a path without an alias.
+        alias: the target's alias; without an alias, the table's name; None for a path.
         source: a table, or a query in parentheses, as SQL that can follow `FROM`.
-        source_alias: the source's alias, or its name; None without either.
-        on: the merge condition.
-        clauses: the `WHEN` clauses, in order.
-        schema_evolution: whether `WITH SCHEMA EVOLUTION` is set.
+        source_alias: the source's alias; without an alias, the table's name; None for a path or a
+            query.
     """
 
     table: TableName
@@ -48,7 +45,6 @@ class Merge:
     schema_evolution: bool
 
     def run(self, context: StatementContext) -> Any:
-        """Merge the source into the table and return a DataFrame of the numbers of changed rows."""
         target = context.find_table(self.table)
         if target is None:
             return NotImplemented
@@ -95,9 +91,9 @@ def parse_merge(cursor: TokenCursor) -> Merge:
 
 
 def _parse_source(cursor: TokenCursor) -> tuple[str, str | None]:
-    """The source as SQL, its alias included, and the name that qualifies its columns."""
+    """Return the source as SQL that includes the alias, and `Merge.source_alias`."""
     source = cursor.until_keywords("ON", what="a source")
-    return source, _source_alias(tokenize(source))
+    return source, _source_alias(list(tokenize(source)))
 
 
 def _source_alias(source: Sequence[Token]) -> str | None:
@@ -123,7 +119,7 @@ def _parse_clause(cursor: TokenCursor, alias: str | None) -> MergeClause | Inser
     cursor.expect("MATCHED")
     if cursor.take("BY", "SOURCE"):
         if kind == "MATCHED":
-            raise cursor.error("AND or THEN (BY SOURCE is for NOT MATCHED)")
+            raise cursor.error("AND or THEN (BY SOURCE can only follow NOT MATCHED)")
         kind = "NOT MATCHED BY SOURCE"
     else:
         cursor.take("BY", "TARGET")
@@ -138,8 +134,8 @@ def _parse_clause(cursor: TokenCursor, alias: str | None) -> MergeClause | Inser
         if cursor.take("*"):
             return MergeClause(kind=kind, action="update", condition=condition)
         values = parse_assignments(cursor, "WHEN")
-        unqualified = {_without_alias(alias, name): value for name, value in values.items()}
-        return MergeClause(kind=kind, action="update", condition=condition, assignments=unqualified)
+        assignments = _unqualified(cursor, alias, values.items())
+        return MergeClause(kind=kind, action="update", condition=condition, assignments=assignments)
     cursor.expect("INSERT")
     if cursor.take("*"):
         return MergeClause(kind=kind, action="insert", condition=condition)
@@ -150,8 +146,8 @@ def _parse_clause(cursor: TokenCursor, alias: str | None) -> MergeClause | Inser
         return InsertByPosition(condition=condition, values=row)
     if len(columns) != len(row):
         raise cursor.error(f"as many values as columns ({len(columns)}, not {len(row)})", back=1)
-    names = [_without_alias(alias, ".".join(path)) for path in columns]
-    inserted = dict(zip(names, row, strict=True))
+    names = [path_sql(path) for path in columns]
+    inserted = _unqualified(cursor, alias, zip(names, row, strict=True))
     return MergeClause(kind=kind, action="insert", condition=condition, assignments=inserted)
 
 
@@ -160,7 +156,7 @@ def _at_clause(cursor: TokenCursor) -> bool:
 
 
 def _at_action(cursor: TokenCursor) -> bool:
-    """Whether the clause's `THEN` is next; the `THEN` of a `CASE` expression isn't one."""
+    """Whether `THEN` and an action are next, which ends the condition of a `WHEN` clause."""
     return cursor.next_are("THEN", "UPDATE|DELETE|INSERT")
 
 
@@ -171,8 +167,21 @@ def _parse_alias(cursor: TokenCursor) -> str | None:
 
 
 def _last_part(table: TableName) -> str | None:
-    """The last part of a table's name, which qualifies its columns; None for a path."""
+    """Return `t` for the table name `catalog.schema.t`; None for a path."""
     return None if len(table) == 2 and table[0].lower() == "delta" else table[-1]
+
+
+def _unqualified(
+    cursor: TokenCursor, alias: str | None, values: Iterable[tuple[str, str]]
+) -> dict[str, str]:
+    """Return the values by column name. The prefix `alias.` is removed from the names."""
+    unqualified: dict[str, str] = {}
+    for qualified, value in values:
+        name = _without_alias(alias, qualified)
+        if name in unqualified:
+            raise cursor.set_twice(name)
+        unqualified[name] = value
+    return unqualified
 
 
 def _without_alias(alias: str | None, name: str) -> str:
@@ -183,7 +192,7 @@ def _without_alias(alias: str | None, name: str) -> str:
 def _with_names(
     clause: MergeClause | InsertByPosition, names: Sequence[str], context: StatementContext
 ) -> MergeClause:
-    """The clause with column names if it inserts values by position."""
+    """Convert an insert by position to an insert by column name; other clauses stay unchanged."""
     if isinstance(clause, MergeClause):
         return clause
     if len(clause.values) != len(names):
@@ -195,7 +204,7 @@ def _with_names(
         kind="NOT MATCHED",
         action="insert",
         condition=clause.condition,
-        assignments=dict(zip(names, clause.values, strict=True)),
+        assignments=dict(zip((path_sql([name]) for name in names), clause.values, strict=True)),
     )
 
 

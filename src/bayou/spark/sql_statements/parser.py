@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from bayou.errors import StatementError
+from bayou.protocol.sql import Token, string_literal, tokenize
 from bayou.spark.sql_statements.alter_table import parse_alter_table, parse_comment
 from bayou.spark.sql_statements.context import Statement, StatementContext
 from bayou.spark.sql_statements.create_table import parse_create_table, parse_temporary_view
@@ -25,27 +24,9 @@ from bayou.spark.sql_statements.maintenance import (
 )
 from bayou.spark.sql_statements.merge import parse_merge
 from bayou.spark.sql_statements.show import parse_describe, parse_show
-from bayou.spark.sql_statements.token_cursor import (
-    TableName,
-    Token,
-    TokenCursor,
-    string_literal,
-    tokenize,
-)
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, statement_tokens
 from bayou.spark.sql_statements.vacuum import parse_vacuum
 
-__all__ = [
-    "InvalidStatement",
-    "bind_parameters",
-    "changes_rows",
-    "first_keyword",
-    "may_be_delta_statement",
-    "parse_statement",
-    "reads_tables",
-]
-
-
-_FIRST = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w+)", re.DOTALL)
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "CACHE", "MAP"})
 """First keywords of statements that read tables."""
 
@@ -71,37 +52,40 @@ _FAMILIES: dict[str, Callable[[TokenCursor], Statement | None]] = {
 
 _ROW_CHANGES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
 _DELTA_ONLY = frozenset({"CONVERT", "GENERATE", "OPTIMIZE", "REORG", "RESTORE", "VACUUM"})
-"""First keywords of statements that Spark doesn't have; their syntax errors are raised at once."""
+"""First keywords that Spark's SQL doesn't have. Syntax errors after them are always raised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidStatement:
-    """A statement that Spark may support and that isn't a valid statement about a Delta table."""
+    """A statement that can't be parsed as Delta SQL, but may be valid for another kind of table."""
 
     table: TableName | None
     error: StatementError
 
     def run(self, context: StatementContext) -> Any:
-        """Raise the syntax error for a Delta table; leave other tables to Spark."""
+        """Raise `error` if the table is a Delta table; otherwise return NotImplemented."""
         if self.table is None or context.find_table(self.table) is None:
             return NotImplemented
         raise self.error
 
 
 def may_be_delta_statement(word: str) -> bool:
-    """Whether a statement with this first keyword may be one about Delta tables."""
+    """Whether a statement with this first keyword may be a statement about Delta tables."""
     return word in _FAMILIES or word in ("CREATE", "REPLACE")
 
 
 def changes_rows(word: str) -> bool:
-    """Whether a statement with this first keyword changes rows; these statements can be long."""
+    """Whether a statement with this first keyword changes rows."""
     return word in _ROW_CHANGES
 
 
 def first_keyword(text: str) -> str:
-    """The first keyword of a statement in capitals; comments and parentheses are skipped."""
-    match = _FIRST.match(text)
-    return "" if match is None else match[1].upper()
+    """Return a statement's first keyword in upper case; skip comments and opening parentheses.
+
+    Empty if the first token isn't a word.
+    """
+    first = next((token for token in tokenize(text) if not token.is_keyword("(")), None)
+    return first.text.upper() if first is not None and first.kind == "word" else ""
 
 
 def reads_tables(word: str) -> bool:
@@ -110,10 +94,10 @@ def reads_tables(word: str) -> bool:
 
 
 def parse_statement(text: str) -> Statement | None:
-    """Parse a statement about Delta tables; None for statements that are left to Spark.
+    """Parse a statement about Delta tables; None for a statement that Spark must run.
 
     Raises:
-        StatementError: a statement that only Delta has is malformed.
+        StatementError: the statement isn't valid, and its first keyword exists only in Delta's SQL.
     """
     first = first_keyword(text)
     if first in ("CREATE", "REPLACE"):
@@ -132,20 +116,22 @@ def parse_statement(text: str) -> Statement | None:
         return InvalidStatement(table=cursor.subject, error=error)
 
 
-def bind_parameters(text: str, args: Any, values: Mapping[str, Any]) -> str:
+def bind_parameters(
+    text: str,
+    args: Any,
+    values: Mapping[str, Any],
+    string_literal: Callable[[str], str] = string_literal,
+) -> str:
     """Replace the parameters of a statement by SQL literals.
 
     Args:
-        text: the statement.
-        args: a list for `?`, a dictionary for `:name`, as in `spark.sql`; None for none.
-        values: values of `{name}`, without DataFrames.
-
-    Raises:
-        StatementError: a parameter has no value, or a value has no SQL literal.
+        args: a list for `?`, a dictionary for `:name`, as in `spark.sql`; None without parameters.
+        values: values of `{name}` that aren't DataFrames.
+        string_literal: function that returns the literal of a string.
     """
     if not args and not values:
         return text
-    tokenized = tokenize(text)
+    tokenized = statement_tokens(text)
     pieces, at, number = [], 0, 0
     for index, token in enumerate(tokenized):
         following = tokenized[index + 1] if index + 1 < len(tokenized) else None
@@ -163,7 +149,7 @@ def bind_parameters(text: str, args: Any, values: Mapping[str, Any]) -> str:
         elif token.is_keyword("{") and following is not None and following.text in values:
             value, end = values[following.text], tokenized[index + 2].end
         if value is not _UNKNOWN:
-            pieces += [text[at : token.start], _literal(value, text)]
+            pieces += [text[at : token.start], _literal(value, text, string_literal)]
             at = end
     return "".join((*pieces, text[at:]))
 
@@ -171,8 +157,18 @@ def bind_parameters(text: str, args: Any, values: Mapping[str, Any]) -> str:
 _UNKNOWN: Any = object()
 
 
+def _instant(value: dt.datetime) -> dt.datetime:
+    """Return a datetime with a time zone; the default is that of the process, as in PySpark."""
+    if value.tzinfo is not None:
+        return value
+    try:
+        return value.astimezone(dt.UTC)
+    except (OverflowError, ValueError):  # the first or the last day of the calendar
+        return value
+
+
 def _is_marker(tokenized: Sequence[Token], index: int) -> bool:
-    """Whether the token is the colon of `:name`, and not that of `a: int` in a struct type."""
+    """Whether the token is the colon of a parameter `:name`, not of the type `struct<a:int>`."""
     token, following = tokenized[index], tokenized[index + 1]
     touches = token.end == following.start and following.text.isidentifier()
     if not (token.is_keyword(":") and touches):
@@ -195,24 +191,27 @@ def _named_value(args: Any, name: str, text: str) -> Any:
     return args[name]
 
 
-def _literal(value: Any, text: str) -> str:
+def _number(digits: str) -> str:
+    """SQL of a parameter's number, in parentheses if negative, because `--` starts a comment."""
+    return f"({digits})" if digits.startswith("-") else digits
+
+
+def _literal(value: Any, text: str, string_literal: Callable[[str], str]) -> str:
     match value:
         case None:
             return "NULL"
         case bool():
             return str(value).upper()
         case int():
-            return str(value)
-        case float() if math.isfinite(value):
-            return f"CAST('{value!r}' AS DOUBLE)"
+            return _number(str(value))
         case float():
-            return f"CAST('{value}' AS DOUBLE)"
+            return f"CAST('{value!r}' AS DOUBLE)"
         case Decimal():
-            return f"{value:f}"
+            return _number(f"{value:f}BD")
         case str():
             return string_literal(value)
         case dt.datetime():
-            return f"TIMESTAMP{string_literal(value.isoformat(sep=' '))}"
+            return f"TIMESTAMP'{_instant(value).isoformat(sep=' ')}'"
         case dt.date():
             return f"DATE'{value.isoformat()}'"
         case bytes() | bytearray():

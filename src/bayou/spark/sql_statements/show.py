@@ -13,27 +13,16 @@ from bayou.protocol.column_metadata import (
     generation_expressions,
     identity_columns,
 )
-from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import StructField, StructType
+from bayou.protocol.sql import quote_identifier, string_literal
 from bayou.spark.delta_table.describe import detail_frame, history_frame
 from bayou.spark.sql_statements.column_definitions import parse_property_keys
 from bayou.spark.sql_statements.context import Statement, StatementContext, quoted_table_name
 from bayou.spark.sql_statements.token_cursor import (
     TableName,
     TokenCursor,
-    string_literal,
 )
 from bayou.spark.types import to_spark
-
-__all__ = [
-    "DescribeDetail",
-    "DescribeHistory",
-    "DescribeTable",
-    "Show",
-    "parse_describe",
-    "parse_describe_table",
-    "parse_show",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +39,6 @@ class Show:
     key: str | None = None
 
     def run(self, context: StatementContext) -> Any:
-        """A DataFrame from the table's latest version."""
         target = context.find_table(self.table)
         if target is None:
             return NotImplemented
@@ -70,12 +58,12 @@ class Show:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTable:
-    """`DESCRIBE [TABLE] [EXTENDED | FORMATTED] table` of a path."""
+    """`DESCRIBE [TABLE] [EXTENDED | FORMATTED] table`, if the table is a path."""
 
     table: TableName
 
     def run(self, context: StatementContext) -> Any:
-        """A DataFrame of the columns, followed by the partition columns."""
+        """Return a DataFrame with a row for each column, and another for each partition column."""
         target = context.table(self.table)
         snapshot = target.table.latest_snapshot(target.engine)
         fields = {f.name: _description(f) for f in snapshot.schema}
@@ -89,7 +77,7 @@ class DescribeTable:
 
 
 def parse_show(cursor: TokenCursor) -> Show | None:
-    """Parse the tokens after `SHOW`; None for statements that aren't about one table."""
+    """Parse the tokens after `SHOW`; None if it isn't a statement of `Show`."""
     if cursor.take("TBLPROPERTIES"):
         table = cursor.table()
         key = parse_property_keys(cursor)[0] if cursor.next_are("(") else None
@@ -105,7 +93,7 @@ def parse_show(cursor: TokenCursor) -> Show | None:
 
 
 def parse_describe_table(cursor: TokenCursor) -> DescribeTable | None:
-    """Parse the tokens after `DESCRIBE`; None for names, which Spark's catalog describes."""
+    """Parse the tokens after `DESCRIBE`; None for a table name, which Spark describes."""
     cursor.take("TABLE")
     cursor.take("EXTENDED|FORMATTED")
     if not cursor.next_are("DELTA", "."):
@@ -169,7 +157,7 @@ def _columns(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _description(field: StructField) -> tuple[str, str, str | None]:
-    """A column's name, Spark type and comment."""
+    """Return a column's name, Spark type and comment."""
     comment = field.metadata.get("comment")
     data_type = to_spark(StructType((field,))).fields[0].dataType.simpleString()
     return field.name, data_type, None if comment is None else str(comment)
@@ -183,7 +171,6 @@ class DescribeHistory:
     limit: int | None = None
 
     def run(self, context: StatementContext) -> Any:
-        """A DataFrame of the commits in the log, newest first."""
         target = context.table(self.table)
         return history_frame(context.spark, target.engine, target.table, self.limit)
 
@@ -195,14 +182,13 @@ class DescribeDetail:
     table: TableName
 
     def run(self, context: StatementContext) -> Any:
-        """A DataFrame with one row that describes the latest version."""
         target = context.table(self.table)
         snapshot = target.table.latest_snapshot(target.engine)
         return detail_frame(context.spark, target.engine, snapshot, target.name)
 
 
 def parse_describe(cursor: TokenCursor) -> Statement | None:
-    """Parse the tokens after `DESCRIBE`; None for statements that are left to Spark."""
+    """Parse the tokens after `DESCRIBE`; None for a statement that Spark must run."""
     if cursor.next_are("HISTORY|DETAIL", "."):  # a table in a database of that name
         return parse_describe_table(cursor)
     if cursor.take("HISTORY"):

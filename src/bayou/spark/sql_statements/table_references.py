@@ -1,28 +1,27 @@
 """The tables that a query reads, by path or name, at a version or timestamp.
 
-`table_references` parses the query with sqlglot. If sqlglot can't parse it, the keyword before a
-path identifies the path as a table.
+`table_references` parses the query with sqlglot. If sqlglot can't parse the query, only tables by
+path are found: ``delta.`/path` `` after a keyword such as FROM.
 
-`table_candidates` scans a statement for names after keywords such as FROM, without parsing it. Most
-statements name no Delta table, and the scan is much faster than the parser for a long statement.
+`table_candidates` returns the names after keywords such as FROM, without parsing the statement.
+This is much faster than the parser, and sufficient for most statements: they name no Delta table.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
+from sqlglot.dialects import Databricks
 from sqlglot.errors import SqlglotError
 
 from bayou.errors import StatementError
+from bayou.protocol.sql import Token, tokenize
 from bayou.spark.read.time_travel import path_travel
-from bayou.spark.sql_statements.token_cursor import DIALECT, Token, TokenCursor, tokenize
+from bayou.spark.sql_statements.token_cursor import TokenCursor, statement_tokens
 
-__all__ = ["TableReference", "table_candidates", "table_references"]
-
-
+_SQLGLOT = Databricks()
 _PARSED = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 _TABLE_KEYWORDS = ("FROM", "JOIN", "USING", "INTO", "TABLE", ",")
 
@@ -34,11 +33,12 @@ class TableReference:
     Attributes:
         parts: the parts of the name; `("delta", path)` for a path.
         start: offset of the reference's first character in the query.
-        end: offset after the reference's last character, the version or timestamp included.
+        end: offset after the last character of the reference, which includes the version or
+            timestamp.
         version: the version of `VERSION AS OF`, or of `@v12` at the end of a path.
         timestamp: the expression of `TIMESTAMP AS OF`, as SQL.
-        has_alias: whether the reference has an alias.
-        changes: start and end of `table_changes(table, start, end)`, as SQL; None for a table.
+        changes: the arguments `start` and `end` of `table_changes(table, start[, end])`, as SQL;
+            None if the reference isn't a call of `table_changes`.
     """
 
     parts: tuple[str, ...]
@@ -61,12 +61,12 @@ class TableReference:
 
 
 def table_references(text: str) -> list[TableReference]:
-    """The tables that a query reads, in order; names that its `WITH` defines are left out.
+    """Return the tables that a query reads, in order of occurrence, without names from `WITH`.
 
     Raises:
-        StatementError: a quote is open, or a version isn't a number.
+        StatementError: a quote isn't closed, or a version isn't a number.
     """
-    tokenized = tokenize(text)
+    tokenized = statement_tokens(text)
     skipped = _explain_length(tokenized)
     references = _from_tree(text, tokenized[skipped:]) if tokenized[skipped:] else []
     if references is None:
@@ -76,14 +76,14 @@ def table_references(text: str) -> list[TableReference]:
 
 
 def _change_references(text: str, tokenized: Sequence[Token]) -> Iterator[TableReference]:
-    """`table_changes(table, start[, end])` and `table_changes_by_path(path, ...)`."""
+    """Find the calls of `table_changes(table, start[, end])` and `table_changes_by_path`."""
     for number, token in enumerate(tokenized[:-2]):
         if (
             not token.is_keyword("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH")
             or tokenized[number + 1].text != "("
         ):
             continue
-        call = TokenCursor(text, list(tokenized[number + 2 :]))
+        call = TokenCursor(text, tokenized, first=number + 2)
         what = "the first version or timestamp"
         table = call.string("a table's name or path")
         name = ("delta", table) if token.is_keyword("TABLE_CHANGES_BY_PATH") else _parse_name(table)
@@ -91,7 +91,7 @@ def _change_references(text: str, tokenized: Sequence[Token]) -> Iterator[TableR
         while call.take(","):
             boundaries.append(call.until_keywords(",", what=what))
         if not boundaries or len(boundaries) > 2:
-            raise call.error(f"{what}, and optionally the last one")
+            raise call.error(f"{what}, and optionally the last version or timestamp")
         end = call.offset
         call.expect(")")
         yield TableReference(
@@ -100,7 +100,6 @@ def _change_references(text: str, tokenized: Sequence[Token]) -> Iterator[TableR
 
 
 def _parse_name(string: str) -> tuple[str, ...]:
-    """The parts of a table name."""
     cursor = TokenCursor(string)
     parts = cursor.column("a table's name")
     cursor.expect_end()
@@ -108,7 +107,7 @@ def _parse_name(string: str) -> tuple[str, ...]:
 
 
 def _explain_length(tokenized: Sequence[Token]) -> int:
-    """The number of tokens of `EXPLAIN ...` before the query."""
+    """Return the number of tokens of `EXPLAIN` and its mode; 0 if the statement isn't `EXPLAIN`."""
     if not tokenized or not tokenized[0].is_keyword("EXPLAIN"):
         return 0
     modes = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
@@ -116,12 +115,12 @@ def _explain_length(tokenized: Sequence[Token]) -> int:
 
 
 def _from_tree(text: str, tokenized: Sequence[Token]) -> list[TableReference] | None:
-    """The references in sqlglot's syntax tree; None if sqlglot can't parse the query."""
+    """Find the tables in sqlglot's syntax tree; None if sqlglot can't parse the query."""
     if not tokenized[0].is_keyword(*_PARSED):
         return None
     shift = tokenized[0].start
     try:
-        tree = DIALECT.parse(text[shift:])[0]
+        tree = _SQLGLOT.parse(text[shift:])[0]
     except SqlglotError:
         return None
     if tree is None or isinstance(tree, exp.Command):
@@ -151,7 +150,7 @@ def _from_tree(text: str, tokenized: Sequence[Token]) -> list[TableReference] | 
 
 
 def _from_tokens(text: str, tokenized: Sequence[Token]) -> Iterator[TableReference]:
-    """References by path only: without a syntax tree a name might not be a table."""
+    """Find the tables that are paths. Without a syntax tree, other tables can't be recognized."""
     for number in range(1, len(tokenized) - 2):
         schema, dot, path = tokenized[number : number + 3]
         if (
@@ -200,14 +199,15 @@ def _reference(
 
 
 def _end_of(text: str, tokenized: Sequence[Token], first: int, travel: exp.Expr | None) -> int:
-    """The end offset of the time travel expression that starts at a token.
+    """Return the end offset of the time travel expression that starts at token `first`.
 
-    It is the end of the shortest SQL that parses to the same expression.
+    `travel` is the expression in sqlglot's syntax tree. The end is found by parsing longer and
+    longer SQL until the result equals `travel`. If `travel` is None, the expression is one token.
     """
     if travel is not None:
         for token in tokenized[first:]:
             try:
-                expression = DIALECT.parse(text[tokenized[first].start : token.end])[0]
+                expression = _SQLGLOT.parse(text[tokenized[first].start : token.end])[0]
             except SqlglotError:
                 continue
             if expression == travel:
@@ -225,9 +225,9 @@ def _version(text: str, token: Token) -> int:
 
 
 def _with_travel_in_path(reference: TableReference) -> TableReference:
-    """The reference with the version of a path such as `/table@v12` or `/table@20240105100000000`.
+    """Move a version or timestamp from the end of a path to the reference's attributes.
 
-    delta-spark supports these paths too.
+    As in delta-spark, paths can be `/table@v12` or `/table@20240105100000000`.
     """
     travel = None if reference.path is None else path_travel(reference.path)
     if travel is None or reference.travels:
@@ -246,130 +246,58 @@ def _is_path(parts: Sequence[str]) -> bool:
     return len(parts) == 2 and parts[0].lower() == "delta"
 
 
-_SCANNED_KEYWORDS = ("from", "join", "into", "overwrite", "table", "using")
-_UPDATE_KEYWORD = "update"
+def is_written(text: str, reference: TableReference) -> bool:
+    """Whether the table is the target of an INSERT, as in `WITH ... INSERT INTO table`."""
+    before = [token for token in tokenize(text) if token.end <= reference.start]
+    if before and before[-1].is_keyword("TABLE"):
+        before.pop()
+    return bool(before) and before[-1].is_keyword("INTO", "OVERWRITE")
 
-_QUERY = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE"})
-_LIST_ENDS = frozenset(
-    {
-        "WHERE",
-        "GROUP",
-        "ORDER",
-        "HAVING",
-        "LIMIT",
-        "UNION",
-        "EXCEPT",
-        "INTERSECT",
-        "WINDOW",
-        "SELECT",
-        "VALUES",
-        "SET",
-        "WHEN",
-        ")",
-        ";",
-        *(word.upper() for word in _SCANNED_KEYWORDS),
-    }
-)
-"""Tokens that end a list of tables; `_table_positions` finds the keyword of a further list."""
 
-_BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
-_WORD = re.compile(
-    r"\w+|`(?:[^`]|``)*`|[rR]?'(?:[^'\\]|\\.)*'|[rR]?\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL
+_BEFORE_TABLES = ("FROM", "JOIN", "INTO", "OVERWRITE", "TABLE", "USING", "UPDATE")
+_QUERY = "SELECT|WITH|VALUES|FROM|TABLE"
+_LIST_ENDS = (
+    ",|WHERE|GROUP|ORDER|HAVING|LIMIT|UNION|EXCEPT|INTERSECT|WINDOW|SELECT|VALUES|SET|WHEN|;"
+    "|FROM|JOIN|INTO|OVERWRITE|TABLE|USING"
 )
+"""Tokens that end a table, or a list of tables, in a statement."""
 
 
 def table_candidates(text: str) -> set[tuple[str, ...]]:
-    """The names that may be tables: a superset of the tables of a statement.
-
-    It includes functions such as `table_changes`, and names in string literals.
-    """
+    """Return all tables in a statement, and possibly names that aren't tables."""
+    tokens = list(tokenize(text))
     candidates: set[tuple[str, ...]] = set()
-    for end, before_columns in _table_positions(text):
-        scanner = _Scanner(text, end)
-        if not scanner.says(("SET",)):  # UPDATE SET in a MERGE
-            candidates.update(_listed_names(scanner, before_columns=before_columns))
+    for number, token in enumerate(tokens):
+        if token.kind == "word" and token.is_keyword(*_BEFORE_TABLES):
+            cursor = TokenCursor(text, tokens, first=number + 1)
+            if not cursor.next_are("SET"):  # UPDATE SET in a MERGE
+                candidates.update(_listed_names(cursor, before_columns=token.is_keyword("USING")))
     return candidates
 
 
-def _table_positions(text: str) -> Iterator[tuple[int, bool]]:
-    """End offsets of the keywords before tables, and whether columns can follow the keyword."""
-    # U+0130 becomes two characters in lower case, which would shift the offsets after it.
-    lowered = text.replace("\u0130", "i").lower()
-    for word in (*_SCANNED_KEYWORDS, _UPDATE_KEYWORD):
-        at = lowered.find(word)
-        while at >= 0:
-            end = at + len(word)
-            if not (_is_in_word(lowered[at - 1 : at]) or _is_in_word(lowered[end : end + 1])):
-                yield end, word == "using"
-            at = lowered.find(word, end)
+def _listed_names(
+    cursor: TokenCursor, *, before_columns: bool = False
+) -> Iterator[tuple[str, ...]]:
+    """Return the names in a comma-separated list of tables, without their aliases.
 
-
-def _is_in_word(character: str) -> bool:
-    return character.isalnum() or (character != "" and character in "_`")
-
-
-class _Scanner:
-    """A position in a statement and the token before it; blanks and comments are skipped."""
-
-    __slots__ = ("_text", "end", "word")
-
-    def __init__(self, text: str, at: int) -> None:
-        self._text = text
-        self.end = at
-        self.word = ""
-        self.next()
-
-    def next(self) -> None:
-        """Move to the next token; at the end of the statement the token is empty."""
-        blank = _BLANK.match(self._text, self.end)
-        match = _WORD.match(self._text, self.end if blank is None else blank.end())
-        self.word = "" if match is None else match[0]
-        self.end = len(self._text) if match is None else match.end()
-
-    def fork(self) -> _Scanner:
-        """A second scanner, at the token after this one."""
-        return _Scanner(self._text, self.end)
-
-    @property
-    def name(self) -> str | None:
-        """The token as a name, without its backticks; None if it isn't a name."""
-        if self.word.startswith("`") and len(self.word) > 1:
-            return self.word[1:-1].replace("``", "`")
-        return self.word if self.word.isidentifier() else None
-
-    def says(self, keywords: frozenset[str] | Sequence[str]) -> bool:
-        """Whether the token is one of these keywords, which are in capitals."""
-        return self.word.upper() in keywords
-
-    def skip_item(self) -> None:
-        """Move to the next comma, or to the end of a list of tables, outside of parentheses."""
-        depth = 0
-        while self.word and not (depth == 0 and (self.word == "," or self.says(_LIST_ENDS))):
-            depth += (self.word == "(") - (self.word == ")")
-            self.next()
-
-
-def _listed_names(scanner: _Scanner, *, before_columns: bool = False) -> Iterator[tuple[str, ...]]:
-    """The names in a list of tables; aliases and other tokens after a name are skipped."""
-    while scanner.word:
-        if scanner.says(("LATERAL", "TABLE")):
-            scanner.next()
+    `before_columns` is true after USING, which can be followed by columns in parentheses.
+    """
+    while not cursor.at_end:
+        if cursor.take("LATERAL|TABLE"):
             continue
-        if scanner.word == "(" and not before_columns:
-            inside = scanner.fork()
-            if not inside.says(_QUERY):
+        if not before_columns and cursor.next_are("("):
+            inside = cursor.fork()
+            inside.expect("(")
+            if not inside.next_are(_QUERY):
                 yield from _listed_names(inside)
         parts = []
-        while (name := scanner.name) is not None:
-            parts.append(name)
-            scanner.next()
-            if scanner.word != ".":
+        while cursor.at_name:
+            parts.append(cursor.name())
+            if not cursor.take("."):
                 break
-            scanner.next()
         if parts:
             yield tuple(parts)
-        scanner.skip_item()
-        if scanner.word != ",":
+        cursor.skip_until(lambda: cursor.next_are(_LIST_ENDS))
+        if not cursor.take(","):
             return
         before_columns = False
-        scanner.next()

@@ -1,140 +1,27 @@
-"""The tokens of a SQL statement with their offsets, and the cursor with which parsers read them."""
+"""The cursor with which parsers read the tokens of a SQL statement."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import ClassVar, TypeVar
-
-from sqlglot.dialects import Databricks
-from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from bayou.errors import StatementError
-
-__all__ = [
-    "DIALECT",
-    "TableName",
-    "Token",
-    "TokenCursor",
-    "fast_tokens",
-    "string_literal",
-    "tokenize",
-]
+from bayou.protocol.sql import Token, tokenize
 
 
-class _Dialect(Databricks):  # type: ignore[misc]
-    """Databricks SQL that tokenizes commands too: `VACUUM t` is two tokens."""
-
-    class Tokenizer(Databricks.Tokenizer):  # type: ignore[misc]
-        COMMANDS: ClassVar[set[TokenType]] = set()
-
-
-DIALECT = _Dialect()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
-    """A token of a statement.
-
-    Attributes:
-        text: the token without its quotes.
-        kind: sqlglot's token type.
-        start: offset of the first character.
-        end: offset after the last character.
-    """
-
-    text: str
-    kind: TokenType
-    start: int
-    end: int
-
-    @property
-    def is_name(self) -> bool:
-        """Whether the token can name a column or table: a word, or anything in backticks."""
-        named = self.kind == TokenType.IDENTIFIER or self.text.isidentifier()
-        return named and not self.is_string
-
-    @property
-    def is_string(self) -> bool:
-        """Whether the token is a string literal."""
-        return self.kind in _STRINGS
-
-    @property
-    def is_number(self) -> bool:
-        """Whether the token is a number without a sign."""
-        return self.kind == TokenType.NUMBER
-
-    def is_keyword(self, *words: str) -> bool:
-        """Whether the token is one of these keywords or signs, unquoted, in any case."""
-        quoted = self.kind == TokenType.IDENTIFIER or self.is_string
-        return not quoted and self.text.upper() in words
-
-
-_MULTI_WORD = frozenset(
-    kind for text, kind in _Dialect.Tokenizer.KEYWORDS.items() if text.count(" ") and text.isascii()
-)
-_STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
-
-
-def tokenize(text: str) -> list[Token]:
-    """Split SQL into tokens, without comments and blanks.
-
-    Raises:
-        StatementError: a quote or comment is open.
-    """
-    try:
-        parsed = DIALECT.tokenize(text)
-    except SqlglotError as error:
-        raise StatementError(
-            f"SQL statement: it can't be split into tokens: {error}. Close its quotes and "
-            "comments.",
-            statement=text,
-        ) from error
-    result: list[Token] = []
-    for item in parsed:
-        token = Token(text=item.text, kind=item.token_type, start=item.start, end=item.end + 1)
-        result.extend(_split(token) if token.kind in _MULTI_WORD else (token,))
-    return result
-
-
-def fast_tokens(text: str) -> list[Token]:
-    """Split SQL into names, strings and signs with a regular expression, much faster than `tokens`.
-
-    Numbers are split into several tokens. SQL with comments or escapes is passed to `tokens`.
-
-    Raises:
-        StatementError: a quote or comment is open.
-    """
-    if any(sign in text for sign in _SLOW_SIGNS):
-        return tokenize(text)
-    result: list[Token] = []
-    for match in _FAST_TOKEN.finditer(text):
-        start, end = match.span()
-        word = match[0]
-        sign = word[0]
-        kind = TokenType.VAR
-        if sign in "'\"`":
-            if len(word) == 1:
-                return tokenize(text)  # raises the error for the open quote
-            kind = TokenType.IDENTIFIER if sign == "`" else TokenType.STRING
-            word = word[1:-1].replace("``", "`") if sign == "`" else word[1:-1]
-        result.append(Token(text=word, kind=kind, start=start, end=end))
-    return result
-
-
-_SLOW_SIGNS = ("--", "/*", "\\", "#", "$")
-_FAST_TOKEN = re.compile(r"""\w+|'[^']*'|"[^"]*"|`(?:[^`]|``)*`|\S""")
-
-
-def _split(token: Token) -> Iterator[Token]:
-    """The words of a keyword that is one token for sqlglot, such as `PARTITIONED BY`."""
-    for word in re.finditer(r"\w+", token.text):
-        start = token.start + word.start()
-        yield Token(
-            text=word[0], kind=TokenType.VAR, start=start, end=start + word.end() - word.start()
-        )
+def statement_tokens(text: str) -> list[Token]:
+    """Split a statement into tokens, without the semicolons at its end."""
+    tokens = list(tokenize(text))
+    for token in tokens:
+        if token.kind == "open":
+            raise StatementError(
+                f"SQL statement: a quote or comment is open at {text[token.start :][:60]!r}. Close "
+                "its quotes and comments.",
+                statement=text,
+            )
+    while tokens and tokens[-1].is_keyword(";"):
+        tokens.pop()
+    return tokens
 
 
 TableName = tuple[str, ...]
@@ -144,47 +31,44 @@ _Item = TypeVar("_Item")
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 
 
-def string_literal(text: str) -> str:
-    """The string as a SQL literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 class TokenCursor:
     """A cursor over the tokens of a statement.
 
-    `take` advances if the next tokens match. `expect` and the parsers of names, strings and numbers
-    raise `StatementError` if they don't.
-
-    Attributes:
-        text: the statement.
-        subject: the first table that was parsed; None before.
+    `take` returns False if the next tokens don't match. `expect` and the parsers of names, strings
+    and numbers raise `StatementError` instead. `subject` is the first table that was parsed.
     """
 
-    def __init__(self, text: str, tokens: list[Token] | None = None) -> None:
+    def __init__(self, text: str, tokens: Sequence[Token] | None = None, *, first: int = 0) -> None:
         self.text = text
-        self._tokens = tokenize(text) if tokens is None else list(tokens)
-        while self._tokens and self._tokens[-1].text == ";" and not self._tokens[-1].is_string:
-            self._tokens.pop()
-        self._at = 0
+        self._tokens = statement_tokens(text) if tokens is None else tokens
+        self._at = first
         self.subject: TableName | None = None
 
     @property
     def at_string(self) -> bool:
-        """Whether a string literal is next."""
         return not self.at_end and self._tokens[self._at].is_string
 
     @property
+    def at_name(self) -> bool:
+        return not self.at_end and self._tokens[self._at].is_name
+
+    @property
     def at_end(self) -> bool:
-        """Whether no token is left."""
         return self._at >= len(self._tokens)
 
     @property
     def offset(self) -> int:
-        """The offset of the next token in the statement."""
+        """The character offset of the next token in the statement."""
         return self._tokens[self._at].start if not self.at_end else len(self.text)
 
+    def fork(self) -> TokenCursor:
+        return TokenCursor(self.text, self._tokens, first=self._at)
+
     def next_are(self, *words: str, after: int = 0) -> bool:
-        """Whether these keywords are next, after skipping `after` tokens; `A|B` is either."""
+        """Whether the next tokens, after the first `after` ones, are these keywords.
+
+        The word `A|B` matches the keyword A or B.
+        """
         first = self._at + after
         following = self._tokens[first : first + len(words)]
         return len(following) == len(words) and all(
@@ -197,18 +81,17 @@ class TokenCursor:
         return any(self.next_are(*words, after=n) for n in range(last + 1))
 
     def take(self, *words: str) -> bool:
-        """Advance past these keywords if they are next; `A|B` is either."""
+        """If the next tokens are these keywords, advance past them and return True.
+
+        The word `A|B` matches the keyword A or B.
+        """
         if not self.next_are(*words):
             return False
         self._at += len(words)
         return True
 
     def expect(self, *words: str) -> None:
-        """Advance past these keywords.
-
-        Raises:
-            StatementError: other tokens are next.
-        """
+        """Advance past these keywords; raise `StatementError` if they aren't next."""
         if not self.take(*words):
             raise self.error(" ".join(words))
 
@@ -229,12 +112,12 @@ class TokenCursor:
         return tuple(parts)
 
     def columns(self) -> tuple[tuple[str, ...], ...]:
-        """Parse names in parentheses."""
+        """Parse a comma-separated list of column names in parentheses."""
         return self.comma_separated(self.column)
 
     def name(self, what: str = "a name") -> str:
-        """Parse a name of one part."""
-        if self.at_end or not self._tokens[self._at].is_name:
+        """Parse a name without dots."""
+        if not self.at_name:
             raise self.error(what)
         self._at += 1
         return self._tokens[self._at - 1].text
@@ -258,14 +141,10 @@ class TokenCursor:
     def number(self, what: str) -> float:
         """Parse a number with an optional sign or suffix, such as `10L`."""
         sign = -1 if self.take("-") else 1
-        point = "." if self.take(".") else ""  # sqlglot splits .5 into two tokens
         if self.at_end or not self._tokens[self._at].is_number:
-            raise self.error(what, back=len(point))
-        value = float(point + self._tokens[self._at].text)
+            raise self.error(what)
         self._at += 1
-        if self.take("::"):  # sqlglot's token between 10 and L of 10L
-            self._at += 1
-        return sign * value
+        return sign * float(self._tokens[self._at - 1].text.upper().rstrip("LSYFBD"))
 
     def integer(self, what: str) -> int:
         """Parse an integer, with or without quotes."""
@@ -289,52 +168,52 @@ class TokenCursor:
         return tuple(items)
 
     def parenthesized(self) -> str:
-        """The SQL inside the parentheses that are next."""
+        """Parse an opening parenthesis up to its closing one, and return the SQL between them."""
         self.expect("(")
         sql = self.until(lambda: False, what="an expression or a query")
         self.expect(")")
         return sql
 
     def until(self, stops: Callable[[], bool], *, what: str, angles: bool = False) -> str:
-        """The SQL up to the first token outside of parentheses at which `stops` is true.
+        """Advance like `skip_until`, and return the SQL of the skipped tokens.
 
-        A closing parenthesis that isn't opened here ends the SQL too.
-
-        Args:
-            stops: whether the cursor is at a stop token.
-            what: the expected item, for errors.
-            angles: whether `<` and `>` are parentheses, as in data types.
+        If no token is skipped, raise a `StatementError` that says that `what` was expected.
         """
-        opening = (*_OPENING, "<") if angles else _OPENING
-        closing = (*_CLOSING, ">") if angles else _CLOSING
-        first, depth = self._at, 0
-        while not self.at_end and not (depth == 0 and stops()):
-            token = self._tokens[self._at]
-            if token.is_keyword(*opening):
-                depth += 1
-            elif token.is_keyword(*closing):
-                if depth == 0:
-                    break
-                depth -= 1
-            self._at += 1
+        first = self._at
+        self.skip_until(stops, angles=angles)
         if self._at == first:
             raise self.error(what)
         return self.text[self._tokens[first].start : self._tokens[self._at - 1].end]
 
+    def skip_until(self, stops: Callable[[], bool], *, angles: bool = False) -> None:
+        """Advance token by token, and stop outside of parentheses when `stops()` returns true.
+
+        The cursor also stops at an unmatched closing parenthesis and at the end of the statement.
+        If `angles` is true, `<` and `>` count as parentheses, as in data types.
+        """
+        opening = (*_OPENING, "<") if angles else _OPENING
+        closing = (*_CLOSING, ">") if angles else _CLOSING
+        depth = 0
+        while not self.at_end and not (depth == 0 and stops()):
+            token = self._tokens[self._at]
+            depth += token.is_keyword(*opening) - token.is_keyword(*closing)
+            if depth < 0:
+                return
+            self._at += 1
+
     def until_keywords(self, *stops: str, what: str) -> str:
-        """The SQL up to one of the stop words outside of parentheses, or up to the end."""
+        """Advance to a keyword in `stops` outside of parentheses, and return the skipped SQL.
+
+        Without such a keyword, advance to the end; see `until`.
+        """
         return self.until(lambda: self.next_are("|".join(stops)), what=what)
 
     def rest(self, what: str) -> str:
-        """The SQL up to the end."""
+        """Advance to the end of the statement, and return the skipped SQL; see `until`."""
         return self.until(lambda: False, what=what)
 
     def expect_end(self) -> None:
-        """Check that no token is left.
-
-        Raises:
-            StatementError: a token is left.
-        """
+        """Raise `StatementError` unless the cursor is at the end of the statement."""
         if not self.at_end:
             start = self._tokens[self._at].start
             raise StatementError(
@@ -342,8 +221,15 @@ class TokenCursor:
                 statement=self.text,
             )
 
+    def set_twice(self, column: str) -> StatementError:
+        """Return an error for a column that occurs twice in a SET clause or an INSERT's columns."""
+        return StatementError(
+            f"SQL statement: column {column} is set twice. Set each column once.",
+            statement=self.text,
+        )
+
     def error(self, what: str, *, back: int = 0) -> StatementError:
-        """An error that says what is expected at the next token, or `back` tokens before it."""
+        """Return an error: `what` is expected at the next token, or `back` tokens before it."""
         at = self._at - back
         if at >= len(self._tokens):
             return StatementError(

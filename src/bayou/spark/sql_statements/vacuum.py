@@ -12,8 +12,6 @@ from bayou.spark.delta_table.result_dataframes import qualified
 from bayou.spark.sql_statements.context import StatementContext, quoted_table_name
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 
-__all__ = ["Vacuum", "parse_vacuum"]
-
 _SCHEMA = StructType([StructField("path", StringType())])
 
 
@@ -23,9 +21,8 @@ class Vacuum:
 
     Attributes:
         lite: True for `LITE`, False for `FULL`, None for neither.
-        inventory: a query of the files in the table's folder; None lists the folder.
+        inventory: a query that returns the files in the table's folder; None to list the folder.
         hours: the retention of `RETAIN n HOURS`; None for the table's retention.
-        dry_run: whether files are only reported.
     """
 
     table: TableName
@@ -35,9 +32,9 @@ class Vacuum:
     dry_run: bool
 
     def run(self, context: StatementContext) -> Any:
-        """Delete unreferenced files and return a DataFrame with the table's path.
+        """Delete unreferenced files and return a DataFrame with one row, the table's path.
 
-        In a dry run, the DataFrame holds the paths of the files and nothing is deleted.
+        In a dry run, nothing is deleted. The DataFrame has the paths of the unreferenced files.
         """
         target = context.table(self.table)
         inventory = None
@@ -96,7 +93,7 @@ def parse_vacuum(cursor: TokenCursor) -> Vacuum:
 
 
 def _parse_inventory(cursor: TokenCursor) -> str:
-    """Parse the inventory: a query in parentheses, or the name of a table."""
+    """Parse the inventory, a query in parentheses or a table's name, and return it as a query."""
     if cursor.next_are("("):
         return cursor.parenthesized()
     return f"TABLE {quoted_table_name(cursor.column('a table, or a query in parentheses'))}"

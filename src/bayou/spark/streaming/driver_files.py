@@ -1,12 +1,13 @@
 """Requests of a stream's Python process to the driver's process, as files in a shared folder.
 
-Spark runs a Python streaming source in a process without a session. The stream creates a request
-file in a subfolder and polls until the driver's process creates the response, or the file `failed`.
-One thread of the driver's process watches the shared folders and touches the file `alive` in them.
-If that file becomes stale, the stream continues without a response.
+Spark runs a Python streaming source in a process without a session. To send a request, the stream
+creates a request file in a subfolder. It polls until the driver's process creates the response, or
+the file `failed`. One thread of the driver's process watches all shared folders, and regularly
+updates the modification time of the file `alive` in each. If this time is too old, the stream
+continues without a response.
 
-A request for the sorted files of a table's version is the file `wanted` in a subfolder named after
-the version and the table.
+One kind of request asks for the sorted files of a table's version. Its request file is `wanted`, in
+a subfolder named after the version and the table.
 """
 
 from __future__ import annotations
@@ -20,23 +21,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from bayou.spark.streaming.sorted_files import SortedFiles
-
-__all__ = [
-    "ALIVE",
-    "FAILED",
-    "WANTED",
-    "IndexRequest",
-    "RequestHandler",
-    "index_requests",
-    "is_session_active",
-    "request",
-    "request_sorted_files",
-    "watch",
-]
-
 
 _Response = TypeVar("_Response")
 
@@ -55,13 +42,15 @@ def request(
     read_response: Callable[[Path], _Response | None],
     content: str = "",
 ) -> _Response | None:
-    """Request something from the driver's process; None without a response, or if it failed.
+    """Send a request to the driver's process, wait, and return the response.
+
+    None if the driver's process has stopped, or reports a failure.
 
     Args:
-        shared: the folder that both processes share; None without one.
-        folder: name of the request's subfolder.
-        request_file: name of the request file, which isn't created if the response already exists.
-        read_response: reads the response in the subfolder; None if there is none yet.
+        shared: the folder that both processes share; None if there is none.
+        folder: name of the subfolder of this request.
+        request_file: name of the request file. It isn't created if the response already exists.
+        read_response: returns the response in a subfolder, or None if there is none yet.
         content: content of the request file.
     """
     if shared is None or not _is_alive(shared):
@@ -95,7 +84,7 @@ _REQUEST_POLL = 0.2
 
 
 class RequestHandler(Protocol):
-    """A handler of the requests in a shared folder."""
+    """Responds to the requests in a shared folder; runs in the driver's process."""
 
     @property
     def path(self) -> str:
@@ -114,17 +103,12 @@ class RequestHandler(Protocol):
 
 
 def watch(offer: RequestHandler) -> Path:
-    """Create a shared folder, and handle the requests in it from now on."""
+    """Create a shared folder, and pass its requests to `offer` in a background thread."""
     return _watcher.watch(offer)
 
 
-def is_session_active(spark: Any) -> bool:
-    """Whether a session can still run jobs."""
-    return spark.sparkContext._jsc is not None  # noqa: SLF001  # None after stop()
-
-
 class _FolderWatcher:
-    """A thread that watches the folders of all offers and ends with the last offer."""
+    """A thread that watches the folders of all handlers. It ends when no handler is active."""
 
     def __init__(self) -> None:
         self._offers: dict[Path, RequestHandler] = {}
@@ -162,8 +146,8 @@ class _FolderWatcher:
             offer.handle_requests(folder)
         except OSError as error:
             _LOG.warning(
-                "Table %s: the folder for requests of its streams can't be read (%s). The streams "
-                "continue without help from the driver.",
+                "Table %s: the driver's process can't read the folder with the requests of the "
+                "table's streams (%s). The streams continue without its responses.",
                 offer.path,
                 error,
             )
@@ -179,7 +163,7 @@ WANTED = "wanted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRequest:
-    """A request for the sorted files of a table's version, and the subfolder for the response."""
+    """A request for the sorted files of a table's version; `folder` is for the response."""
 
     table_id: str
     version: int
@@ -187,18 +171,12 @@ class IndexRequest:
 
     @classmethod
     def of(cls, shared: Path, table_id: str, version: int) -> IndexRequest:
-        """The request for a version in a shared folder."""
+        """Create the request for a table's version in a shared folder."""
         return cls(table_id=table_id, version=version, folder=shared / f"{version:020d}-{table_id}")
 
 
 def request_sorted_files(shared: Path | None, table_id: str, version: int) -> SortedFiles | None:
-    """The files of a version, sorted by the driver's process; None if it doesn't respond.
-
-    Args:
-        shared: the folder that both processes share; None without one.
-        table_id: `metaData.id` of the table.
-        version: the version.
-    """
+    """Request the sorted files of a version; None if the driver's process doesn't return them."""
     if shared is None:
         return None
     folder = IndexRequest.of(shared, table_id, version).folder.name
@@ -206,7 +184,7 @@ def request_sorted_files(shared: Path | None, table_id: str, version: int) -> So
 
 
 def index_requests(shared: Path) -> list[IndexRequest]:
-    """The requests for sorted files in a shared folder."""
+    """List the requests for sorted files in a shared folder."""
     result = []
     for file in shared.glob(f"*/{WANTED}"):
         version, _, table_id = file.parent.name.partition("-")

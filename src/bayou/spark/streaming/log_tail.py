@@ -1,6 +1,6 @@
-"""The commits that a stream reads, with a cache, and the check for commits that delete or update.
+"""Reads the commits of a stream, with a cache, and checks whether they delete or update rows.
 
-A stream reads commits that only add rows, unless an option allows others.
+A stream fails at a commit that deletes or updates rows, unless an option allows such commits.
 """
 
 from __future__ import annotations
@@ -9,36 +9,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from bayou.errors import CorruptTableError, VersionNotFoundError
-from bayou.kernel.engine import Engine, FileStatus
+from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log.table_state import load_table_state
-from bayou.kernel.table_changes.commit_files import (
+from bayou.kernel.table_changes.commit_range import CommitRange
+from bayou.kernel.table_changes.streamed_commits import (
     CommitFiles,
     added_files,
     changed_files,
     contiguous_commits,
     listed_commits,
 )
-from bayou.kernel.table_changes.commit_range import CommitRange
 from bayou.spark.streaming.errors import streaming_error
 from bayou.spark.streaming.options import StreamOptions
-
-__all__ = ["CommitReader", "check_commit"]
-
 
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
 class CommitReader:
-    """The commits of a table from any version on, with a cache of commits read recently.
-
-    Args:
-        table: the table's path.
-        table_id: `metaData.id` of the table at the stream's start.
-        feed: whether the stream reads the change data feed.
-        fail_on_data_loss: whether missing commits are an error.
+    """Reads the commits of a table, and caches the commits that were read last.
 
     Attributes:
-        latest: the latest version in the log as of the last listing.
+        latest: the latest version in the log when the log was last listed.
     """
 
     def __init__(self, table: str, *, table_id: str, feed: bool, fail_on_data_loss: bool) -> None:
@@ -52,16 +43,9 @@ class CommitReader:
         self.latest = -1
 
     def commits(self, engine: Engine, start: int, end: int | None = None) -> Iterator[CommitFiles]:
-        """The commits of a range of versions, read lazily.
+        """Read the commits of versions `start` to `end` (inclusive) lazily.
 
-        Args:
-            engine: reads the log.
-            start: the first version.
-            end: the last version; None for the latest.
-
-        Raises:
-            StreamingSourceError: a commit is missing, or the table was replaced.
-            CorruptTableError: a commit can't be read.
+        If `end` is None, the latest version is the end.
         """
         version = start
         while version in self._cached and (end is None or version <= end):
@@ -107,11 +91,12 @@ class CommitReader:
             ) from error
 
     def _check_same_log(self, engine: Engine, listed: dict[int, FileStatus]) -> None:
-        """Check that the log is the one of the last listing.
+        """Check that the log wasn't replaced since the last listing.
 
-        A table that was recreated, or restored from an older copy, can have new commits at versions
-        that the stream has already read. The newest commit of the last listing detects that: it
-        doesn't change until log cleanup removes it, which requires newer commits.
+        A table that was recreated, or restored from an older copy, can have different commits at
+        versions that the stream has already read. Therefore the newest commit of the last listing
+        is compared with `listed`. It must be unchanged, or removed by log cleanup. Log cleanup
+        never removes the newest commit, so in this case `listed` has newer commits.
         """
         if self._newest is None:
             return
@@ -133,6 +118,19 @@ class CommitReader:
                 "checkpointLocation.",
                 table=self._table,
             )
+        if current is not None and not self._has_same_content(engine, version, known, current):
+            self._cached.clear()
+            self._cached_bytes = 0
+            if self._fail_on_data_loss:
+                raise streaming_error(
+                    "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
+                    f"Table {self._table}: commits are missing. The stream has read version "
+                    f"{version}, but the log now has another commit of this version, as after a "
+                    "restore from an older copy. Restore the commits, or start the query with a "
+                    "new checkpointLocation.",
+                    table=self._table,
+                    version=version,
+                )
         if state.version < version and self._fail_on_data_loss:
             raise streaming_error(
                 "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
@@ -142,6 +140,21 @@ class CommitReader:
                 table=self._table,
                 version=state.version + 1,
             )
+
+    def _has_same_content(
+        self, engine: Engine, version: int, known: FileStatus, current: FileStatus
+    ) -> bool:
+        """Whether a commit file has the same content as when it was last listed.
+
+        Only the sizes are compared if the commit isn't cached.
+        """
+        if current.size != known.size:
+            return False
+        cached = self._cached.get(version)
+        if cached is None:
+            return True
+        data = b"".join(engine.files.read_files([ByteRange(path=current.path)]))
+        return data == cached.commit.data
 
     def _cache(self, files: CommitFiles) -> None:
         if files.version in self._cached:
@@ -168,11 +181,7 @@ def _up_to(commits: CommitRange, end: int) -> CommitRange | None:
 
 
 def check_commit(files: CommitFiles, options: StreamOptions, table: str) -> bool:
-    """Whether a commit is skipped.
-
-    Raises:
-        StreamingSourceError: the commit deletes or updates rows, and no option allows that.
-    """
+    """Return whether the options skip a commit; raise if the stream must not read the commit."""
     if files.removed is None:
         return False
     adds = len(files.sizes) > 0

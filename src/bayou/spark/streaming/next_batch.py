@@ -1,7 +1,7 @@
-"""Planning of micro-batches: the end offset of the next batch, and the limit on initial files.
+"""Planning of micro-batches: the next end offset, and the file limit of the initial snapshot.
 
-The functions read no files. Commits come as lazy values, so that a commit is read and checked only
-when the read limits reach it.
+The planning functions take an iterator of commits, which reads a commit only when the iteration
+reaches it. The iteration ends at the read limits.
 """
 
 from __future__ import annotations
@@ -25,27 +25,18 @@ from bayou.spark.streaming.offsets import (
 )
 from bayou.spark.streaming.read_limits import RemainingLimits
 
-__all__ = [
-    "CommitFileSizes",
-    "check_file_limit",
-    "check_initial_files",
-    "next_feed_offset",
-    "next_offset",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFileSizes:
-    """The files of a commit, or of the initial snapshot, as the planner needs them.
+    """The number and sizes of the files of a commit, or of the initial snapshot.
 
     Attributes:
-        version: the commit's version.
-        count: number of files.
-        sizes: returns the sizes of the files from an index on, in chunks.
-        excluded: indexes of excluded files (`excludeRegex` of a change data feed).
-        has_change_data_files: whether the files are change data files.
-        in_one_batch: whether all files must be in one batch.
-        changes_metadata: whether the batch must end before the files, at a metadata change.
+        sizes: function that returns the sizes in bytes of the files from an index on, as a sequence
+            of arrays.
+        excluded: indexes of files that `excludeRegex` excludes; only for a change data feed.
+        in_one_batch: whether all files of the commit must be in the same batch.
+        changes_metadata: whether the commit changes the metadata. If so, a batch must end before
+            this commit.
     """
 
     version: int
@@ -63,12 +54,11 @@ def next_offset(
     admission: RemainingLimits | None,
     bound: SourceOffset | None,
 ) -> SourceOffset:
-    """The end offset of the next micro-batch; `start` if there is nothing to read.
+    """Return the end offset of the next micro-batch; `start` if there is nothing to read.
 
     Args:
-        start: the end offset of the last batch.
-        commits: the commits from the version of `start` on, preceded by the initial snapshot if
-            `start` is in it.
+        commits: the commits from the version of `start` on. If `start` is in the initial snapshot,
+            the snapshot comes first.
         admission: the remaining read limits; None for no limit.
         bound: the maximum end offset; None for no maximum.
     """
@@ -103,10 +93,11 @@ def next_feed_offset(
     admission: RemainingLimits | None,
     bound: SourceOffset | None,
 ) -> SourceOffset:
-    """`next_offset` for the change data feed.
+    """Return the end offset of the next micro-batch of a change data feed; see `next_offset`.
 
-    With read limits, a commit with change data files ends at its last file and not at the next
-    version, and commits without files after a full batch belong to the next batch.
+    With read limits, if a batch ends with the last change data file of a commit, the end offset is
+    the offset of this file, not the start of the next version. If a batch is full, the commits
+    without files after it belong to the next batch.
     """
     last = start.position
     for commit in commits:
@@ -155,7 +146,7 @@ def next_feed_offset(
 
 
 def _end(commit: CommitFileSizes, bound: SourceOffset | None) -> int:
-    """The index after the last file up to the bound."""
+    """Return how many of the commit's files the bound allows; all files if `bound` is None."""
     if bound is None or bound.version > commit.version:
         return commit.count
     return max(0, min(commit.count, bound.index + 1)) if bound.version == commit.version else 0
@@ -168,7 +159,7 @@ def _is_last(commit: CommitFileSizes, bound: SourceOffset | None) -> bool:
 def _admit_range(
     commit: CommitFileSizes, first: int, end: int, admission: RemainingLimits | None
 ) -> int:
-    """The number of files from `first` to before `end` that the read limits admit."""
+    """Return how many files from index `first` to `end` (exclusive) the read limits allow."""
     if admission is None or first >= end:
         return max(0, end - first)
     taken, remaining = 0, end - first
@@ -201,24 +192,13 @@ def _all_sizes(commit: CommitFileSizes) -> pa.Array[Any]:
 
 
 def check_initial_files(engine: Engine, state: TableState, limit: int | None) -> None:
-    """Check the number of files of a version against a limit; None for no limit.
-
-    The number comes from the version checksum. Without one, the files are counted in one pass over
-    the log.
-
-    Raises:
-        ArgumentError: the version has more files.
-    """
+    """Raise `ArgumentError` if a version has more than `limit` files; None for no limit."""
     if limit is not None:
         check_file_limit(state, count_files(engine, state), limit)
 
 
 def check_file_limit(state: TableState, count: int, limit: int) -> None:
-    """Check a number of files against a limit.
-
-    Raises:
-        ArgumentError: the number is above the limit.
-    """
+    """Raise `ArgumentError` if `count`, the number of a version's files, is above `limit`."""
     if count > limit:
         raise ArgumentError(
             f"Table {state.path}: version {state.version} has {count} files, but the initial "

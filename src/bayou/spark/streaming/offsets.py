@@ -1,12 +1,13 @@
 """Offsets of a stream of a Delta table, and their JSON in delta-spark's format.
 
-Each file has a position (version, index). The sorted files of the initial snapshot come first,
-followed by the files of each later commit in the order of the log. Positions compare as pairs.
+Each file has a position, the pair (version, index), and positions are ordered as pairs. The files
+of the initial snapshot come first, in their sorted order. The files of each later commit follow in
+the order of the log.
 
-Spark compares offsets as strings. PySpark's runner of Python sources writes JSON with spaces after
-commas and colons, delta-spark writes it without. A query that moves from delta-spark to Bayou would
-see a different offset and run an empty batch. `write_as_delta_spark` makes the runner write these
-offsets without spaces.
+Spark compares offsets as JSON strings. PySpark's runner of Python sources writes JSON with spaces
+after commas and colons, but delta-spark writes no spaces. If a query changes from delta-spark to
+Bayou, Spark would therefore see a new offset and run an empty batch. `write_as_delta_spark` makes
+the runner write these offsets without spaces.
 """
 
 from __future__ import annotations
@@ -20,28 +21,20 @@ from typing import Any
 from bayou.errors import ArgumentError
 from bayou.spark.streaming.errors import streaming_error
 
-__all__ = [
-    "BASE_INDEX",
-    "END_INDEX",
-    "METADATA_CHANGE_INDEX",
-    "POST_METADATA_CHANGE_INDEX",
-    "RunnerOffset",
-    "SourceOffset",
-    "write_as_delta_spark",
-]
-
-
 BASE_INDEX = -100
-"""Before all files of a version; -1 in JSON."""
+"""Index before all files of a version; -1 in JSON."""
 
 METADATA_CHANGE_INDEX = -20
-"""After a change of schema, protocol or properties, and before the version's files."""
+"""Index after a change of schema, protocol or properties, and before the version's files."""
 
 POST_METADATA_CHANGE_INDEX = -19
-"""The same position as a second offset: Spark commits an offset only when a later one exists."""
+"""Index of the second offset at a metadata change, after `METADATA_CHANGE_INDEX`.
+
+Spark commits an offset only when a later offset exists. Nothing is read between the two offsets.
+"""
 
 END_INDEX = 2**63 - 101
-"""After all files of a version; JSON contains the base of the next version instead."""
+"""Index after all files of a version. The JSON has the next version's `BASE_INDEX` instead."""
 
 _WRITTEN_BASE_INDEX = -1
 _FIRST_FORMAT = 1
@@ -54,7 +47,6 @@ class SourceOffset:
 
     Attributes:
         table_id: `metaData.id` of the table.
-        version: the version.
         index: index of a file in the version, or one of the constants of this module.
         initial: whether the index refers to the files of the initial snapshot.
     """
@@ -66,7 +58,7 @@ class SourceOffset:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Version and index, by which offsets of a table are ordered."""
+        """The pair (version, index), which defines the order of offsets."""
         return self.version, self.index
 
     @property
@@ -75,14 +67,14 @@ class SourceOffset:
         return self.index in (METADATA_CHANGE_INDEX, POST_METADATA_CHANGE_INDEX)
 
     def advanced_to(self, version: int, index: int) -> SourceOffset:
-        """The offset of a stream that starts here and has read up to a position."""
+        """Return the offset after the stream has read up to the position (version, index)."""
         if index == END_INDEX:
             return SourceOffset(table_id=self.table_id, version=version + 1)
         initial = self.initial and version == self.version
         return replace(self, version=version, index=index, initial=initial)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object, with delta-spark's fields in delta-spark's order."""
+        """Return the offset as a JSON object with delta-spark's fields, in delta-spark's order."""
         return {
             "sourceVersion": _METADATA_FORMAT if self.at_metadata_change else _FIRST_FORMAT,
             "reservoirId": self.table_id,
@@ -93,7 +85,7 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, table_id: str, table: str) -> SourceOffset:
-        """The offset of a JSON object, as a checkpoint contains it.
+        """Parse an offset from the JSON object in a checkpoint.
 
         Raises:
             ArgumentError: the object isn't an offset of a Delta table, or has a newer format.
@@ -107,8 +99,9 @@ class SourceOffset:
         )
         if not isinstance(offset_format, int) or [type(v) for v in values] != [str, int, int]:
             raise ArgumentError(
-                "[DELTA_INVALID_SOURCE_OFFSET_FORMAT] Streaming checkpoint: its offset isn't one "
-                f"of a Delta table: {untyped!r}. Use a separate checkpointLocation for this query.",
+                "[DELTA_INVALID_SOURCE_OFFSET_FORMAT] Streaming checkpoint: its offset isn't an "
+                f"offset of a Delta table: {untyped!r}. Use a separate checkpointLocation for this "
+                "query.",
                 argument="checkpointLocation",
             )
         if offset_format not in (_FIRST_FORMAT, _METADATA_FORMAT):
@@ -141,16 +134,16 @@ _RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 class RunnerOffset(dict[str, Any]):
-    """An offset as a dictionary for PySpark's runner of Python sources."""
+    """The JSON object of an offset. PySpark's runner of Python sources requires a dictionary."""
 
     @property
     def text(self) -> str:
-        """The JSON in delta-spark's format, for the checkpoint."""
+        """The JSON string in delta-spark's format, without spaces, for the checkpoint."""
         return json.dumps(self, separators=(",", ":"))
 
 
 class _RunnerJson:
-    """The functions of module `json` that the runner uses, with `RunnerOffset` without spaces."""
+    """Replacement of the module `json` in the runner: writes a `RunnerOffset` without spaces."""
 
     loads = staticmethod(json.loads)
 
@@ -162,7 +155,7 @@ class _RunnerJson:
 
 
 def write_as_delta_spark() -> None:
-    """Make the runner of this process, if there is one, write `RunnerOffset` without spaces."""
+    """Make PySpark's runner write `RunnerOffset` without spaces, if it runs in this process."""
     for name in (_RUNNER, "__main__"):
         runner = sys.modules.get(name)
         if getattr(runner, "latest_offset_func", None) is None:

@@ -11,8 +11,6 @@ from bayou.errors import ArgumentError
 from bayou.spark.session.settings import MAX_INITIAL_SNAPSHOT_FILE_COUNT, TIME_ZONE
 from bayou.spark.streaming.errors import illegal_option
 
-__all__ = ["DRIVER_FOLDER", "LATEST", "StreamOptions", "reads_change_feed"]
-
 LATEST = "latest"
 
 DRIVER_FOLDER = "bayou.driverfolder"
@@ -33,19 +31,18 @@ class StreamOptions:
     Attributes:
         max_files, max_bytes: `maxFilesPerTrigger`, `maxBytesPerTrigger`; None if not set.
         starting_version: `startingVersion`, a version or `LATEST`.
-        starting_timestamp: `startingTimestamp`.
-        ignore_deletes, ignore_changes, skip_change_commits: how commits that delete or update rows
-            are handled.
-        exclude: `excludeRegex`; files whose path matches are skipped.
-        fail_on_data_loss: whether missing commits stop the query.
-        read_change_feed: whether the stream reads the change data feed.
-        schema_tracking_location: folder of the schema log.
+        ignore_deletes: `ignoreDeletes`, whether commits that only delete rows are skipped.
+        ignore_changes: `ignoreChanges`, whether the added files of commits that update rows are
+            read.
+        skip_change_commits: `skipChangeCommits`, whether commits that delete or update rows are
+            skipped.
+        exclude: `excludeRegex`; a file is skipped if the pattern matches a part of its path.
         source_tracking_id: distinguishes the schema logs of two streams of one table.
-        allowed: `allowSourceColumnRename`, `...Drop` and `...TypeChange` (`always` or a version),
-            keyed by `rename`, `drop` and `typechange`.
-        sort_memory: bytes of memory for the sort of the initial snapshot, before it spills to disk.
+        allowed: the options `allowSourceColumnRename`, `...Drop` and `...TypeChange` that are set.
+            Keys are `rename`, `drop` and `typechange`; values are `always` or a version.
+        sort_memory: bytes of memory for the sort of the initial snapshot. A larger sort uses disk.
         max_initial_files: maximum number of files of the initial snapshot; None for no limit.
-        driver_folder: folder for requests to the driver's process; None without one.
+        driver_folder: folder for requests to the driver's process; None if there is none.
         time_zone: time zone of timestamp partition values without an offset.
     """
 
@@ -69,33 +66,32 @@ class StreamOptions:
 
     @property
     def files_limit(self) -> int | None:
-        """`maxFilesPerTrigger`, or its default if `maxBytesPerTrigger` isn't set either."""
+        """`maxFilesPerTrigger`; a default if neither it nor `maxBytesPerTrigger` is set."""
         if self.max_files is None and self.max_bytes is None:
             return DEFAULT_MAX_FILES
         return self.max_files
 
     @property
     def starts_somewhere(self) -> bool:
-        """Whether the stream starts at a commit instead of an initial snapshot."""
+        """Whether `startingVersion` or `startingTimestamp` is set.
+
+        Without them, the stream starts with an initial snapshot.
+        """
         return self.starting_version is not None or self.starting_timestamp is not None
 
     @property
     def allows_deletes(self) -> bool:
-        """Whether commits that only delete rows are skipped."""
+        """Whether the stream skips commits that only delete rows. If not, they are an error."""
         return self.ignore_deletes or self.allows_changes
 
     @property
     def allows_changes(self) -> bool:
-        """Whether commits that update rows are read or skipped."""
+        """Whether the stream reads or skips commits that update rows. If not, they are an error."""
         return self.ignore_changes or self.skip_change_commits
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> StreamOptions:
-        """Parse the options of a data source, in any case; unknown options are ignored.
-
-        Raises:
-            ArgumentError: a value is invalid, or both starting options are set.
-        """
+        """Parse a data source's options; names are case-insensitive. Ignore unknown options."""
         values = {key.lower(): value for key, value in options.items()}
         version, timestamp = values.get("startingversion"), values.get("startingtimestamp")
         starting = None if version is None else _starting_version(version)
@@ -134,12 +130,15 @@ class StreamOptions:
 
 
 def reads_change_feed(values: Mapping[str, str]) -> bool:
-    """Whether `readChangeFeed` or its older name `readChangeData` is set; keys in lower case."""
+    """Whether `readChangeFeed` or its older name `readChangeData` is true.
+
+    The keys of `values` are in lower case.
+    """
     return _boolean(values, "readChangeFeed") or _boolean(values, "readChangeData")
 
 
 def _refuse_batch_options(values: Mapping[str, str]) -> None:
-    """Reject options of batch reads, which a stream would ignore."""
+    """Raise `ArgumentError` if an option is set that works only in batch reads."""
     if "filter" in values:
         raise ArgumentError(
             "Option 'filter': it is only for batch reads. Call where(...) after load(...).",
@@ -185,7 +184,10 @@ def _positive(values: Mapping[str, str], name: str) -> int | None:
 
 
 def _size(values: Mapping[str, str], name: str) -> int | None:
-    """The bytes of a size such as `10g`, in Spark's syntax; the default unit is bytes."""
+    """Parse the option `name`, a size such as `10g`, to bytes; None if it isn't set.
+
+    The syntax is Spark's. A number without a unit is in bytes.
+    """
     value = values.get(name.lower())
     if value is None:
         return None

@@ -1,7 +1,7 @@
 """Read limits of micro-batches: PySpark's classes, and `RemainingLimits` for files.
 
-Python data sources have read limits since Spark 4.2. An older PySpark reads and writes tables, but
-its streams are rejected.
+Python data sources have read limits since Spark 4.2. With an older PySpark, streaming reads raise
+an error; batch reads and writes work.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ except ModuleNotFoundError:
     HAS_LIMITS = False
 
     class ReadLimit:  # type: ignore[no-redef]
-        """Placeholder for PySpark before 4.2."""
+        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
 
     class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
-        """Placeholder for PySpark before 4.2."""
+        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
 
     class ReadMaxBytes(ReadLimit):  # type: ignore[no-redef]
-        """Placeholder for PySpark before 4.2."""
+        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
 
     class ReadMaxFiles(ReadLimit):  # type: ignore[no-redef]
-        """Placeholder for PySpark before 4.2."""
+        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
 
     class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
-        """Placeholder for PySpark before 4.2."""
+        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
 
     class ReadMinRows(ReadLimit):  # type: ignore[no-redef]
-        """Placeholder for PySpark before 4.2."""
+        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Placeholder for PySpark before 4.2."""
+        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
 
 else:
     HAS_LIMITS = True
@@ -68,9 +68,9 @@ __all__ = [
 
 
 class UnsupportedStreamReader(DataSourceStreamReader):
-    """A stream reader that raises an error about an old PySpark when the query starts.
+    """A stream reader for an old PySpark: raises an error when the query starts.
 
-    PySpark 4.1 loses errors that are raised while a reader is created.
+    The error isn't raised when the reader is created, because PySpark 4.1 would lose it.
     """
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
@@ -94,15 +94,11 @@ _NO_LIMIT = 2**62
 
 
 class RemainingLimits:
-    """The remaining files and bytes of one micro-batch.
+    """The remaining files and bytes of one micro-batch; a limit that is None doesn't apply.
 
-    A file is admitted while the limits aren't reached, so that the first file always is, and the
-    last file can exceed the limit of bytes. Files that must be in one batch are admitted if all of
-    them fit, or if they are the first of the batch.
-
-    Args:
-        files: maximum number of files; None for no limit.
-        size: maximum number of bytes; None for no limit.
+    Files are admitted to the batch until a limit is reached. The last file can exceed the byte
+    limit, so at least one file is admitted. Files that must be in the same batch are admitted
+    together if all of them fit, or if they are the first files of the batch.
     """
 
     def __init__(self, files: int | None, size: int | None) -> None:
@@ -112,15 +108,15 @@ class RemainingLimits:
 
     @property
     def has_room(self) -> bool:
-        """Whether another file is admitted."""
+        """Whether the limits admit another file."""
         return self._files > 0 and self._size > 0
 
     def begin(self) -> None:
-        """Mark the batch as started: the next commit isn't its first."""
+        """Mark the batch as started. From now on, `admit_together` enforces the limits."""
         self._started = True
 
     def admit(self, sizes: pa.Array[Any]) -> int:
-        """Admit the next files, of these sizes, and return the number of admitted files."""
+        """Admit files in order, and return how many fit; `sizes` are the files' bytes."""
         if len(sizes) == 0:
             return 0
         self._started = True
@@ -135,7 +131,10 @@ class RemainingLimits:
         return count
 
     def admit_together(self, count: int, size: int) -> bool:
-        """Admit `count` files with `size` bytes; False, and a full batch, if they don't fit."""
+        """Admit either all of `count` files with `size` bytes in total, or none.
+
+        Return whether they are admitted. If not, the batch is full.
+        """
         if count == 0:
             return True
         fits = not self._started or (self._files >= count and self._size >= size)

@@ -1,4 +1,4 @@
-"""Schema changes of a table that a stream reads without a schema log."""
+"""Checks for schema changes in streams without a schema tracking log."""
 
 from __future__ import annotations
 
@@ -14,32 +14,21 @@ from bayou.kernel.table_changes.schema_changes import (
 from bayou.protocol.actions import Metadata
 from bayou.spark.streaming.errors import streaming_error
 
-__all__ = ["ReadSchema"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSchema:
-    """The read schema of a stream: the table's schema when the stream was opened.
+    """The schema that a stream reads with: the table's schema when the stream was opened.
 
-    Attributes:
-        state: the table state when the stream was opened.
-        starts_somewhere: whether `startingVersion` or `startingTimestamp` is set.
+    `starts_somewhere` is true if `startingVersion` or `startingTimestamp` is set.
     """
 
     state: TableState
     starts_somewhere: bool
 
     def check(self, metadata: Metadata, version: int, *, at_start: bool) -> None:
-        """Check that rows of a version can be read with this schema.
+        """Raise an error if rows of a version can't be read with this schema.
 
-        Args:
-            metadata: the metadata of the version.
-            version: the version.
-            at_start: whether the check precedes the stream's first batch.
-
-        Raises:
-            StreamingSourceError: the rows can't be read; the message says whether a restart or
-                `schemaTrackingLocation` helps.
+        `metadata` is the metadata of `version`. `at_start` is true before the stream's first batch.
         """
         table, own = self.state.path, self.state.metadata
         is_older = version < self.state.version
@@ -52,9 +41,9 @@ class ReadSchema:
             when = "before the stream starts" if at_start else "while the stream runs"
             raise streaming_error(
                 "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
-                f"Table {table}: the schemas of version {version} and version "
-                f"{self.state.version}, which the stream reads with, differ by more than added "
-                f"columns ({columns or change.other}), {when}. Set the option "
+                f"Table {table}: {when}, the schema changes by more than added columns "
+                f"({columns or change.other}) between version {version} and version "
+                f"{self.state.version}, whose schema the stream uses. Set the option "
                 "'schemaTrackingLocation' to a folder below the checkpointLocation to follow "
                 "schema changes, or start after the change with a new checkpointLocation.",
                 table=table,
@@ -85,7 +74,7 @@ class ReadSchema:
         return streaming_error(
             condition,
             f"Table {self.state.path}: version {version} changes the schema. Compared with version "
-            f"{self.state.version}, which the stream reads with, {problem}. {action}",
+            f"{self.state.version}, whose schema the stream uses, {problem}. {action}",
             table=self.state.path,
             version=version,
         )

@@ -1,12 +1,11 @@
 """The schema tracking log of a stream, in delta-spark's format.
 
 The log is the folder `_schema_log_<table id>[_<streamingSourceTrackingId>]` below
-`schemaTrackingLocation`. It has a file for each entry, numbered from 0: a line `v1`, then a JSON
-object with the metadata that the stream reads with.
+`schemaTrackingLocation`. Each entry of the log is a file, named by its number from 0. The file has
+the line `v1`, then a JSON object with the metadata that the stream reads with.
 
-The location must be below the checkpoint of the query. Elsewhere the log could outlive the query,
-or be shared by two queries. `check_schema_locations` checks that when a query starts, like
-delta-spark.
+`schemaTrackingLocation` must be below the query's checkpoint. Elsewhere the log could outlive the
+query, or be shared by two queries. `check_schema_locations` checks this when a query starts.
 """
 
 from __future__ import annotations
@@ -14,11 +13,8 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-from py4j.protocol import Py4JError
 
 from bayou.errors import FileMissingError, StreamingSourceError
 from bayou.kernel.engine import ByteRange, Engine
@@ -27,10 +23,8 @@ from bayou.kernel.table_changes.schema_changes import partition_schema
 from bayou.protocol.actions import Metadata, Protocol, decode_action, encode_action
 from bayou.protocol.schema import SchemaJsonError, StructType
 from bayou.spark.hooks.requests import StreamWriteRequest
+from bayou.spark.jvm.streaming import streaming_options
 from bayou.spark.streaming.errors import streaming_error
-
-__all__ = ["SchemaLog", "SchemaLogEntry", "check_schema_locations"]
-
 
 _VERSION_LINE = "v1"
 
@@ -41,13 +35,13 @@ class SchemaLogEntry:
 
     Attributes:
         table_id: `metaData.id` of the table.
-        version: the version up to which metadata changes are applied.
+        version: the table version that has this metadata.
         data_schema: JSON of all columns.
         partition_schema: JSON of the partition columns.
         source_path: the source's folder in the checkpoint, `<checkpoint>/sources/<number>`.
         configuration: the table's properties; None in old logs.
         protocol: JSON line of the protocol action; None in old logs.
-        previous: number of the previous entry, if it isn't the entry before this one in the log.
+        previous: number of the preceding entry; None if it is this entry's number - 1.
     """
 
     table_id: str
@@ -68,7 +62,6 @@ class SchemaLogEntry:
         source_path: str,
         previous: int | None = None,
     ) -> SchemaLogEntry:
-        """The entry for the metadata and protocol of a version."""
         return cls(
             table_id=metadata.id,
             version=version,
@@ -81,7 +74,10 @@ class SchemaLogEntry:
         )
 
     def metadata(self, current: Metadata) -> Metadata:
-        """The entry's metadata; values that the entry lacks come from the current metadata."""
+        """Return the metadata `current` with the entry's schema and properties.
+
+        If an old entry has no properties, those of `current` are used.
+        """
         partitions = StructType.from_json(self.partition_schema)
         known = current.configuration if self.configuration is None else self.configuration
         return Metadata(
@@ -96,12 +92,15 @@ class SchemaLogEntry:
         )
 
     def protocol_action(self, current: Protocol) -> Protocol:
-        """The entry's protocol, or the current one if the entry has none."""
+        """Return the entry's protocol; `current` if the entry has none."""
         action = None if self.protocol is None else decode_action(self.protocol)
         return action if isinstance(action, Protocol) else current
 
     def to_json(self) -> str:
-        """The JSON object, with delta-spark's fields in its order, without null values."""
+        """Return the entry as JSON, with delta-spark's fields in delta-spark's order.
+
+        Fields that are None are omitted.
+        """
         fields: dict[str, Any] = {
             "tableId": self.table_id,
             "deltaCommitVersion": self.version,
@@ -117,7 +116,7 @@ class SchemaLogEntry:
 
     @classmethod
     def from_json(cls, text: str) -> SchemaLogEntry:
-        """The entry of a JSON object.
+        """Parse an entry from JSON.
 
         Raises:
             ValueError: the string isn't the JSON of an entry.
@@ -147,9 +146,8 @@ class SchemaLog:
     """The schema tracking log of one stream.
 
     Args:
-        engine: reads and writes the folder.
         location: `schemaTrackingLocation`.
-        state: a state of the table.
+        state: any version's state of the table; only its path and table id are used.
         tracking_id: `streamingSourceTrackingId`; None if not set.
 
     Attributes:
@@ -157,9 +155,6 @@ class SchemaLog:
         folder: the log's folder.
         number: number of the current entry; -1 for an empty log.
         current: the last entry read or written; None for an empty log.
-
-    Raises:
-        StreamingSourceError: the log belongs to another table, or can't be read.
     """
 
     def __init__(
@@ -185,12 +180,12 @@ class SchemaLog:
 
     @property
     def previous(self) -> SchemaLogEntry | None:
-        """The entry before the current one; None without one."""
+        """The entry before the current entry; None if no entry precedes it."""
         number = self._previous_number()
         return self._read(number) if number in self._numbers() else None
 
     def write(self, entry: SchemaLogEntry) -> None:
-        """Append an entry, unless it equals the current one.
+        """Append an entry, unless it equals the current entry.
 
         Raises:
             StreamingSourceError: another stream has written to the log.
@@ -211,7 +206,7 @@ class SchemaLog:
         self.number, self.current = number, entry
 
     def previous_for_replacement(self) -> int | None:
-        """The `previous` of an entry that replaces the current one."""
+        """Return `SchemaLogEntry.previous` for a new entry that replaces the current entry."""
         return None if self.current is None else self._previous_number()
 
     def _previous_number(self) -> int:
@@ -255,15 +250,18 @@ _DEFAULT_CHECKPOINT = "spark.sql.streaming.checkpointLocation"
 
 
 def check_schema_locations(request: StreamWriteRequest) -> Any:
-    """Hook of `start`: check that schema logs are below the checkpoint. Always NotImplemented.
+    """Hook of `start`: raise an error if a schema log isn't below the query's checkpoint.
 
-    Raises:
-        StreamingSourceError: DELTA_STREAMING_SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT.
+    Otherwise returns NotImplemented, so that Spark's `start` runs.
     """
     if request.connect:
         return NotImplemented
     conf = request.spark.conf
-    for location, table in _schema_locations(request.df):
+    sources = streaming_options(request.df, "delta", "schemaTrackingLocation", "path")
+    for location, path in sources:
+        if location is None:
+            continue
+        table = path or ""
         if conf.get(_ALLOW_OUTSIDE_CHECKPOINT, "false").lower() == "true":
             break
         options = {key.lower(): value for key, value in request.options.items()}
@@ -281,23 +279,7 @@ def check_schema_locations(request: StreamWriteRequest) -> Any:
     return NotImplemented
 
 
-def _schema_locations(frame: Any) -> Iterator[tuple[str, str]]:
-    """The `schemaTrackingLocation` and path of each Delta source of a streaming DataFrame."""
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001  # no public API
-    for number in range(leaves.size()):
-        leaf = leaves.apply(number)
-        if leaf.nodeName() != "StreamingRelationV2":
-            continue
-        try:
-            options = leaf.extraOptions()
-        except Py4JError:  # a Spark version without this method
-            continue
-        location = options.get("schemaTrackingLocation")
-        if location is not None and leaf.sourceName() == "delta":
-            yield str(location), str(options.get("path"))
-
-
 def _normalized(location: str) -> str:
-    """The path in a form that can be compared, without the scheme `file:`."""
+    """Normalize a path for comparisons, and remove the scheme `file:`."""
     path = posixpath.normpath(location.removeprefix("file:"))
     return re.sub("^/+", "/", path)

@@ -1,10 +1,10 @@
 """Schema evolution of a stream with a schema log: stop at a change, and continue after a restart.
 
-A change of metadata or protocol in version v has the position (v, METADATA_CHANGE), before the
-version's files, and a batch ends there. Spark commits that batch when it sees the next offset, (v,
-POST_METADATA_CHANGE). The commit writes the new metadata to the schema log and stops the query. The
-next run reads with the new metadata. It accepts renamed, dropped and widened columns only if an
-option allows them.
+A batch ends at each change of metadata or protocol. The position of a change in version v is (v,
+METADATA_CHANGE_INDEX), before the files of v. Spark commits this batch when the stream returns the
+next offset, (v, POST_METADATA_CHANGE_INDEX). Then the stream writes the new metadata to the schema
+log, and stops the query. The next run of the query reads with the new metadata. If the change
+renames, drops or widens columns, the next run fails unless its options allow the change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import replace
 from bayou.errors import FileMissingError, StreamingSourceError, VersionNotFoundError
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState, load_table_state
-from bayou.kernel.table_changes.commit_files import CommitFiles
 from bayou.kernel.table_changes.schema_changes import (
     changes_between,
     read_problem,
@@ -23,6 +22,7 @@ from bayou.kernel.table_changes.schema_changes import (
     same_protocol,
     with_metadata,
 )
+from bayou.kernel.table_changes.streamed_commits import CommitFiles
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.spark.streaming.errors import streaming_error
 from bayou.spark.streaming.log_tail import CommitReader
@@ -35,8 +35,6 @@ from bayou.spark.streaming.offsets import (
 from bayou.spark.streaming.options import StreamOptions
 from bayou.spark.streaming.schema_log import SchemaLog, SchemaLogEntry
 
-__all__ = ["SchemaTracking"]
-
 _UNKNOWN_SOURCE = "sources/0"
 
 
@@ -44,15 +42,11 @@ class SchemaTracking:
     """The schema log of a running stream, and the table state that the stream reads with.
 
     Args:
-        engine: reads the table, and reads and writes the log.
         state: the table state when the stream is opened.
         options: the stream's options; `schemaTrackingLocation` is set.
 
     Attributes:
         read_state: `state` with the metadata and protocol of the log's latest entry.
-
-    Raises:
-        StreamingSourceError: the log belongs to another table, or can't be read.
     """
 
     def __init__(self, engine: Engine, state: TableState, options: StreamOptions) -> None:
@@ -80,7 +74,7 @@ class SchemaTracking:
 
         Raises:
             StreamingSourceError: a column is renamed, dropped or widened, and the options don't
-                allow that; or a stream can't read across the change.
+                allow this; or no stream can read the versions before and after the change.
         """
         current, previous = self._log.current, self._log.previous
         if current is None or previous is None:
@@ -122,9 +116,10 @@ class SchemaTracking:
         )
 
     def merge_consecutive(self, engine: Engine) -> None:
-        """Merge the current entry with the metadata changes after it that have no files in between.
+        """Merge the log's current entry with the metadata changes in the commits that follow it.
 
-        It is called when a query is created, so that the query starts with the latest schema.
+        The merge ends before the first commit that has files or no metadata change. Without the
+        merge, the query would stop at each of these changes.
         """
         current = self._log.current
         if current is None:
@@ -152,18 +147,17 @@ class SchemaTracking:
         self._read_with(entry)
 
     def initialize(self, engine: Engine, start: SourceOffset, end: int | None, fresh: bool) -> None:
-        """Write the first entry: the metadata at the stream's start.
+        """Write the log's first entry: the metadata at the stream's start.
 
         Args:
-            engine: reads the table and writes the log.
-            start: the stream's offset.
-            end: the last version of a batch that was planned before the log existed; None without
-                one.
+            start: the offset at which the stream starts or continues.
+            end: the last version of a batch that was planned before the schema log existed; None
+                if no batch was planned.
             fresh: whether the stream has read nothing yet.
 
         Raises:
-            StreamingSourceError: the metadata differs from the table state of the stream (restart
-                it), or the batch can't be read with one schema.
+            StreamingSourceError: the metadata differs from the stream's table state, so the query
+                must be restarted; or the batch can't be read with one schema.
         """
         version = start.version
         if not fresh and start.index == BASE_INDEX and version > 0:
@@ -184,7 +178,10 @@ class SchemaTracking:
         return self._differs(files.metadata, files.protocol, files.version)
 
     def pending(self, engine: Engine, start: SourceOffset) -> SourceOffset | None:
-        """The next offset of a stream that is at a metadata change; None if it can continue."""
+        """If the stream is at a metadata change, return the end offset of an empty batch.
+
+        None if the stream isn't at a metadata change.
+        """
         if start.index == METADATA_CHANGE_INDEX:
             return replace(start, index=POST_METADATA_CHANGE_INDEX)
         if start.index == POST_METADATA_CHANGE_INDEX and self.is_change(
@@ -194,10 +191,10 @@ class SchemaTracking:
         return None
 
     def evolve(self, engine: Engine, end: SourceOffset) -> None:
-        """Write the metadata change at the end of a batch to the log.
+        """If a batch ends with a metadata change, write the change to the log.
 
         Raises:
-            StreamingSourceError: the log is updated, and the query must be restarted.
+            StreamingSourceError: the log was updated, and the query must be restarted.
         """
         if not end.at_metadata_change:
             return
@@ -209,10 +206,10 @@ class SchemaTracking:
             raise self._evolved(end.version)
 
     def check_initial(self, engine: Engine, snapshot: TableState) -> None:
-        """Write the metadata of an initial snapshot to the log if it is newer than the log.
+        """If an initial snapshot has newer metadata than the log, write it to the log.
 
         Raises:
-            StreamingSourceError: the log is updated, and the query must be restarted.
+            StreamingSourceError: the log was updated, and the query must be restarted.
         """
         entry = self._entry
         if entry is None or snapshot.version < entry.version:
@@ -251,9 +248,10 @@ class SchemaTracking:
         self._log.write(SchemaLogEntry.of(version, metadata, protocol, source, previous))
 
     def _source_path(self, engine: Engine) -> str:
-        """The source's folder in the checkpoint, which Spark doesn't pass to Python sources.
+        """Return the source's folder in the checkpoint, for the schema log.
 
-        The checkpoint is the nearest folder above the log that has Spark's file `metadata`.
+        Spark doesn't pass the checkpoint to Python sources. It is assumed to be the schema tracking
+        location or the nearest folder above it that contains Spark's file `metadata`.
         """
         for folder in _ancestors(self._log.root):
             try:
@@ -267,7 +265,10 @@ class SchemaTracking:
     def _common_metadata(
         self, engine: Engine, first: TableState, end: int
     ) -> tuple[Metadata, Protocol]:
-        """The metadata with which all versions of a planned batch can be read."""
+        """Return the metadata and protocol of version `end`.
+
+        Raise an error if a version from `first` to `end` can't be read with this metadata.
+        """
         table = self._state.path
         seen: list[Metadata] = [first.metadata]
         protocol = first.protocol
@@ -313,7 +314,7 @@ class SchemaTracking:
 
 
 def _ancestors(folder: str) -> Iterator[str]:
-    """The folder and the folders above it, without the root of the store."""
+    """Yield the folder and the folders above it, except for the root."""
     while folder.rpartition("/")[0] and not folder.endswith("/"):
         yield folder
         folder = folder.rpartition("/")[0]

@@ -1,6 +1,7 @@
 """The sorted files of a stream's initial snapshot, in memory or on local disk.
 
-An external merge sort keeps memory bounded: it writes sorted runs to local disk and merges them.
+The sort is an external merge sort: if the files exceed a memory limit, sorted parts of them (runs)
+are written to local disk and merged.
 """
 
 from __future__ import annotations
@@ -20,26 +21,21 @@ import pyarrow as pa
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.scan.scan_file import ADD_TYPE
 
-__all__ = ["DEFAULT_SORT_MEMORY", "SortedFiles", "rebatched", "sorted_batches"]
-
-
 BATCH_ROWS = 8192
 
 
 def sorted_batches(
     batches: Iterable[pa.RecordBatch], keys: Sequence[str], folder: Path, memory: int
 ) -> Iterator[pa.RecordBatch]:
-    """Sort rows by columns without nulls.
+    """Sort rows, and yield them in batches of `BATCH_ROWS`; the last batch can be shorter.
 
     Args:
         batches: record batches of one schema, in any order.
-        keys: names of the sort columns, most significant first; strings sort by their UTF-8 bytes.
-        folder: folder for sorted runs, which are deleted at the end.
+        keys: names of the sort columns, most significant first. They must not contain nulls.
+            Strings are ordered by their UTF-8 bytes.
+        folder: folder on local disk for sorted runs, which are deleted at the end.
         memory: approximate size of a run in bytes. The sort of a run needs twice this memory, the
             merge needs `BATCH_ROWS` rows of each run.
-
-    Returns:
-        Batches of `BATCH_ROWS` rows; the last one can be shorter.
     """
     runs: list[Path] = []
     held: list[pa.RecordBatch] = []
@@ -84,10 +80,10 @@ def _write_run(table: pa.Table, path: Path) -> Path:
 
 
 def _merged(runs: Sequence[Path], keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Merge sorted runs.
+    """Merge sorted runs into one sorted sequence of batches.
 
-    Each round sorts the rows of all runs up to the smallest of the last keys of their current
-    batches.
+    One batch of each run is in memory. Each round takes the smallest key that ends a batch, and
+    sorts the rows of all batches up to this key.
     """
     with ExitStack() as files:
         heap: list[tuple[tuple[Any, ...], int]] = []
@@ -127,13 +123,13 @@ def _last_key(batch: pa.RecordBatch, keys: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _key(batch: pa.RecordBatch, keys: Sequence[str], row: int) -> tuple[Any, ...]:
-    """The sort key of a row; strings are bytes, so that Python's order is Arrow's."""
+    """Return the sort key of a row. Strings are encoded, as Arrow sorts them by their bytes."""
     values = (batch.column(key)[row].as_py() for key in keys)
     return tuple(v.encode() if isinstance(v, str) else v for v in values)
 
 
 def _count_up_to(batch: pa.RecordBatch, keys: Sequence[str], limit: tuple[Any, ...]) -> int:
-    """The number of sorted rows up to the limit, by binary search."""
+    """Return how many rows of a sorted batch have a key of at most `limit`; a binary search."""
     low, high = 0, len(batch)
     while low < high:
         middle = (low + high) // 2
@@ -178,14 +174,14 @@ _SCHEMA = pa.schema(_FIELDS)
 class SortedFiles:
     """Files sorted by (modification time, path); a file's index is its position from 0.
 
-    `build` sorts with bounded memory. Files that don't fit into memory are in a file on local disk,
-    from which ranges are read on demand. `close` deletes it.
+    If the list of files is too large for memory, it is stored on local disk, and ranges are read on
+    demand. `close` deletes it from disk.
 
     Args:
         count: number of files.
-        size: their total bytes.
-        batches: the files, in batches of `BATCH_ROWS`; empty if they are on disk.
-        folder: the folder of the file on disk; None if the files are in memory.
+        size: total bytes of the files.
+        batches: the list in batches of `BATCH_ROWS` files; empty if it is on disk.
+        folder: the folder of the list on disk; None if it is in memory.
     """
 
     def __init__(
@@ -209,8 +205,8 @@ class SortedFiles:
         """Sort files.
 
         Args:
-            files: files as `ADD_TYPE`, and for each the string that orders files with the same
-                modification time.
+            files: batches of files as (`ADD_TYPE` array, string array). The strings are the second
+                sort key, for files with the same modification time.
             memory: approximate memory in bytes; None for `DEFAULT_SORT_MEMORY`.
         """
         limit = memory or DEFAULT_SORT_MEMORY
@@ -243,9 +239,9 @@ class SortedFiles:
 
     @classmethod
     def open(cls, folder: Path) -> SortedFiles | None:
-        """Open the files that another process wrote with `write`; None if they aren't complete.
+        """Open the list that another process wrote with `write`; None if it isn't complete.
 
-        The returned object owns the folder: its `close` deletes it.
+        `close` of the returned object deletes the folder.
         """
         try:
             totals = json.loads((folder / _TOTALS).read_text())
@@ -257,11 +253,9 @@ class SortedFiles:
 
     @staticmethod
     def write(files: Iterable[tuple[pa.StructArray, pa.Array[Any]]], folder: Path) -> None:
-        """Write sorted files to a folder, for `open`; one batch is in memory at a time.
+        """Write files that are already sorted to an existing folder, for `open`.
 
-        Args:
-            files: the files, as in `build`, in their order.
-            folder: an existing folder.
+        `files` are batches as for `build`. Only one batch is in memory at a time.
         """
         count = size = 0
         with pa.ipc.new_file(str(_index(folder)), _SCHEMA) as writer:
@@ -275,11 +269,14 @@ class SortedFiles:
 
     @property
     def is_available(self) -> bool:
-        """Whether the files can still be read, and weren't deleted from disk."""
+        """Whether the list can be read. False if it was deleted from disk before it was opened."""
         return self._folder is None or self._reader is not None or _index(self._folder).exists()
 
     def adds(self, start: int, end: int | None = None) -> Iterator[pa.StructArray]:
-        """The files from one index to before another, as `ADD_TYPE`, in chunks."""
+        """Yield the files from index `start` to `end` (exclusive), as arrays of `ADD_TYPE`.
+
+        If `end` is None, all files from `start` on.
+        """
         end = self.count if end is None else min(end, self.count)
         index = start
         while index < end:
@@ -289,7 +286,7 @@ class SortedFiles:
             index += len(batch)
 
     def sizes(self, start: int) -> Iterator[pa.Array[Any]]:
-        """The sizes of the files from an index on, in chunks."""
+        """Yield the sizes in bytes of the files from index `start` on, as several arrays."""
         index = start
         while index < self.count:
             number, offset = divmod(index, BATCH_ROWS)
@@ -298,7 +295,7 @@ class SortedFiles:
             index += len(sizes)
 
     def close(self) -> None:
-        """Delete the file on disk."""
+        """Delete the list from disk, if it is there."""
         self._reader = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -327,7 +324,10 @@ def _index(folder: Path) -> Path:
 
 
 def _local_folder() -> str | None:
-    """Spark's folder for temporary files, which Spark cleans up after a crash; None without one."""
+    """Return Spark's folder for temporary files; None if it isn't set or writable.
+
+    Spark deletes its files after a crash.
+    """
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     usable = [f for f in folders if f and os.path.isdir(f) and os.access(f, os.W_OK)]
     return usable[0] if usable else None

@@ -1,8 +1,9 @@
 """The version at which a stream starts, and streams that wait for their first commit.
 
-Spark runs a batch for every stream without a checkpoint, because it knows no start offset, and a
-Python source must return an end offset. To wait without a first batch, a stream asks the driver's
-process to set the start offset in Spark. Spark then sees that the end offset equals the start.
+If a query has no checkpoint, Spark doesn't know the stream's start offset, and runs a first batch
+even if there are no rows. To avoid the empty batch, a stream that must wait for a commit asks the
+driver's process to set the start offset in Spark. Then the end offset equals the start offset, and
+Spark runs no batch.
 """
 
 from __future__ import annotations
@@ -20,30 +21,19 @@ from bayou.spark.streaming.driver_files import request
 from bayou.spark.streaming.errors import streaming_error
 from bayou.spark.streaming.options import LATEST, StreamOptions
 
-__all__ = [
-    "STARTED",
-    "WAITS",
-    "WaitingStream",
-    "checked_latest_version",
-    "set_start_offset",
-    "starting_version",
-    "waiting_streams",
-]
-
 
 def starting_version(
     engine: Engine, state: TableState, options: StreamOptions, timestamp: int | None
 ) -> int | None:
-    """The first version to read; None for a stream that starts with an initial snapshot.
+    """Return the first version to read; None if the stream starts with an initial snapshot.
 
     Args:
-        engine: reads the log.
-        state: a state of the table.
-        options: the stream's options.
+        state: any version's state of the table; only its path is used.
         timestamp: `startingTimestamp` in ms since the epoch; None if not set.
 
     Raises:
-        StreamingSourceError: the commit doesn't exist.
+        StreamingSourceError: the log has no commit at the starting version, or at or after the
+            starting timestamp.
     """
     if options.starting_version == LATEST:
         return load_table_state(engine, state.path).version + 1
@@ -63,11 +53,10 @@ def starting_version(
 
 
 def checked_latest_version(engine: Engine, table: str, next_version: int) -> int:
-    """The latest version of a table, which a stream has read up to before `next_version`.
+    """Return a table's latest version; raise an error if a stream has already read later versions.
 
-    Raises:
-        StreamingSourceError: the latest version is older than the versions read. The table was
-            restored from a copy, and the stream would silently skip new commits.
+    In this case the table was replaced by an older copy, and the stream would silently skip the
+    new commits. `next_version` is the last version that the stream has read, plus 1.
     """
     latest = load_table_state(engine, table).version
     if next_version > latest + 1:
@@ -90,10 +79,11 @@ def _existing(engine: Engine, table: str, version: int) -> int:
     with commit_files(engine, table) as commits:
         earliest = next((v for v, _ in commits), None)
     latest = load_table_state(engine, table).version
+    present = "no commits" if earliest is None else f"commits of versions {earliest} to {latest}"
     raise streaming_error(
         "DELTA_VERSION_NOT_FOUND",
-        f"Table {table}: startingVersion {version} isn't in the log, which has versions "
-        f"{'none' if earliest is None else earliest} to {latest}. Use one of these versions.",
+        f"Table {table}: startingVersion {version} isn't in the log, which has {present}. Use a "
+        "version in the log.",
         table=table,
         version=version,
     )
@@ -105,7 +95,7 @@ STARTED = "started"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingStream:
-    """A stream that waits for its first commit.
+    """A stream that waits for the first commit that it can read.
 
     Attributes:
         offset: JSON of the stream's start offset.
@@ -117,18 +107,16 @@ class WaitingStream:
 
 
 def set_start_offset(shared: Path | None, offset: str) -> bool:
-    """Ask the driver's process to set a stream's start offset in Spark, and return whether it did.
+    """Request that the driver's process sets a stream's start offset in Spark; True if it did.
 
-    Args:
-        shared: the folder that both processes share; None without one.
-        offset: the offset's JSON as Spark stores it.
+    `offset` is the offset's JSON in the form that Spark stores.
     """
     folder = f"{WAITS}-{uuid.uuid4()}"
     return request(shared, folder, WAITS, _is_started, offset) is not None
 
 
 def waiting_streams(shared: Path) -> list[WaitingStream]:
-    """The streams that wait, as requests in a shared folder."""
+    """Read the requests of waiting streams in a shared folder; see `set_start_offset`."""
     return [
         WaitingStream(offset=file.read_text(), folder=file.parent)
         for file in shared.glob(f"*/{WAITS}")

@@ -1,7 +1,7 @@
 """`TableStream`: the start offset, end offsets and micro-batches of a stream of a Delta table.
 
-The module doesn't depend on Spark. After a restart a stream returns the same batches for the same
-offsets, which hold its whole state; everything else is a cache.
+The module doesn't depend on Spark. The offsets are the whole state of a stream: after a restart,
+the stream returns the same batches for the same offsets. Everything else is a cache.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bayou.kernel.log.commit_times import commit_timestamp
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.scan.scan_file import scan_batch
 from bayou.kernel.table_changes.change_plan import ChangePlan, path_order
-from bayou.kernel.table_changes.commit_files import CommitFiles, without_statistics
+from bayou.kernel.table_changes.streamed_commits import CommitFiles, without_statistics
 from bayou.protocol.actions import INSERT, is_change_data_feed_enabled
 from bayou.protocol.file_names import canonical_path
 from bayou.protocol.schema import StructType
@@ -41,15 +41,12 @@ from bayou.spark.streaming.schema_tracking import SchemaTracking
 from bayou.spark.streaming.sorted_files import SortedFiles
 from bayou.spark.streaming.starting_version import checked_latest_version, starting_version
 
-__all__ = ["StreamBatch", "TableStream"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamBatch:
     """The files of a micro-batch.
 
     Attributes:
-        state: the scan state with which the files are read.
         adds: files as `ADD_TYPE`; empty for the change data feed.
         changes: files of the change data feed; empty for other streams.
     """
@@ -60,18 +57,16 @@ class StreamBatch:
 
     @property
     def change_state(self) -> ChangeState:
-        """The state with which the files of the change data feed are read."""
+        """The scan state for reading `changes`."""
         return ChangeState(scan_state=self.state)
 
 
 class TableStream:
-    """A stream of a table, for one thread.
+    """A stream of a table; not thread-safe.
 
     Args:
-        engine: reads the table.
-        state: the table state when the stream is opened; a new stream starts with it.
-        columns: the columns to read.
-        options: the stream's options.
+        state: the table state when the stream is opened. If a new stream has no starting version
+            or timestamp, this is its initial snapshot.
         starting_timestamp: `startingTimestamp` in ms since the epoch; None if not set.
         tracking: schema evolution with a schema log; None without `schemaTrackingLocation`.
     """
@@ -111,15 +106,10 @@ class TableStream:
 
     @property
     def table(self) -> str:
-        """The table's path."""
         return self._state.path
 
     def initial_offset(self) -> SourceOffset:
-        """The start offset of a new stream; the same for all calls.
-
-        Raises:
-            StreamingSourceError: the starting version or timestamp isn't in the log.
-        """
+        """Return the start offset of a new stream. All calls return the same offset."""
         if self._initial is None:
             version = starting_version(
                 self._engine, self._state, self._options, self._starting_timestamp
@@ -132,25 +122,20 @@ class TableStream:
         return self._initial
 
     def offset_from_json(self, data: dict[str, Any]) -> SourceOffset:
-        """The offset of a checkpoint; raises the errors of `SourceOffset.from_json`."""
+        """Parse an offset in a checkpoint; see `SourceOffset.from_json` for the errors."""
         return SourceOffset.from_json(data, table_id=self._state.table_id, table=self.table)
 
     def prepare_for_available_now(self) -> None:
-        """Limit the stream to commits that exist at the next call of `latest_offset`."""
+        """End the stream with the commits that exist when `latest_offset` is next called."""
         self._available_now = True
 
     def latest_offset(
         self, start: SourceOffset, *, files: int | None = None, unlimited: bool = False
     ) -> SourceOffset:
-        """The end offset of the next micro-batch; `start` if there is nothing to read.
+        """Return the end offset of the next micro-batch; `start` if there is nothing to read.
 
-        Args:
-            start: the end offset of the last batch.
-            files: maximum number of files; None for `maxFilesPerTrigger`.
-            unlimited: whether all read limits are ignored.
-
-        Raises:
-            StreamingSourceError: a commit can't be read.
+        `start` is the end offset of the last batch. `files` is the maximum number of files; None
+        for `maxFilesPerTrigger`. If `unlimited` is true, all read limits are ignored.
         """
         if not start.initial:
             self.close()  # the initial snapshot isn't needed any more
@@ -174,19 +159,15 @@ class TableStream:
         return end
 
     def latest_known(self) -> SourceOffset:
-        """The offset after the latest version known so far."""
+        """Return the offset after the latest version, as of the last listing of the log."""
         return SourceOffset(table_id=self._state.table_id, version=self._tail.latest + 1)
 
     def batch(self, start: SourceOffset, end: SourceOffset) -> StreamBatch:
-        """The files of a micro-batch.
+        """Return the files of a micro-batch.
 
-        Args:
-            start: the end of the last batch; for the first batch, `initial_offset` of this run or
-                a later one, because `end` determines the initial snapshot's version.
-            end: the end of the batch.
-
-        Raises:
-            StreamingSourceError: a commit can't be read, or has no change data feed.
+        For the first batch, `start` is `initial_offset`. If the first batch is repeated after a
+        restart, `start` may have a later version. This is harmless: the version of the initial
+        snapshot is taken from `end`.
         """
         self._check_schema_of_last_run(start)
         start = _actual_start(start, end)
@@ -205,16 +186,18 @@ class TableStream:
         return StreamBatch(state=replace(state, deletion_vectors=vectors), adds=adds)
 
     def commit(self, end: SourceOffset) -> None:
-        """Finish a micro-batch: write a metadata change at its end to the schema log.
+        """Finish a micro-batch.
+
+        If the batch ends with a metadata change, write the change to the schema log.
 
         Raises:
-            StreamingSourceError: the log is updated, and the query must be restarted.
+            StreamingSourceError: the schema log was updated, and the query must be restarted.
         """
         if self._tracking is not None:
             self._tracking.evolve(self._engine, end)
 
     def close(self) -> None:
-        """Release the memory and disk of the initial snapshot."""
+        """Release the memory and the disk space of the initial snapshot."""
         if self._snapshot is not None:
             self._snapshot[1].close()
             self._snapshot = None
@@ -264,7 +247,7 @@ class TableStream:
         )
 
     def _check_commit(self, files: CommitFiles) -> bool:
-        """Check that the stream can read a commit, and return whether it skips the commit."""
+        """Return whether the stream skips a commit; raise if the stream can't read the commit."""
         if files.metadata is not None and self._tracking is None:
             self._schema.check(files.metadata, files.version, at_start=False)
         if self._options.read_change_feed:
@@ -329,7 +312,7 @@ class TableStream:
     def _changes_of(
         self, plan: ChangePlan, commit: CommitFiles, first: int, stop: int
     ) -> Iterator[ChangeFile]:
-        """The commit's change files with indexes from `first` to before `stop`."""
+        """Yield the change files of a commit from index `first` to `stop` (exclusive)."""
         left_out = frozenset[int]()
         paths: list[Any] = commit.paths.to_pylist()
         if self._options.exclude is not None:
@@ -359,7 +342,10 @@ class TableStream:
     def _commits_between(
         self, version: int, start: SourceOffset, end: SourceOffset
     ) -> Iterator[tuple[CommitFiles, int, int]]:
-        """The commits of a batch from a version on, each with its range of file indexes."""
+        """Yield a batch's commits from `version` on: (commit, first file index, end file index).
+
+        The end file index is exclusive.
+        """
         last = end.version if end.index >= 0 else end.version - 1
         expected = version
         for commit in self._tail.commits(self._engine, version, last):
@@ -380,7 +366,10 @@ class TableStream:
             )
 
     def _initial_snapshot(self, version: int) -> tuple[TableState, SortedFiles]:
-        """The sorted files of a version; they are sorted again if they aren't available."""
+        """Return the table state and the sorted files of a version.
+
+        Both are cached. The files are sorted again if they were deleted from disk.
+        """
         known = self._snapshot
         if known is not None and known[0].version == version and known[1].is_available:
             return known
@@ -420,11 +409,12 @@ class TableStream:
             self._tracking.initialize(self._engine, start, end, fresh)
 
     def _check_schema_of_last_run(self, start: SourceOffset) -> None:
-        """Compare the schema of the rows that an earlier run has read with this run's schema.
+        """Raise an error if the schema has changed since an earlier run of the query read rows.
 
-        After a complete commit, the offset is the next version, which can be the one that changes
-        the schema. delta-spark detects that because Spark replans the last batch on a restart, but
-        Spark doesn't do that for a Python source.
+        If the last batch ended with a complete commit, its end offset names the next version.
+        `_check_schema_once` starts there, and misses a schema change in this version. delta-spark
+        finds the change when Spark plans the last batch again after a restart, which Spark doesn't
+        do for Python sources.
         """
         if self._tracking is not None or self._restart_checked:
             return
@@ -443,7 +433,7 @@ class TableStream:
         self._schema.check(state.metadata, version, at_start=True)
 
     def _sets_metadata(self, version: int) -> bool:
-        """Whether a version exists and sets metadata."""
+        """Whether the commit of a version exists and has a `metaData` action."""
         if version > self._state.version:
             return False
         commits = self._tail.commits(self._engine, version, version)
@@ -459,9 +449,10 @@ class TableStream:
         )
 
     def _check_schema_once(self, start: int, end: int | None) -> None:
-        """Compare the schema at the stream's start with the read schema.
+        """Raise an error if the schema at version `start` can't be read with the stream's schema.
 
-        For a batch that an earlier run planned, all versions up to its end are compared.
+        If an earlier run of the query planned the batch, `end` is the batch's last version, and all
+        versions up to `end` are checked.
         """
         if self._tracking is not None or self._schema_checked:
             return
@@ -497,7 +488,10 @@ class TableStream:
 
 
 def _actual_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
-    """The start of a batch; for an initial snapshot, its version is that of the batch's end."""
+    """Return `start`, with the version of the initial snapshot taken from `end`.
+
+    Only the start of the first batch is changed.
+    """
     if not (start.initial and start.index == BASE_INDEX):
         return start
     version = end.version if end.initial else end.version - 1

@@ -1,10 +1,11 @@
-"""Streams with `startingVersion` `latest` wait for a commit without an empty first batch.
+"""How a stream with `startingVersion` `latest` waits for a commit, without an empty first batch.
 
 Spark's `MicroBatchExecution.constructNextBatch` runs a batch if a source's end offset differs from
-its start offset, or if it has no start offset, as in a stream without a checkpoint
-(`isNewDataAvailable`, `getOrElse(true)`). A JVM source can return null for "no end offset yet", but
-`PythonMicroBatchStreamWithAdmissionControl.latestOffset` never does. Therefore the driver's process
-sets the start offset in the query's `StreamExecutionContext` while the source waits.
+its start offset. It also runs a batch if the source has no start offset, as in a query without a
+checkpoint (`isNewDataAvailable`, `getOrElse(true)`). A JVM source can return null as the end offset
+to prevent this batch, but a Python source can't
+(`PythonMicroBatchStreamWithAdmissionControl.latestOffset`). Therefore the driver's process sets the
+start offset in the query's `StreamExecutionContext`.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
-
 from bayou.spark.hooks.requests import ReadRequest
-from bayou.spark.jvm.classes import java_class
-from bayou.spark.streaming.driver_files import FAILED, is_session_active, watch
+from bayou.spark.jvm.jobs import is_session_active
+from bayou.spark.jvm.objects import JvmError, error_reason
+from bayou.spark.jvm.streaming import set_start_offset
+from bayou.spark.streaming.driver_files import FAILED, watch
 from bayou.spark.streaming.options import DRIVER_FOLDER, LATEST
 from bayou.spark.streaming.starting_version import STARTED, WAITS, WaitingStream, waiting_streams
 
-__all__ = ["offer_to_wait"]
-
 _LOG = logging.getLogger(__name__)
-_PROGRESS = "org.apache.spark.sql.execution.streaming.runtime.StreamProgress"
 
 
 def offer_to_wait(request: ReadRequest) -> Any:
-    """Hook of `load`: let a stream from `latest` wait for a commit. Always NotImplemented."""
+    """Hook of `load`: prepare a stream with `startingVersion` `latest` to wait for a commit.
+
+    Returns NotImplemented, so that Spark's `load` runs.
+    """
     options = {key.lower(): value for key, value in request.options.items()}
     if request.connect or len(request.paths) != 1 or DRIVER_FOLDER in options:
         return NotImplemented
@@ -43,7 +44,7 @@ def offer_to_wait(request: ReadRequest) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Offer:
-    """Handles the requests of streams that wait; see `driver_files.RequestHandler`."""
+    """Responds to streams that wait for a commit; implements `driver_files.RequestHandler`."""
 
     spark: Any
     path: str
@@ -58,53 +59,16 @@ class _Offer:
             threading.Thread(target=self.answer, args=(folder, waiting), daemon=True).start()
 
     def answer(self, folder: Path, waiting: WaitingStream) -> None:
-        """Set the stream's start offset in Spark, and report the result to the stream."""
+        """Set the stream's start offset in Spark, and tell the stream whether this succeeded."""
         try:
-            is_set = _set_start_offset(self.spark, str(folder), waiting.offset)
-        except Py4JError as error:
+            is_set = set_start_offset(self.spark, (DRIVER_FOLDER, str(folder)), waiting.offset)
+        except JvmError as error:
             _LOG.warning(
                 "Table %s: a stream with startingVersion latest starts with an empty batch, "
                 "because the start offset can't be set in this version of Spark (%s).",
                 self.path,
-                str(error).splitlines()[0],
+                error_reason(error),
             )
             is_set = False
         with contextlib.suppress(OSError):
             (waiting.folder / (STARTED if is_set else FAILED)).touch()
-
-
-def _set_start_offset(spark: Any, folder: str, offset: str) -> bool:
-    """Set the start offset of the new query with a folder; False unless there is exactly one."""
-    session = spark._jsparkSession  # noqa: SLF001  # no public API, here and below
-    streams = []
-    for query in session.sharedState().activeStreamingQueries().values():
-        stream = _new_stream(query, folder)
-        if stream is not None:
-            streams.append((query.getLatestExecutionContext(), stream))
-    if len(streams) != 1:  # concurrent queries of one `load()` can't be distinguished
-        return False
-    ((context, stream),) = streams
-    jvm = spark._jvm  # noqa: SLF001
-    start = stream.deserializeOffset(offset)
-    # Not `++`: it is overloaded in the JVM, and py4j may choose the wrong overload.
-    offsets = context.startOffsets().updated(stream, start)
-    progress = java_class(jvm, _PROGRESS)(offsets)
-    getattr(context, "startOffsets_$eq")(progress)
-    return True
-
-
-def _new_stream(query: Any, folder: str) -> Any:
-    """A query's source that reads with a folder and has no start offset; None without one."""
-    try:
-        leaves = query.logicalPlan().collectLeaves()
-    except Py4JError:  # the query isn't planned yet, so no source waits
-        return None
-    context = query.getLatestExecutionContext()
-    for number in range(leaves.size()):
-        leaf = leaves.apply(number)
-        if leaf.nodeName() != "StreamingDataSourceV2ScanRelation":
-            continue
-        if leaf.relation().options().get(DRIVER_FOLDER) == folder:
-            stream = leaf.stream()
-            return None if context.startOffsets().contains(stream) else stream
-    return None

@@ -1,17 +1,16 @@
 """The batch writer and the streaming sink of the Python data source.
 
 The sink commits every micro-batch exactly once. Each commit has a transaction identifier: the
-query's id from its checkpoint, and the number of the micro-batch. If Spark repeats a batch after a
-crash between the commit and the checkpoint's entry, the table already has its number and nothing is
-written.
+query's id from its checkpoint, and the number of the micro-batch. If Spark repeats a committed
+batch, the table already has this number, and nothing is written. If an older copy of the checkpoint
+was restored, a new batch can also have a number that the table already has. This is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -20,31 +19,42 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType as SparkStructType
 
-from bayou.engines import for_path
-from bayou.errors import ArgumentError, FileMissingError, StorageError
+from bayou.engines import from_description
+from bayou.errors import ArgumentError
 from bayou.kernel import Operation
 from bayou.kernel.commands.write import WriteMode
-from bayou.kernel.engine import ByteRange
 from bayou.spark.errors import readable_errors
+from bayou.spark.executors.versions_read import versions_read
 from bayou.spark.types import as_nullable, from_spark
 from bayou.spark.write import StartedWrite, WriteOptions, start_write
+from bayou.spark.write.query_checkpoint import (
+    OFFSETS_TAG,
+    check_repeated_batch,
+    offsets_digest,
+    query_id,
+)
 from bayou.spark.write.tasks import task_number
-
-__all__ = ["BatchFiles", "DeltaStreamWriter", "DeltaWriter", "TaskFiles", "query_id"]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFiles(WriterCommitMessage):
-    """The result of a task: the encoded actions of its files."""
+    """The result of a task of a batch write.
+
+    Attributes:
+        actions: the encoded actions of the files that the task wrote.
+        versions_read: for an overwrite of a table that the query also reads: the versions of this
+            table that were read on the task's executor.
+    """
 
     actions: bytes = field(repr=False)
+    versions_read: frozenset[int] = frozenset()
 
 
 class DeltaWriter(DataSourceArrowWriter):
     """A batch write.
 
-    It is planned next to the driver. Spark pickles it for the tasks and for the commit, which run
-    in other processes.
+    A Python process on the driver's machine plans the write. Spark pickles the writer for the tasks
+    and for the commit, which run in other processes.
     """
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:
@@ -58,11 +68,15 @@ class DeltaWriter(DataSourceArrowWriter):
         with readable_errors():
             if self._started.done:
                 return TaskFiles(b"")
-            return TaskFiles(self._started.write_task(iterator, task_number()))
+            actions = self._started.write_task(iterator, task_number())
+            if not self._started.write.overwrites:
+                return TaskFiles(actions)
+            return TaskFiles(actions, versions_read(self._started.plan.table))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         with readable_errors():
-            self._started.commit(_actions(messages))
+            versions = [v for m in messages if isinstance(m, TaskFiles) for v in m.versions_read]
+            self._started.commit(_actions(messages), rows_read_from=min(versions, default=None))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         # If no message is None, all tasks succeeded and the commit failed. The commit deletes the
@@ -78,7 +92,7 @@ def _actions(messages: list[WriterCommitMessage | None]) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class BatchFiles(WriterCommitMessage):
-    """The result of a task of a micro-batch, and the write that it belongs to."""
+    """The result of a task of a micro-batch, with the planned write for the commit."""
 
     started_write: StartedWrite
     actions: bytes = field(repr=False)
@@ -87,8 +101,8 @@ class BatchFiles(WriterCommitMessage):
 class DeltaStreamWriter(DataSourceStreamArrowWriter):
     """The write of a micro-batch.
 
-    For each micro-batch, Spark creates a writer for the tasks and another one, in another process,
-    for the commit. The plan of the tasks reaches the commit in their messages.
+    For each micro-batch, Spark creates two writers in separate processes: one for the tasks, and
+    one for the commit. The results of the tasks contain the plan for the commit.
     """
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:
@@ -99,6 +113,9 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
                 ".option('checkpointLocation', ...).",
                 argument="checkpointLocation",
             )
+        # A batch has only the query's transaction identifier, as in delta-spark. With `txnAppId`,
+        # which the session's conf may set for batch writes, all batches could be skipped.
+        options = replace(options, application=None)
         self._options = options
         rows = as_nullable(from_spark(schema, table=options.path))
         mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
@@ -120,8 +137,21 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
             assert location is not None  # checked on construction
             files = _batch_files(messages)
             started = files[0].started_write if files else self._started
-            query = query_id(location, self._options.storage)
-            started.with_transaction_identifier(query, batchId).commit([f.actions for f in files])
+            storage = self._options.storage
+            query = query_id(location, storage)
+            offsets = offsets_digest(location, batchId, storage)
+            started = started.with_transaction_identifier(query, batchId)
+            if offsets is not None:
+                started = started.with_tags({OFFSETS_TAG: offsets})
+            if not started.commit([f.actions for f in files]).files_committed:
+                check_repeated_batch(
+                    from_description(started.engine),
+                    started.plan.table,
+                    checkpoint_location=location,
+                    query=query,
+                    batch_id=batchId,
+                    offsets=offsets,
+                )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         if None not in messages:  # see `DeltaWriter.abort`
@@ -129,34 +159,6 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         with readable_errors():
             for files in _batch_files(messages):
                 files.started_write.delete([files.actions])
-
-
-class _CheckpointMetadata(msgspec.Struct, frozen=True):
-    id: str
-
-
-def query_id(checkpoint_location: str, storage: Mapping[str, str]) -> str:
-    """The id of a streaming query, from its checkpoint.
-
-    Args:
-        checkpoint_location: the query's checkpoint.
-        storage: the sink's storage options, also used for the checkpoint.
-
-    Raises:
-        ArgumentError: the checkpoint can't be read, or has no id.
-    """
-    path = f"{checkpoint_location.rstrip('/')}/metadata"
-    try:
-        engine = for_path(path, storage)
-        resolved = engine.files.resolve_path(path)
-        data = b"".join(engine.files.read_files([ByteRange(path=resolved)]))
-        return msgspec.json.decode(data, type=_CheckpointMetadata).id
-    except (FileMissingError, StorageError, msgspec.DecodeError) as error:
-        raise ArgumentError(
-            f"{path}: the streaming query's id can't be read from its checkpoint: {error} Use a "
-            "checkpoint in a local folder or an object store.",
-            argument="checkpointLocation",
-        ) from error
 
 
 def _batch_files(messages: list[WriterCommitMessage | None]) -> list[BatchFiles]:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
-from pyspark.sql import functions
+from pyspark.sql import Column, functions
 
 from bayou.engines import for_path, from_description
 from bayou.errors import SchemaError
 from bayou.kernel import Engine, Operation, Table
 from bayou.kernel.commands.write import WriteMode
-from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.properties import TableProperties
+from bayou.protocol.sql import quote_identifier
 from bayou.spark.errors import as_bayou_error
 from bayou.spark.executors.engine import SessionEngine
+from bayou.spark.jvm.expressions import ansi_cast
 from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
 from bayou.spark.write.executors import write_frame
 from bayou.spark.write.options import WriteOptions
-from bayou.spark.write.own_rows import version_read
+from bayou.spark.write.self_reads import predicates_read, version_read
 from bayou.spark.write.started_write import StartedWrite, start_write
-
-__all__ = ["write_rows"]
 
 
 def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
@@ -34,21 +34,16 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     *,
     is_managed: bool = False,
 ) -> int | None:
-    """Write a DataFrame's rows in one commit.
+    """Write the rows of a DataFrame in one commit, and return the table's version after it.
+
+    None if the table didn't exist and wasn't created. The DataFrame's session must be a classic
+    one.
 
     Args:
-        frame: a classic `DataFrame`.
-        mode: effect on existing rows.
-        match: how columns are matched with those of an existing table: by name or by position, with
-            the casts of `INSERT`. None matches by name and requires equal types.
-        operation: the operation in the table history.
-        is_managed: see `TableWrite`.
-
-    Returns:
-        The table's version after the write; None if the table still doesn't exist.
-
-    Raises:
-        BayouError: the write isn't possible, a row violates a constraint, or the commit failed.
+        match: whether the DataFrame's columns are matched with an existing table's columns by name
+            or by position; values are cast as for `INSERT`. None matches by name and requires equal
+            types.
+        operation: the operation that the table history shows.
     """
     if match is not None and not (options.overwrite_schema and mode is WriteMode.OVERWRITE):
         frame = _cast_to_table(frame, options, match)
@@ -61,28 +56,33 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
         partition_by=partition_by,
         cluster_by=cluster_by,
     )
-    builds_on = None
-    if write.overwrites:
-        builds_on = version_read(frame, Table.for_path(_engine(options), options.path).path)
+    table = Table.for_path(_engine(options), options.path)
+    builds_on = version_read(frame, table.path)
+    if builds_on is not None and not write.overwrites:
+        snapshot = table.latest_snapshot(_engine(options))
+        write = replace(write, reads=predicates_read(frame, snapshot))
+        builds_on = None  # the frame may be older on purpose, and the append removes nothing
     started = start_write(options, write, builds_on=builds_on)
     if started.done:
         return started.plan.read_version
     try:
-        messages = _write(_rebalanced(frame, options, started), started)
+        messages, versions = _write(_rebalanced(frame, options, started), started)
     except Exception as error:
         task_error = as_bayou_error(error, table=started.plan.table)
         if task_error is None:
             raise
         raise task_error from None
     engine = SessionEngine(frame.sparkSession, from_description(started.engine))
-    return started.commit(messages, engine)
+    # The plan doesn't show the versions of all reads by the data source; their tasks report them.
+    versions |= frozenset(() if builds_on is None else (builds_on,))
+    return started.commit(messages, engine, rows_read_from=min(versions, default=None)).version
 
 
 def _engine(options: WriteOptions) -> Engine:
     return for_path(options.path, options.storage)
 
 
-def _write(frame: Any, started: StartedWrite) -> list[bytes]:
+def _write(frame: Any, started: StartedWrite) -> tuple[list[bytes], frozenset[int]]:
     if not started.plan.generates_identity:
         return write_frame(frame, started)
     # Each of n tasks generates every n-th identity value, so there must be at most n tasks.
@@ -91,7 +91,7 @@ def _write(frame: Any, started: StartedWrite) -> list[bytes]:
 
 
 def _rebalanced(frame: Any, options: WriteOptions, started: StartedWrite) -> Any:
-    """The rows, rebalanced by partition if optimized writes are enabled."""
+    """Return the rows, redistributed by table partition if optimized writes are enabled."""
     enabled = options.optimize_write
     if enabled is None:
         enabled = TableProperties(started.plan.properties).optimize_write
@@ -104,7 +104,10 @@ def _rebalanced(frame: Any, options: WriteOptions, started: StartedWrite) -> Any
 
 
 def _cast_to_table(frame: Any, options: WriteOptions, match: str) -> Any:
-    """The rows with the column names and types of the table, if it exists."""
+    """Cast the rows to the table's column types; unchanged if the table doesn't exist.
+
+    If `match` is "position", the columns also get the names of the table's columns.
+    """
     engine = _engine(options)
     table = Table.for_path(engine, options.path)
     if not table.exists(engine):
@@ -123,12 +126,14 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str) -> Any:
         rows = from_spark(frame.schema, table=options.path)
     table_fields = {field.name.lower(): field for field in schema}
     spark_types = {f.name.lower(): f.dataType for f in to_spark(schema).fields}
+    policy = frame.sparkSession.conf.get("spark.sql.storeAssignmentPolicy", "ANSI")
+    cast = Column.cast if policy.upper() == "LEGACY" else ansi_cast
     columns = []
     for field in rows:
         key = field.name.lower()
         column = functions.col(quote_identifier(field.name))
         table_field = table_fields.get(key)
         if table_field is not None and not same_type(table_field.data_type, field.data_type):
-            column = column.cast(spark_types[key]).alias(table_field.name)
+            column = cast(column, spark_types[key]).alias(table_field.name)
         columns.append(column)
     return frame.select(*columns)

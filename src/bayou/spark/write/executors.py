@@ -1,9 +1,9 @@
 """Writes of a DataFrame's rows to data files on executors, with `mapInArrow`.
 
-Each task of one job writes its rows and returns the actions of its files or its error, so that the
-other tasks run to their end and their files can be deleted
-(`bayou.spark.executors.executor_tasks`). Killed attempts and speculative tasks that lose return
-nothing; their files aren't part of the table.
+A task returns the actions of its files, or its error as a value. An error therefore doesn't fail
+the Spark job: the other tasks finish, and the driver can delete the files of all tasks.
+Spark discards the results of killed attempts and of redundant speculative tasks. Their files aren't
+part of the table.
 """
 
 from __future__ import annotations
@@ -17,37 +17,35 @@ from pyspark.accumulators import Accumulator
 
 from bayou.errors import BayouError
 from bayou.spark.errors import readable_errors
+from bayou.spark.executors.arrow_tasks import map_in_arrow
 from bayou.spark.executors.executor_tasks import (
     TaskResults,
     decode_results,
     encode_result,
     is_failure,
-    max_task_attempts,
 )
 from bayou.spark.executors.jobs import TaggedJobs, failure_reports, report_failure
+from bayou.spark.executors.versions_read import versions_read
+from bayou.spark.jvm.jobs import max_task_attempts
 from bayou.spark.write.started_write import StartedWrite
 from bayou.spark.write.tasks import task_number
 
-__all__ = ["write_frame"]
-
 _LOG = logging.getLogger(__name__)
 _COLUMN = "actions"
+_VERSIONS = "versions_read"
 
 
-def write_frame(frame: Any, started: StartedWrite, tasks: int | None = None) -> list[bytes]:
-    """Write a DataFrame's rows, without committing.
+def write_frame(
+    frame: Any, started: StartedWrite, tasks: int | None = None
+) -> tuple[list[bytes], frozenset[int]]:
+    """Write the rows of a DataFrame to data files, without a commit.
 
-    Args:
-        frame: a classic `DataFrame`.
-        started: the planned write.
-        tasks: maximum number of tasks; None if it is unknown.
+    `tasks` is the maximum number of tasks; None if it is unknown. Before an error is raised, the
+    files of successful tasks are deleted.
 
     Returns:
-        The task results, for the commit.
-
-    Raises:
-        BayouError: a task raised it.
-        Exception: a task or Spark raised it. The files of successful tasks have been deleted.
+        The task results for the commit; and the versions of this table that the DataFrame's tasks
+        reported to have read, which are empty unless the write is an overwrite.
     """
     spark = frame.sparkSession
     jobs = TaggedJobs(spark, f"Write to {started.plan.table}")
@@ -57,7 +55,8 @@ def write_frame(frame: Any, started: StartedWrite, tasks: int | None = None) -> 
     writer = _TaskWriter(started, tasks, finished, failures, max_task_attempts(spark))
     try:
         with jobs.tagged():
-            rows = frame.mapInArrow(writer, f"{_COLUMN} binary").collect()
+            schema = f"{_COLUMN} binary, {_VERSIONS} array<bigint>"
+            rows = map_in_arrow(frame, writer, schema).collect()
         written, failure = decode_results(bytes(row[_COLUMN]) for row in rows)
         if failure is not None:
             raise failure
@@ -74,11 +73,11 @@ def write_frame(frame: Any, started: StartedWrite, tasks: int | None = None) -> 
         if failure is None or failure is error:
             raise
         raise failure from None  # the error for which the job was canceled
-    return written
+    return written, frozenset(version for row in rows for version in row[_VERSIONS])
 
 
 class _TaskWriter:
-    """The function of a task; can be pickled."""
+    """The function that writes the rows of a task, for `mapInArrow`; can be pickled."""
 
     def __init__(
         self,
@@ -105,5 +104,10 @@ class _TaskWriter:
                 for _ in batches:  # Spark requires that all input is consumed
                     pass
             self._finished.add([result])
-            column: Any = pa.array([result], pa.binary())
-            yield pa.RecordBatch.from_arrays([column], [_COLUMN])
+            plan, overwrites = self._started.plan, self._started.write.overwrites
+            versions = sorted(versions_read(plan.table)) if overwrites else []
+            columns: list[Any] = [
+                pa.array([result], pa.binary()),
+                pa.array([versions], pa.list_(pa.int64())),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, [_COLUMN, _VERSIONS])

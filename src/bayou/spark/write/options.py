@@ -1,6 +1,7 @@
 """Write options of the format `delta`, and their defaults in the session's conf.
 
-Spark passes option names to data sources in lower case; the hooks have them in the user's spelling.
+Spark passes option names to data sources in lower case. The hooks of Bayou get them as the user
+wrote them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from bayou.kernel import Operation
 from bayou.kernel.commands.write import TableWrite, WriteMode
 from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.protocol.schema import StructType
+from bayou.spark.expressions.session_grammar import has_raw_strings, session_sql
 from bayou.spark.expressions.session_semantics import with_zone
 from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.settings import TIME_ZONE
@@ -26,17 +28,14 @@ from bayou.spark.session.storage_options import (
 )
 from bayou.version import ENGINE_INFO
 
-__all__ = ["WriteOptions", "with_session_defaults"]
-
-
 _PROPERTY_PREFIX = "delta."
 _NOT_SUPPORTED = {
     "replaceon": "replaceOn",
     "replaceusing": "replaceUsing",
     "targetalias": "targetAlias",
 }
-"""Options of delta-spark that change which rows a write replaces. Ignoring one of them would
-overwrite other rows than the user intends."""
+"""Options of delta-spark that determine which rows a write replaces. They raise an error: if they
+were ignored, the write would replace the wrong rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,18 +49,13 @@ class WriteOptions:
         replace_where: `replaceWhere`, an SQL condition; an overwrite replaces matching rows.
         dynamic_partitions: whether `partitionOverwriteMode` is `dynamic`.
         data_change: `dataChange`, false for writes that only rearrange existing rows.
-        max_records_per_file: `maxRecordsPerFile`.
-        compression: `compression`, a Parquet codec.
         optimize_write: `optimizeWrite`, whether rows are rebalanced by partition before the write;
             None if it isn't set.
         application: `txnAppId` and `txnVersion` of an idempotent write.
-        user_metadata: `userMetadata`, user-defined string of the commit.
-        checkpoint_location: `checkpointLocation` of a streaming query.
         partition_by: `bayou.partitionBy`, partition columns of a streaming query, one per line. The
             hooks set it from `partitionBy`, which Spark doesn't pass to the sink.
         properties: table properties for a new table, from the options that start with `delta.`.
         defines: whether the write is a `CREATE` or `REPLACE TABLE ... AS`.
-        description: description of the defined table.
         storage: storage options in deltalake's names.
         time_zone: `bayou.timeZone`, for timestamps without a time zone in `replaceWhere` and
             partition values.
@@ -88,11 +82,7 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Parse the options of a writer. Unknown options are ignored, as in Spark.
-
-        Raises:
-            ArgumentError: there is no path, or an option's value isn't valid.
-        """
+        """Parse the options of a writer. Unknown options are ignored, as in Spark."""
         lower_case = {key.lower(): value for key, value in options.items()}
         path = path_option(lower_case)
         for name in lower_case.keys() & _NOT_SUPPORTED.keys():
@@ -124,9 +114,7 @@ class WriteOptions:
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
         """Return a copy for `CREATE` or `REPLACE TABLE ... AS`.
 
-        Args:
-            properties: table properties that override the session's defaults.
-            description: the table's description.
+        `properties` override properties that are session defaults.
         """
         return replace(
             self,
@@ -145,14 +133,7 @@ class WriteOptions:
         partition_by: tuple[str, ...] | None = None,
         cluster_by: tuple[str, ...] | None = None,
     ) -> TableWrite:
-        """The write as a request to the kernel.
-
-        Args:
-            schema: schema of the rows.
-
-        Raises:
-            ArgumentError: options exclude each other, or `replaceWhere` can't be converted to UTC.
-        """
+        """Return the kernel's description of a write with these options."""
         where = self.replace_where if mode is WriteMode.OVERWRITE else None
         if where is not None:
             where = with_zone(where, schema, self.time_zone, name="replaceWhere")
@@ -192,7 +173,7 @@ def _overwrite_mode(lower_case: Mapping[str, str]) -> str:
 
 
 def _records_per_file(lower_case: Mapping[str, str]) -> int | None:
-    """`maxRecordsPerFile`; as in Spark, 0 and negative values mean no limit."""
+    """Parse `maxRecordsPerFile`; None for no limit, which is 0 or negative as in Spark."""
     value = lower_case.get("maxrecordsperfile", "").strip()
     if not value or value == "0" or value.startswith("-"):
         return None
@@ -229,16 +210,18 @@ _TRANSACTION = {
 _PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
+def overwrites_dynamically(spark: Any) -> bool:
+    """Whether overwrites are dynamic by default: replace only partitions that the rows are in."""
+    mode = str(spark.conf.get(_OPTIONS["partitionOverwriteMode"], "static"))
+    return mode.strip().lower() == "dynamic"
+
+
 def with_session_defaults(
     spark: Any, path: str | None, options: Mapping[str, str]
 ) -> dict[str, str]:
-    """A write's options, completed by the session's conf. Options take precedence.
+    """Return the options of a write, plus the session's settings that they don't set.
 
     The session's S3 settings (`fs.s3a.*`), including credentials, are added too.
-
-    Args:
-        spark: a session, classic or Connect.
-        path: the table's path.
     """
     result = dict(options)
     lower_case = {key.lower() for key in options}
@@ -246,6 +229,9 @@ def with_session_defaults(
     for name, setting in _OPTIONS.items():
         if setting in conf and name.lower() not in lower_case:
             result[name] = conf[setting]
+    for name in options:
+        if name.lower() == "replacewhere":
+            result[name] = _session_condition(spark, options[name])
     if "replacewhere" in lower_case and "partitionoverwritemode" not in lower_case:
         # The option replaceWhere takes precedence over the session's overwrite mode.
         result["partitionOverwriteMode"] = "static"
@@ -257,3 +243,14 @@ def with_session_defaults(
             if name.lower() not in lower_case:
                 result[name] = value
     return with_session_storage(spark, path, result)
+
+
+def _session_condition(spark: Any, condition: str) -> str:
+    if has_raw_strings(spark, condition):
+        raise ArgumentError(
+            f"replaceWhere: {condition!r} has a backslash or a doubled quote, which the session's "
+            "setting spark.sql.parser.escapedStringLiterals keeps in the string. Unset it, or use "
+            "DELETE and an append.",
+            argument="replaceWhere",
+        )
+    return session_sql(spark, condition)

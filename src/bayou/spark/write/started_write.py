@@ -1,34 +1,37 @@
-"""A planned write: created next to the driver, sent to the tasks, committed next to the driver."""
+"""A planned write: planned and committed on the driver's machine, executed by tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from bayou.engines import for_path, from_description
-from bayou.kernel import Engine
-from bayou.kernel.commands.write import TableWrite, WritePlan, commit_write, plan_write
+from bayou.errors import MetadataChangedError
+from bayou.kernel import Engine, Table
+from bayou.kernel.commands.write import (
+    TableWrite,
+    WritePlan,
+    WriteResult,
+    commit_write,
+    plan_write,
+)
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.transaction.commit import discard_unless_committed
+from bayou.spark.expressions.session_semantics import check_kernel_compares, with_zone
 from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.tasks import decode_files, delete_task_files, write_task
 
-__all__ = ["StartedWrite", "start_write"]
-
 _MAX_TASKS = 1 << 16
-"""Assumed number of tasks if it is unknown; the step between a task's identity values."""
+"""Assumed maximum number of tasks if it is unknown: the step between a task's identity values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedWrite:
     """A planned write; can be pickled.
 
-    Attributes:
-        write: the requested write.
-        plan: the version that the write is based on, and the state for tasks.
-        engine: description of the engine.
+    `plan` contains the version that the write is based on, and the `TransactionState` for tasks.
     """
 
     write: TableWrite
@@ -37,73 +40,111 @@ class StartedWrite:
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing to write; see `WritePlan.done`."""
+        """Whether there is nothing to write; see `WritePlan.is_noop`."""
         return self.plan.is_noop
 
     def write_task(
         self, batches: Iterable[pa.RecordBatch], task: int, tasks: int | None = None
     ) -> bytes:
-        """Write the rows of a task on an executor.
+        """Write the rows of a task on an executor, and return the encoded actions of its files.
 
         Args:
-            batches: the rows.
             task: number of the task, from 0; the same for every attempt.
             tasks: maximum number of tasks; None if it is unknown.
-
-        Returns:
-            The encoded actions of the task's files.
         """
         writer = (task, tasks or _MAX_TASKS) if self.plan.generates_identity else None
         return write_task(self.engine, self.plan.state, batches, writer=writer)
 
-    def commit(self, messages: Sequence[bytes], engine: Engine | None = None) -> int | None:
-        """Commit the results of the successful tasks.
+    def commit(
+        self,
+        messages: Sequence[bytes],
+        engine: Engine | None = None,
+        *,
+        rows_read_from: int | None = None,
+    ) -> WriteResult:
+        """Commit the files of the successful tasks.
 
-        The files are deleted if the table already contains the write or the commit fails. They stay
-        if it is unknown whether the commit succeeded.
+        The files are deleted if the table already contains the write, or if the commit fails. They
+        aren't deleted if it is unknown whether the commit succeeded.
 
         Args:
-            messages: results of all tasks.
+            messages: the results of `write_task`.
             engine: engine for the commit; None creates one.
-
-        Returns:
-            The table's version after the write; None if the table still doesn't exist.
+            rows_read_from: if the rows of an overwrite were read from this table: their version.
+                The commit is based on this version. If it were based on a later version, it would
+                remove rows that were committed since. None for the planned version.
 
         Raises:
-            CommitConflictError, CommitFailedError, TableAlreadyExistsError: see `commit_write`.
+            MetadataChangedError: the metadata changed between `rows_read_from` and the plan, so the
+                tasks' files may not fit.
         """
         written = decode_files(messages)
         engine = engine or from_description(self.engine)
         with discard_unless_committed(lambda: self.delete(messages)):
-            result = commit_write(engine, self.write, self.plan, written)
+            plan = self.plan
+            if rows_read_from is not None:
+                plan = _based_on(engine, plan, rows_read_from)
+            result = commit_write(engine, self.write, plan, written)
         if not result.files_committed:
             self.delete(messages)
-        return result.version
+        return result
 
     def delete(self, messages: Sequence[bytes]) -> None:
-        """Delete the files of tasks that won't be committed."""
+        """Delete the files of tasks, because they won't be committed."""
         delete_task_files(self.engine, self.plan.table, messages)
 
     def with_transaction_identifier(self, app_id: str, version: int) -> StartedWrite:
         """Return a copy with a transaction identifier, which makes the write idempotent."""
         return replace(self, write=replace(self.write, application=(app_id, version)))
 
+    def with_tags(self, tags: Mapping[str, str]) -> StartedWrite:
+        """Return a copy that writes tags to `commitInfo`."""
+        return replace(self, write=replace(self.write, tags=tags))
+
     def without_state(self) -> StartedWrite:
-        """Return a copy without the state for tasks, which the commit doesn't need."""
+        """Return a copy for the commit, without the `TransactionState`, which only tasks need."""
         return replace(self, plan=replace(self.plan, state=b""))
 
 
 def start_write(
     options: WriteOptions, write: TableWrite, *, builds_on: int | None = None
 ) -> StartedWrite:
-    """Plan a write.
-
-    Args:
-        builds_on: see `plan_write`.
-
-    Raises:
-        BayouError: the write isn't possible; see `plan_write`.
-    """
+    """Plan a write; see `plan_write`. `builds_on` is the version that the write is based on."""
     engine = for_path(options.path, options.storage)
+    write = _with_session_semantics(engine, options, write)
     plan = plan_write(engine, write, base_version=builds_on)
     return StartedWrite(write=write, plan=plan, engine=engine.description())
+
+
+def _with_session_semantics(engine: Engine, options: WriteOptions, write: TableWrite) -> TableWrite:
+    """Return the write with a `replace_where` that the kernel evaluates in the same way as Spark.
+
+    Columns are looked up in the table's schema, because the rows may not have all of them.
+    """
+    if write.replace_where is None:
+        return write
+    table, name = Table.for_path(engine, write.table), "replaceWhere"
+    if not table.exists(engine):
+        return write
+    schema = table.latest_snapshot(engine).schema
+    check_kernel_compares(write.replace_where, schema, name=name)
+    where = with_zone(write.replace_where, schema, options.time_zone, name=name)
+    return replace(write, replace_where=where)
+
+
+def _based_on(engine: Engine, plan: WritePlan, version: int) -> WritePlan:
+    if plan.read_version is None or plan.read_version == version:
+        return plan
+    table = Table.for_path(engine, plan.table)
+    read, planned = (
+        table.snapshot_as_of_version(engine, v).metadata for v in (version, plan.read_version)
+    )
+    if read != planned:
+        raise MetadataChangedError(
+            f"{plan.table}: the rows of this overwrite were read from version {version} of the "
+            f"table, and its metadata has changed since then (version {plan.read_version}). Load "
+            "the table again and repeat the write.",
+            table=plan.table,
+            winning_version=plan.read_version,
+        )
+    return replace(plan, read_version=version)

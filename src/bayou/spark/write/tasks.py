@@ -1,7 +1,6 @@
 """Tasks of writes: write rows to data files and return their actions.
 
-Inputs and results are serialized, so that data sources, streaming sinks and `mapInArrow` functions
-can use them.
+Inputs and results are serialized, for data sources, streaming sinks and `mapInArrow`.
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ from bayou.kernel.data_writer.task_writer import write_task_data
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.protocol.actions import AddCDCFile, AddFile, decode_actions, encode_actions
 
-__all__ = ["decode_adds", "decode_files", "delete_task_files", "task_number", "write_task"]
-
-_concat: Any = vars(pa)["concat_batches"]  # its stubs lack it
+_concat: Any = vars(pa)["concat_batches"]  # pyarrow's stubs lack it
 _BATCH_ROWS = 1 << 17
 _BATCH_BYTES = 32 << 20
 
@@ -32,20 +29,16 @@ def write_task(
     *,
     writer: tuple[int, int] | None = None,
 ) -> bytes:
-    """Write a task's rows to data files in their final location.
+    """Write a task's rows to data files in their final location, and return the encoded actions.
 
     The files of a failed attempt are deleted. The files of a successful attempt aren't part of the
     table until the driver commits their actions. File names are unique, so that retries and
     speculative tasks don't conflict.
 
     Args:
-        description: description of the engine.
         state: serialized `TransactionState`.
         batches: rows, with the table's columns in any order.
-        writer: number of the task and maximum number of tasks, for identity columns.
-
-    Returns:
-        The encoded actions; empty for no rows.
+        writer: for identity columns: the number of the task, and the maximum number of tasks.
     """
     transaction = TransactionState.from_bytes(state)
     if writer is not None:
@@ -55,7 +48,7 @@ def write_task(
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Concatenate Spark's batches of 10,000 rows, to check and partition more rows at once."""
+    """Concatenate Spark's batches (10,000 rows by default) into larger ones."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -88,19 +81,13 @@ def decode_adds(messages: Iterable[bytes]) -> list[AddFile]:
 
 
 def delete_task_files(description: EngineDescription, path: str, messages: Iterable[bytes]) -> None:
-    """Delete the files of tasks that won't be committed.
-
-    Args:
-        description: description of the engine.
-        path: the table's path.
-        messages: results of `write_task`.
-    """
+    """Delete the files in results of `write_task`, because they won't be committed."""
     files = decode_files(messages)
     if files:
         delete_data_files(from_description(description), path, files)
 
 
 def task_number() -> int:
-    """Number of the current task; the same for each of its attempts."""
+    """Return the current task's number, which is the same for all attempts; 0 outside tasks."""
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()

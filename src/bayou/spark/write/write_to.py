@@ -16,19 +16,14 @@ from bayou.spark.write import WriteOptions
 from bayou.spark.write.dataframes import write_rows
 from bayou.spark.write.options import with_session_defaults
 
-__all__ = ["write_to"]
-
 _DEFINING_METHODS = ("create", "replace", "createOrReplace")
 
 
 def write_to(request: WriteToRequest) -> Any:
     """Write a DataFrame to a named table, or to ``delta.`/path` ``.
 
-    Columns are matched by name with those of an existing table, with the casts of `INSERT`.
-    `replace` replaces schema and partitioning and keeps the table's properties.
-
-    Raises:
-        BayouError: the write isn't possible, or a row violates a constraint.
+    An existing table's columns are matched by name, and values are cast as for `INSERT`. The method
+    `replace` replaces the schema and the partitioning, but keeps the table's properties.
     """
     if request.connect:
         return _write_under_connect(request)
@@ -142,7 +137,7 @@ def _write_under_connect(request: WriteToRequest) -> Any:
     if request.provider != "delta" and not request.table.lower().startswith("delta."):
         return NotImplemented
     raise ArgumentError(
-        "writeTo: Spark Connect doesn't tell the location of a table, and Spark passes no path to "
-        "the data source. Use df.write.format('delta').mode('append').save(path).",
+        "writeTo isn't supported under Spark Connect, because the path of a named table isn't "
+        "known. Use df.write.format('delta').mode('append').save(path).",
         argument="writeTo",
     )

@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from bayou.spark.native_read.java_files import JavaFiles, encode_statuses, hadoop_uris
+from bayou.spark.jvm.java_files import JavaFiles, encode_statuses, hadoop_uris
 
 pytestmark = pytest.mark.spark
 
@@ -56,4 +56,9 @@ def test_directories_are_made_of_rows_and_slices_of_files(spark):
     assert made.apply(2).values().getUTF8String(0).toString() == "c"
     taken = java.take(rows, pa.array([2, 0], pa.int32()))
     assert [r.getUTF8String(0).toString() for r in taken] == ["c", "a"]
-    assert java.directories(java.empty_row(), statuses, pa.array([0, 6], pa.int32())).size() == 1
+    assert (
+        java.directories(
+            java.rows(pa.table({}), StructType()), statuses, pa.array([0, 6], pa.int32())
+        ).size()
+        == 1
+    )

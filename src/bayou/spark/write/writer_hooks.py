@@ -12,8 +12,6 @@ from bayou.spark.hooks.requests import StreamWriteRequest, WriteRequest
 from bayou.spark.write.dataframes import write_rows
 from bayou.spark.write.options import WriteOptions, with_session_defaults
 
-__all__ = ["save", "start"]
-
 _MODES = {
     "append": WriteMode.APPEND,
     "overwrite": WriteMode.OVERWRITE,
@@ -23,11 +21,7 @@ _MODES = {
 
 
 def save(request: WriteRequest) -> Any:
-    """Handle `DataFrameWriter.save`, `saveAsTable` and `insertInto`.
-
-    Raises:
-        BayouError: the write isn't possible, or a row violates a constraint.
-    """
+    """Handle `DataFrameWriter.save`, `saveAsTable` and `insertInto`."""
     if request.connect:
         return _save_under_connect(request)
     if request.bucket_columns is not None or request.sort_columns is not None:
@@ -55,11 +49,7 @@ def save(request: WriteRequest) -> Any:
 
 
 def start(request: StreamWriteRequest) -> Any:
-    """Handle `DataStreamWriter.start` and `toTable`: pass settings to the sink as options.
-
-    Raises:
-        ArgumentError: the name isn't that of a Delta table, or the output mode is `update`.
-    """
+    """Handle `DataStreamWriter.start` and `toTable`: pass settings to the sink as options."""
     writer = request.writer
     if request.output_mode == "update":
         raise ArgumentError(
@@ -87,7 +77,7 @@ def start(request: StreamWriteRequest) -> Any:
 
 
 def _save_to_named_table(request: WriteRequest, table: NamedTable, options: WriteOptions) -> None:
-    """Write to a table of the session's catalog; a new table is registered last."""
+    """Write to a table of the session's catalog. A new table is registered after the write."""
     if request.method == "insertInto":
         if request.partition_columns:
             raise ArgumentError(
@@ -129,7 +119,7 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
 
 
 def _save_under_connect(request: WriteRequest) -> Any:
-    """Check that the data source supports the arguments, and let it write."""
+    """Check that the data source supports the arguments; then return NotImplemented to use it."""
     if request.method == "insertInto":
         return NotImplemented  # only the server knows the table's format
     if request.method == "saveAsTable":
@@ -164,7 +154,7 @@ def _connect_name_error(method: str) -> ArgumentError:
 
 
 def _hand_over_defaults(request: WriteRequest | StreamWriteRequest) -> None:
-    """Set the session's defaults, which the data source can't access, as options of the writer."""
+    """Add the session's settings to the writer's options: the data source can't read the conf."""
     for name, value in with_session_defaults(request.spark, request.path, request.options).items():
         if name not in request.options:
             request.writer.option(name, value)

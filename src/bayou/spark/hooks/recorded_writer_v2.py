@@ -1,4 +1,4 @@
-"""Recording of the calls on `DataFrameWriterV2`, whose state can't be read from Spark."""
+"""Records calls of `DataFrameWriterV2` methods, because Spark doesn't expose the writer's state."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from bayou.spark.hooks.requests import WriteToRequest
-
-__all__ = ["write_to_wrappers"]
 
 _RECORDED = "_bayou_recorded"
 _FINAL_METHODS = (
@@ -25,7 +23,7 @@ _FINAL_METHODS = (
 
 @dataclass(slots=True)
 class _RecordedWriter:
-    """The calls recorded on one writer."""
+    """The arguments of the calls on one `DataFrameWriterV2`."""
 
     spark: Any
     df: Any
@@ -70,10 +68,10 @@ _SETTERS: Mapping[str, Callable[..., None]] = {
 def write_to_wrappers(
     answer: Callable[[WriteToRequest], Any],
 ) -> dict[str, Callable[[Any], Any]]:
-    """Hooks of the methods of `DataFrameWriterV2`, by method name.
+    """Functions that wrap the methods of `DataFrameWriterV2`, by method name.
 
-    Args:
-        answer: called at the final method; Spark's own method runs if it returns `NotImplemented`.
+    `answer` is called at the last call of a `writeTo` chain. If `answer` returns `NotImplemented`,
+    Spark's own method runs.
     """
     setters = {name: _setter(record) for name, record in _SETTERS.items()}
     final_methods = {name: _final_method(name, answer) for name in _FINAL_METHODS}

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
 import bayou.spark
+from bayou.engines.arrow import ArrowEngine
 from bayou.errors import (
     ArgumentError,
     CommitConflictError,
@@ -19,6 +20,8 @@ from bayou.errors import (
     SchemaError,
     TableAlreadyExistsError,
 )
+from bayou.kernel import Table
+from bayou.spark.write.self_reads import predicates_read
 
 pytestmark = pytest.mark.spark
 
@@ -332,6 +335,33 @@ def test_an_overwrite_by_the_table_s_own_rows_removes_none_that_were_added_since
     assert ids(spark, path) == [2, 3]
 
 
+def test_an_append_that_reads_its_table_is_not_blind_and_knows_the_partitions(spark, tmp_path):
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"id": [1, 2], "p": ["a", "b"]}), partition_by=["p"])
+    other = spark.createDataFrame([(1, "a"), (3, "c")], "id long, p string")
+    other.createOrReplaceTempView("other")
+    table = f"delta.`{path}`"
+    for query, blind in (
+        (f"SELECT * FROM other WHERE id NOT IN (SELECT id FROM {table})", False),
+        ("SELECT * FROM other", True),
+        (f"SELECT id + 9, p FROM {table} WHERE p = 'a' AND id < 9", False),
+        (f"SELECT * FROM {table} VERSION AS OF 0", True),
+    ):
+        spark.sql(f"INSERT INTO {table} {query}")
+        assert bayou.table(path).history(1)[0]["isBlindAppend"] is blind
+    snapshot = Table.for_path(ArrowEngine(), path).latest_snapshot(ArrowEngine())
+    frame = spark.read.format("delta").load(path)
+    (whole,) = predicates_read(frame.select("id"), snapshot)
+    assert whole is None
+    joined = frame.where("p = 'a' AND id % 2 = 1").join(other.select("id"), "id")
+    joined = joined.union(frame.where("p = 'b'"))
+    filters = [str(f) for f in predicates_read(joined, snapshot)]
+    assert ["'a'" in f for f in filters] == [True, False]
+    assert "'b'" in filters[1]
+    (cached,) = predicates_read(frame.where("p = 'a'").cache(), snapshot)
+    assert cached is None
+
+
 def test_an_overwrite_by_own_rows_of_the_data_source_knows_their_version(spark, tmp_path):
     path = str(tmp_path / "t")
     bayou.write(path, pa.table({"_metadata": [1, 2, 3]}))  # a name that leaves it to the source
@@ -347,3 +377,16 @@ def test_an_overwrite_by_own_rows_of_the_data_source_knows_their_version(spark, 
 
 def ids(spark, path):
     return sorted(row.id for row in spark.read.format("delta").load(path).collect())
+
+
+def test_an_overwrite_by_own_rows_knows_reads_that_the_plan_does_not_show(spark, tmp_path):
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"id": [1, 2, 3]}))
+    reader = spark.read.format("delta").option("metadataColumn", "true")
+    frame = reader.load(path).where("_metadata.row_index > 0").select("id")
+    bayou.write(path, pa.table({"id": [4]}), mode="append")
+    with pytest.raises(CommitConflictError):
+        frame.write.format("delta").mode("overwrite").save(path)
+    with pytest.raises(CommitConflictError):
+        frame.distinct().write.format("delta").mode("overwrite").save(path)
+    assert ids(spark, path) == [1, 2, 3, 4]

@@ -4,7 +4,8 @@ import pytest
 
 from bayou.kernel.expressions.model import Comparison, Literal
 from bayou.protocol.schema import INTEGER, LONG, STRING, TIMESTAMP, StructField, StructType
-from bayou.spark.native_read.filters import CatalystFilter, to_predicate
+from bayou.spark.expressions.catalyst_filters import to_predicate
+from bayou.spark.jvm.expressions import CatalystFilter
 
 NESTED = StructType(
     (StructField(name="b", data_type=LONG, metadata={"delta.columnMapping.physicalName": "col-2"}),)
@@ -61,6 +62,7 @@ def test_a_qualifier_that_is_a_column_s_name_too_is_not_guessed_at():
         "dynamicpruning#3",
         "((id IN (1, 2",
         "(unknown = 5)",
+        "(EXP(CAST(id AS DOUBLE)) = 2.718281828459045D)",
     ],
 )
 def test_what_can_not_be_translated_is_not_used(text):

@@ -1,20 +1,18 @@
 """Translation of Catalyst filters into kernel predicates.
 
-A filter is translated from the SQL that Catalyst generates for it. A filter that can't be
-translated, or could have another meaning in the kernel, is ignored: more files are listed, and
-Spark filters the rows. Columns have physical names, which may be qualified.
+A filter is translated from the SQL that Catalyst generates for it. Columns have physical names,
+which may be qualified. A filter that can't be translated, or could have another meaning in the
+kernel, is ignored: more files are listed, and Spark filters the rows.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
 from zoneinfo import ZoneInfo
 
 from bayou.errors import PredicateError
-from bayou.kernel.expressions.evaluation import resolve
+from bayou.kernel.expressions.functions import inexact_function
 from bayou.kernel.expressions.model import (
     And,
     Column,
@@ -30,38 +28,14 @@ from bayou.kernel.expressions.model import (
     StartsWith,
     operands_of,
 )
-from bayou.kernel.expressions.resolution import map_columns, map_literals
+from bayou.kernel.expressions.resolution import map_columns, map_literals, resolve
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.kernel.table_features.column_mapping import logical_path
 from bayou.protocol.schema import StructType
-from bayou.spark.jvm.classes import scala_items
-
-__all__ = ["CatalystFilter", "to_predicate"]
+from bayou.spark.jvm.expressions import CatalystFilter
 
 _PLAIN = (Column, Literal, Comparison, In, IsNull, And, Or, Not, StartsWith, Like)
 """Expressions with the same meaning in all time zones, and with and without Spark's ANSI mode."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalystFilter:
-    """A filter of Catalyst.
-
-    Attributes:
-        text: the result of `Expression.sql()`.
-        columns: for each column, its `sql()`, which may be qualified, and its name.
-    """
-
-    text: str
-    columns: Sequence[tuple[str, str]]
-
-    @classmethod
-    def of(cls, jvm: Any, expression: Any) -> CatalystFilter:
-        """The filter of a Catalyst `Expression`."""
-        references = expression.references().toSeq()
-        columns = scala_items(jvm, references)
-        return cls(
-            text=expression.sql(), columns=tuple((str(c.sql()), str(c.name())) for c in columns)
-        )
 
 
 def to_predicate(
@@ -72,14 +46,13 @@ def to_predicate(
     ansi: bool = True,
     unusable: frozenset[str] = frozenset(),
 ) -> Predicate | None:
-    """The conjunction of the filters that can be translated; None if there are none.
+    """The conjunction of the filters that can be translated; None if no filter can.
 
     Args:
         filters: filters that must all be true.
-        schema: the table's schema.
         time_zone: time zone of the planning session, in which Catalyst formats timestamps.
         ansi: whether the planning session has Spark's ANSI mode on.
-        unusable: physical names of columns with a collation.
+        unusable: physical names of columns with a collation; filters on them are ignored.
     """
     usable = [
         predicate
@@ -93,7 +66,7 @@ def to_predicate(
 
 
 class _UntranslatableError(Exception):
-    """The filter can't be translated."""
+    """Raised for a filter that can't be translated."""
 
 
 def _translate(
@@ -101,6 +74,8 @@ def _translate(
 ) -> Predicate | None:
     try:
         predicate = parse_predicate(catalyst.text)
+        if inexact_function(predicate) is not None:
+            return None
         if (not ansi or time_zone != "UTC") and not _is_plain(predicate):
             return None
         names = _ColumnNames(catalyst.columns, schema)
@@ -117,7 +92,7 @@ def _is_plain(expression: Expression) -> bool:
 
 
 class _ColumnNames:
-    """Maps the physical, perhaps qualified paths of a filter to logical paths."""
+    """Maps a filter's column paths, which have physical names, to paths of logical names."""
 
     def __init__(self, columns: Iterable[tuple[str, str]], schema: StructType) -> None:
         self._schema = schema
@@ -143,7 +118,7 @@ class _ColumnNames:
 
 
 def _in_zone(literal: Literal, time_zone: str) -> Literal:
-    """A timestamp literal of the session's time zone, which was parsed as UTC."""
+    """Reinterpret a timestamp literal, which was parsed as UTC, in `time_zone`."""
     value = literal.value
     if not isinstance(value, dt.datetime) or value.tzinfo is None:
         return literal

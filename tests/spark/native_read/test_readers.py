@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bayou
-from bayou.spark.native_read.read_planner import DOOR
+from bayou.spark.native_read.read_planner import READER
 from support.examples import examples
 
 EXAMPLES = examples(5)
@@ -55,7 +55,7 @@ FILTERS = [
     deleted=st.none() | st.sampled_from(["id % 3 = 0", "id = 7", "part IS NULL"]),
     condition=st.sampled_from(FILTERS),
 )
-def test_both_doors_give_the_kernel_s_rows(spark, files, partitions, mapping, deleted, condition):
+def test_both_readers_give_the_kernel_s_rows(spark, files, partitions, mapping, deleted, condition):
     with tempfile.TemporaryDirectory() as folder:
         path = folder + "/t"
         properties = {
@@ -73,14 +73,14 @@ def test_both_doors_give_the_kernel_s_rows(spark, files, partitions, mapping, de
             bayou.table(path).delete(deleted)
         kernel = bayou.table(path)
         expected = texts(kernel.to_arrow()), texts(kernel.to_arrow(filter=condition))
-        for door in ("native", "source"):
-            spark.conf.set(DOOR, door)
+        for reader in ("native", "source"):
+            spark.conf.set(READER, reader)
             try:
                 frame = spark.read.format("delta").load(path)
-                assert texts(frame.toArrow()) == expected[0], door
-                assert texts(frame.where(condition).toArrow()) == expected[1], door
+                assert texts(frame.toArrow()) == expected[0], reader
+                assert texts(frame.where(condition).toArrow()) == expected[1], reader
             finally:
-                spark.conf.unset(DOOR)
+                spark.conf.unset(READER)
 
 
 def texts(table):

@@ -1,0 +1,68 @@
+"""Passes the table versions that a query's tasks read to the write tasks of the same query.
+
+Spark doesn't tell a Python data source which tables the rows of a write come from. But the tasks of
+a query know the query's execution id, and the tasks of an executor share a local directory. A read
+task writes a small file into this directory, and the query's write tasks on the same executor read
+the file. Files of other executors aren't read. They are rarely needed: a task that reads and writes
+is on one executor, and a query with a shuffle usually has both kinds of tasks on each executor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from pyspark import TaskContext
+
+_FOLDER = "bayou-versions-read"
+_MAX_FILES = 1_000
+"""If there are more files, the oldest are deleted. Spark deletes all files when it stops."""
+
+
+def report_version_read(table: str, version: int) -> None:
+    """Record that the current task reads a table version. Does nothing outside of a query."""
+    folder = _query_folder()
+    if folder is None:
+        return
+    content = msgspec.json.encode((table, version))
+    file = folder.with_name(f"{folder.name}-{hashlib.sha256(content).hexdigest()[:32]}")
+    with suppress(OSError):  # without the file, an overwrite is based on the latest version
+        if not file.exists():
+            file.parent.mkdir(exist_ok=True)
+            _delete_old_files(file.parent)
+            new = file.with_name(f".{uuid.uuid4()}")
+            new.write_bytes(content)
+            new.replace(file)
+
+
+def versions_read(table: str) -> frozenset[int]:
+    """The versions of a table that tasks of the current query on this executor read so far."""
+    folder = _query_folder()
+    versions: set[int] = set()
+    if folder is not None:
+        for file in folder.parent.glob(f"{folder.name}-*"):
+            with suppress(OSError, msgspec.DecodeError):
+                path, version = msgspec.json.decode(file.read_bytes(), type=tuple[str, int])
+                if path == table:
+                    versions.add(version)
+    return frozenset(versions)
+
+
+def _query_folder() -> Path | None:
+    """Path prefix of the current query's files on this executor; None outside of a query."""
+    context = TaskContext.get()
+    query = None if context is None else context.getLocalProperty("spark.sql.execution.id")
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
+    return Path(local, _FOLDER, query) if local and query else None
+
+
+def _delete_old_files(folder: Path) -> None:
+    files = list(folder.iterdir())
+    if len(files) > _MAX_FILES:
+        with suppress(OSError):  # another task deletes them
+            for file in sorted(files, key=lambda f: f.stat().st_mtime)[: _MAX_FILES // 2]:
+                file.unlink(missing_ok=True)

@@ -1,0 +1,86 @@
+"""Settings of a session that change the meaning of SQL text.
+
+Bayou parses SQL itself, in Spark's default grammar. `session_sql` rewrites a user's SQL to this
+grammar: it substitutes variables (`${name}`), as Spark does before it parses anything, and puts
+names in double quotes into backticks. For Spark in this session, the result has the same meaning.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from bayou.errors import StatementError
+from bayou.protocol.sql import quote_identifier, string_literal, tokenize
+from bayou.spark.jvm.session import system_property
+
+_VARIABLE = re.compile(r"\$\{(?:(\w+?):)?(\S+?)\}")
+_SETTINGS = (None, "spark", "sparkconf", "hivevar", "hiveconf")
+
+
+def session_sql(spark: Any, text: str) -> str:
+    """Rewrite a user's SQL from the session's grammar to Spark's default grammar.
+
+    Raises:
+        StatementError: a variable refers to itself.
+    """
+    if "${" in text and _is_set(spark, "spark.sql.variable.substitute", default=True):
+        text = _substituted(spark, text, ())
+    if '"' not in text or not _has_quoted_names(spark):
+        return text
+    pieces, at = [], 0
+    for token in tokenize(text):
+        if token.is_string and text[token.start] == '"':
+            name = text[token.start + 1 : token.end - 1].replace('""', '"')
+            pieces += [text[at : token.start], quote_identifier(name)]
+            at = token.end
+    return "".join((*pieces, text[at:]))
+
+
+def session_literal(spark: Any, string: str) -> str:
+    """Return an SQL literal that the session and Bayou read as this string."""
+    if any(mark in string for mark in ("\\", "'", "${")) and _is_set(spark, _RAW_STRINGS):
+        return f"CAST(X'{string.encode().hex()}' AS STRING)"
+    # Spark would substitute a variable in the string, but not `$\{`, which is the same string.
+    return string_literal(string).replace("${", "$\\{")
+
+
+def has_raw_strings(spark: Any, text: str) -> bool:
+    r"""Whether the SQL has a string that the session reads without escapes, such as `'\d'`."""
+    return ("\\" in text or "''" in text) and _is_set(spark, _RAW_STRINGS)
+
+
+_RAW_STRINGS = "spark.sql.parser.escapedStringLiterals"
+
+
+def _substituted(spark: Any, text: str, within: tuple[str, ...]) -> str:
+    def value(match: re.Match[str]) -> str:
+        prefix, name = match.groups()
+        if match[0] in within:
+            raise StatementError(
+                f"SQL: the variable {match[0]} refers to itself. Change its value.",
+                statement=text,
+            )
+        found = None
+        if prefix in _SETTINGS:
+            found = spark.conf.get(name, "")
+        elif prefix == "env":
+            found = os.environ.get(name)
+        elif prefix == "system" and isinstance(spark, SparkSession):
+            found = system_property(spark, name)
+        return match[0] if found is None else _substituted(spark, found, (*within, match[0]))
+
+    return _VARIABLE.sub(value, text)
+
+
+def _has_quoted_names(spark: Any) -> bool:
+    """Whether `"a"` is a name, not a string."""
+    setting = "spark.sql.ansi.doubleQuotedIdentifiers"
+    return _is_set(spark, setting) and _is_set(spark, "spark.sql.ansi.enabled", default=True)
+
+
+def _is_set(spark: Any, name: str, *, default: bool = False) -> bool:
+    return str(spark.conf.get(name, str(default))).strip().lower() == "true"

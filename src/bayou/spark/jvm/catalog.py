@@ -1,0 +1,79 @@
+"""Tables and views of Spark's session catalog."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from bayou.spark.jvm.objects import JavaObject, java_class, tested_with
+
+__all__ = ["CatalogTable"]
+
+
+@tested_with("4.2", "4.3")
+class CatalogTable:
+    """A table name in the session catalog; the table need not exist.
+
+    The constructor and the methods raise `JvmError` if the catalog refuses the name.
+
+    Attributes:
+        database, table: the parts of the name; database is None for an unqualified name.
+    """
+
+    def __init__(self, spark: Any, name: str) -> None:
+        self._session = spark._jsparkSession
+        state = self._session.sessionState()
+        self._catalog = state.catalog()
+        self._identifier = state.sqlParser().parseTableIdentifier(name)
+        self.database: str | None = _value(self._identifier.database())
+        self.table = str(self._identifier.table())
+
+    def is_temp_view(self) -> bool:
+        return bool(self._catalog.isTempView(self._identifier))
+
+    def exists(self) -> bool:
+        return bool(self._catalog.tableExists(self._identifier))
+
+    def default_location(self) -> str:
+        """The location that the catalog would choose for a new table of this name."""
+        return _path(self._catalog.defaultTablePath(self._identifier))
+
+    @property
+    def provider(self) -> str | None:
+        """The table's format; None for a view."""
+        provider: str | None = _value(self._metadata.provider())
+        return provider
+
+    @property
+    def comment(self) -> str | None:
+        """The table's comment."""
+        comment: str | None = _value(self._metadata.comment())
+        return comment
+
+    @property
+    def location(self) -> str | None:
+        """The table's location; None for a view."""
+        location = _value(self._metadata.storage().locationUri())
+        return None if location is None else _path(location)
+
+    def set_columns(self, schema: str) -> None:
+        """Replace the table's columns in the catalog by those of a Spark schema, given as JSON."""
+        identifier = self._metadata.identifier()
+        columns = self._session.parseDataType(schema)
+        external = self._session.sharedState().externalCatalog()
+        external.alterTableDataSchema(identifier.database().get(), identifier.table(), columns)
+        self._catalog.refreshTable(identifier)
+
+    @cached_property
+    def _metadata(self) -> JavaObject:
+        return self._catalog.getTableMetadata(self._identifier)
+
+
+def _value(option: JavaObject) -> Any:
+    return None if option.isEmpty() else option.get()
+
+
+def _path(uri: JavaObject) -> str:
+    if uri.getScheme() in (None, "file"):
+        return str(uri.getPath())
+    return str(java_class(uri, "org.apache.hadoop.fs.Path")(uri).toString())

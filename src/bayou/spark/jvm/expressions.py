@@ -1,0 +1,92 @@
+"""Expressions of Catalyst."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column
+
+from bayou.spark.jvm.objects import JavaObject, java_class, scala_items, tested_with
+
+__all__ = ["CatalystExpression", "CatalystFilter", "ansi_cast", "bound_to"]
+
+
+@tested_with("4.2", "4.3")
+class CatalystExpression:
+    """An expression tree of Catalyst, as the user built it.
+
+    `class_name` is the name of the expression's class, such as `UnresolvedFunction`.
+    """
+
+    def __init__(self, expression: JavaObject) -> None:
+        self._expression = expression
+        self.class_name = str(expression.getClass().getSimpleName())
+
+    @classmethod
+    def of(cls, spark: Any, column: Any) -> CatalystExpression:
+        return cls(spark._jsparkSession.expression(column._jc))
+
+    @property
+    def children(self) -> list[CatalystExpression]:
+        return [CatalystExpression(e) for e in scala_items(self._expression.children())]
+
+    @property
+    def name_parts(self) -> list[str]:
+        """The parts of the function name of an `UnresolvedFunction`."""
+        return [str(part) for part in scala_items(self._expression.nameParts())]
+
+    @property
+    def cast_type(self) -> str:
+        """The target type of a `Cast`, in SQL."""
+        return str(self._expression.dataType().sql())
+
+    @property
+    def sql(self) -> str:
+        """The SQL that Catalyst generates."""
+        return str(self._expression.sql())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+@tested_with("4.2", "4.3")
+class CatalystFilter:
+    """A filter of Catalyst over resolved columns.
+
+    Attributes:
+        text: the result of `Expression.sql()`.
+        columns: (SQL, name) of each column in the filter. The SQL may be qualified: `t.id`.
+    """
+
+    text: str
+    columns: Sequence[tuple[str, str]]
+
+    @classmethod
+    def of(cls, expression: JavaObject) -> CatalystFilter:
+        columns = scala_items(expression.references().toSeq())
+        return cls(
+            text=expression.sql(), columns=tuple((str(c.sql()), str(c.name())) for c in columns)
+        )
+
+
+@tested_with("4.3")
+def ansi_cast(column: Any, data_type: Any) -> Column:
+    """Cast a Column as in ANSI mode: a value that doesn't fit is an error in every session."""
+    cast = column.try_cast(data_type)._jc.node()
+    mode = getattr(java_class(cast, "org.apache.spark.sql.internal.Cast$Ansi$"), "MODULE$")
+    some = java_class(cast, "scala.Option").apply(mode)
+    node = cast.copy(cast.child(), cast.dataType(), some, cast.origin())
+    return Column(java_class(cast, "org.apache.spark.sql.Column")(node))
+
+
+@tested_with("4.3")
+def bound_to(frame: Any, column: Any) -> Column:
+    """Return a Column whose names refer to a DataFrame's columns, also after a join.
+
+    Raises:
+        AnalysisException: the DataFrame lacks a column.
+    """
+    selected = frame.select(column.alias("resolved"))
+    resolved = selected._jdf.queryExecution().analyzed().expressions().apply(0).child()
+    utils = java_class(resolved, "org.apache.spark.sql.classic.ExpressionUtils")
+    return Column(utils.column(resolved))

@@ -1,0 +1,30 @@
+"""Cancellation of a session's jobs, and settings of the scheduler."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from bayou.spark.jvm.objects import JvmError, tested_with
+
+__all__ = ["cancel_jobs", "is_session_active", "max_task_attempts"]
+
+
+@tested_with("4.2", "4.3")
+def is_session_active(spark: Any) -> bool:
+    """Whether a session can still run jobs."""
+    return spark.sparkContext._jsc is not None  # None after stop()
+
+
+@tested_with("4.3")
+def cancel_jobs(spark: Any, tag: str) -> None:
+    """Cancel the running jobs with a tag. Has no effect after the session was stopped."""
+    with contextlib.suppress(JvmError):
+        if is_session_active(spark):
+            spark.sparkContext.cancelJobsWithTag(tag)
+
+
+@tested_with("4.2", "4.3")
+def max_task_attempts(spark: Any) -> int:
+    """Number of times a task may fail before its job fails (`spark.task.maxFailures`)."""
+    return int(spark.sparkContext._jsc.sc().taskScheduler().maxTaskFailures())

@@ -1,0 +1,84 @@
+"""Classes, collections and errors of Spark's JVM, for the other modules of this package.
+
+`jvm.java.lang.Class` asks the JVM whether `java`, `java.lang` and `java.lang.Class` are classes,
+and each miss searches every JAR. `java_class` uses the qualified name directly.
+
+A Python loop over a Java list ends with a NoSuchElementException in the JVM. PySpark converts the
+exception and its stack trace, which takes about 40 ms. `java_items` and `scala_items` copy the list
+instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JError
+
+__all__ = [
+    "TESTED_WITH",
+    "JavaObject",
+    "JvmError",
+    "error_reason",
+    "java_class",
+    "java_items",
+    "scala_items",
+    "scala_seq",
+    "tested_with",
+]
+
+JavaObject: TypeAlias = Any
+"""An object of the JVM. Only this package calls its methods."""
+
+JvmError = Py4JError
+"""Error of a JVM call: a Java exception, a missing class or method, or a lost connection."""
+
+TESTED_WITH: dict[str, tuple[str, ...]] = {}
+"""Spark versions by qualified name of a function or class of this package."""
+
+_ItemT = TypeVar("_ItemT", bound=Callable[..., Any])
+
+
+def tested_with(*versions: str) -> Callable[[_ItemT], _ItemT]:
+    """Decorator: record the Spark versions that a function or class is tested with."""
+
+    def record(item: _ItemT) -> _ItemT:
+        TESTED_WITH[f"{item.__module__}.{item.__qualname__}"] = versions
+        return item
+
+    return record
+
+
+def error_reason(error: Exception) -> str:
+    """The first line of an error's message; the other lines are a Java stack trace."""
+    return str(error).strip().partition("\n")[0]
+
+
+@tested_with("4.2", "4.3")
+def java_class(owner: JavaObject, name: str) -> JavaObject:
+    """A Java class by its qualified name, for its static members and constructors.
+
+    `owner` is a session's `_jvm`, or any object of the same JVM.
+    """
+    return JavaClass(name, owner._gateway_client)
+
+
+@tested_with("4.2", "4.3")
+def java_items(collection: JavaObject) -> list[JavaObject]:
+    """The elements of a `java.util.Collection`."""
+    array = collection.toArray()
+    return [array[i] for i in range(len(array))]
+
+
+@tested_with("4.2", "4.3")
+def scala_items(sequence: JavaObject) -> list[JavaObject]:
+    """The elements of a Scala `Seq`."""
+    converters = java_class(sequence, "scala.jdk.javaapi.CollectionConverters")
+    return java_items(converters.asJava(sequence))
+
+
+@tested_with("4.2", "4.3")
+def scala_seq(owner: JavaObject, items: JavaObject) -> JavaObject:
+    """A Scala `Seq` of the elements of a Python list or a `java.util.List`."""
+    return java_class(owner, "org.apache.spark.api.python.PythonUtils").toSeq(items)

@@ -1,0 +1,171 @@
+"""Reads properties of DataFrames, such as sizes and filters, from analyzed or optimized plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from bayou.spark.jvm.expressions import CatalystFilter
+from bayou.spark.jvm.objects import JavaObject, scala_items, tested_with
+
+__all__ = [
+    "are_columns_deterministic",
+    "default_row_bytes",
+    "has_metadata_columns",
+    "is_deterministic",
+    "is_sorted_by",
+    "leaf_bytes",
+    "observed_values",
+    "plan_alias",
+    "plan_bytes",
+    "relation_filters",
+    "relation_options",
+]
+
+
+@tested_with("4.2", "4.3")
+def plan_alias(frame: Any) -> str | None:
+    """A DataFrame's alias, or None."""
+    plan = _analyzed(frame)
+    return str(plan.alias()) if _class_name(plan) == "SubqueryAlias" else None
+
+
+@tested_with("4.3")
+def is_deterministic(frame: Any) -> bool:
+    """Whether Spark considers a DataFrame's rows deterministic."""
+    return bool(_analyzed(frame).deterministic())
+
+
+@tested_with("4.3")
+def are_columns_deterministic(frame: Any) -> bool:
+    """Whether the last `select` of a DataFrame is deterministic, apart from the input rows."""
+    return all(e.deterministic() for e in scala_items(_analyzed(frame).expressions()))
+
+
+@tested_with("4.3")
+def is_sorted_by(frame: Any, *columns: Any) -> bool:
+    """Whether the last operation of a DataFrame is a global sort by these columns, ascending."""
+    plan = _analyzed(frame)
+    while _class_name(plan) == "SubqueryAlias":
+        plan = plan.child()
+    if _class_name(plan) != "Sort" or not getattr(plan, "global")():
+        return False
+    order = list(scala_items(plan.order()))
+    expected = list(scala_items(_analyzed(frame.orderBy(*columns)).order()))
+    return len(order) >= len(expected) and all(
+        own.semanticEquals(other) for own, other in zip(order, expected, strict=False)
+    )
+
+
+@tested_with("4.2", "4.3")
+def has_metadata_columns(frame: Any) -> bool:
+    """Whether a DataFrame has hidden columns, such as `_metadata` of files."""
+    return not _analyzed(frame).metadataOutput().isEmpty()
+
+
+@tested_with("4.3")
+def relation_options(frame: Any, name: str) -> Iterator[str]:
+    """The value of an option in each relation that a DataFrame or its subqueries read.
+
+    `name` is the option's name in lower case. Relations without the option are left out.
+    """
+    plan = _analyzed(frame)
+    for part in (plan, *scala_items(plan.subqueriesAll())):
+        for leaf in scala_items(part.collectLeaves()):
+            value = _relation_option(leaf, name)
+            if value is not None:
+                yield value
+
+
+@tested_with("4.3")
+def relation_filters(frame: Any, name: str) -> Iterator[tuple[str, list[CatalystFilter]]]:
+    """For each scan of the optimized plan: the value of an option, and the scan's filters.
+
+    `name` is the option's name in lower case. Scans without the option are left out.
+    """
+    plan = _optimized(frame)
+    for part in (plan, *scala_items(plan.subqueriesAll())):
+        yield from _scan_filters(part, name, [])
+
+
+def _scan_filters(
+    node: JavaObject, name: str, conditions: list[JavaObject]
+) -> Iterator[tuple[str, list[CatalystFilter]]]:
+    """The results of `relation_filters` for the scans below a node of the plan.
+
+    `conditions` are the conditions of the filter nodes directly above the node.
+    """
+    if _class_name(node) == "Filter":
+        yield from _scan_filters(node.child(), name, [*conditions, *_conjuncts(node.condition())])
+        return
+    children = scala_items(node.children())
+    for child in children:
+        yield from _scan_filters(child, name, [])
+    if not children:
+        value = _relation_option(node, name)
+        if value is not None:
+            yield value, [CatalystFilter.of(condition) for condition in conditions]
+
+
+def _conjuncts(condition: JavaObject) -> list[JavaObject]:
+    if _class_name(condition) != "And":
+        return [condition]
+    return [*_conjuncts(condition.left()), *_conjuncts(condition.right())]
+
+
+def _relation_option(leaf: JavaObject, name: str) -> str | None:
+    """The value of an option in the relation at a leaf of a plan; None if not set."""
+    value = None
+    match _class_name(leaf):
+        case "LogicalRelation" if _class_name(leaf.relation()) == "HadoopFsRelation":
+            option = leaf.relation().options().get(name)
+            value = option.get() if option.isDefined() else None
+        case "DataSourceV2Relation":
+            value = leaf.options().get(name)
+        case "DataSourceV2ScanRelation":
+            value = leaf.relation().options().get(name)
+    return None if value is None else str(value)
+
+
+@tested_with("4.2", "4.3")
+def plan_bytes(frame: Any) -> int:
+    """Spark's estimate of the size of a DataFrame's rows."""
+    return _bytes(_optimized(frame))
+
+
+@tested_with("4.2", "4.3")
+def leaf_bytes(frame: Any) -> list[int]:
+    """Spark's estimates of the sizes of a DataFrame's inputs; 2^63 - 1 or more if unknown."""
+    return [_bytes(leaf) for leaf in scala_items(_optimized(frame).collectLeaves())]
+
+
+@tested_with("4.2", "4.3")
+def default_row_bytes(frame: Any) -> int:
+    """Spark's default size of a row with a DataFrame's columns."""
+    return int(frame._jdf.schema().defaultSize())
+
+
+@tested_with("4.2", "4.3")
+def observed_values(frame: Any, name: str) -> tuple[Any, ...] | None:
+    """The values that `DataFrame.observe` computed; None before Spark has run the DataFrame."""
+    observation = frame._jdf.queryExecution().observedMetrics().get(name)
+    if observation.isEmpty():
+        return None
+    row = observation.get()
+    return tuple(row.get(number) for number in range(row.size()))
+
+
+def _analyzed(frame: Any) -> JavaObject:
+    return frame._jdf.queryExecution().analyzed()
+
+
+def _optimized(frame: Any) -> JavaObject:
+    return frame._jdf.queryExecution().optimizedPlan()
+
+
+def _class_name(java: JavaObject) -> str:
+    return str(java.getClass().getSimpleName())
+
+
+def _bytes(plan: JavaObject) -> int:
+    return int(str(plan.stats().sizeInBytes()))

@@ -1,0 +1,82 @@
+"""Sources and start offsets of streaming queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from bayou.spark.jvm.objects import (
+    JavaObject,
+    JvmError,
+    java_class,
+    scala_items,
+    tested_with,
+)
+
+__all__ = ["set_start_offset", "streaming_options"]
+
+
+@tested_with("4.2", "4.3")
+def streaming_options(frame: Any, source: str, *names: str) -> Iterator[list[str | None]]:
+    """For each source of a streaming DataFrame, the values of some options.
+
+    Call this before the query starts. The value of an unset option is None.
+
+    Args:
+        source: only sources of this format are considered.
+        names: option names.
+    """
+    for leaf in scala_items(frame._jdf.queryExecution().analyzed().collectLeaves()):
+        if leaf.nodeName() != "StreamingRelationV2" or leaf.sourceName() != source:
+            continue
+        try:
+            options = leaf.extraOptions()
+        except JvmError:  # a Spark version without this method
+            continue
+        values = (options.get(name) for name in names)
+        yield [None if value is None else str(value) for value in values]
+
+
+@tested_with("4.2", "4.3")
+def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
+    """Set the start offset of a source in a running query; return whether it was set.
+
+    The source must have an option with a given value, and no start offset yet. If several sources
+    are like that, no offset is set: queries that share a `load()` can't be distinguished.
+
+    Args:
+        option: name and value of the option.
+        offset: the offset in the source's JSON format.
+    """
+    streams = []
+    for query in spark._jsparkSession.sharedState().activeStreamingQueries().values():
+        stream = _new_stream(query, *option)
+        if stream is not None:
+            streams.append((query.getLatestExecutionContext(), stream))
+    if len(streams) != 1:
+        return False
+    ((context, stream),) = streams
+    start = stream.deserializeOffset(offset)
+    # Not `++`: it is overloaded in the JVM, and py4j may choose the wrong overload.
+    offsets = context.startOffsets().updated(stream, start)
+    progress = java_class(
+        offsets, "org.apache.spark.sql.execution.streaming.runtime.StreamProgress"
+    )
+    getattr(context, "startOffsets_$eq")(progress(offsets))
+    return True
+
+
+def _new_stream(query: JavaObject, name: str, value: str) -> JavaObject | None:
+    """A query's source with this option and without a start offset; None if there is none."""
+    try:
+        leaves = scala_items(query.logicalPlan().collectLeaves())
+    except JvmError:  # the query isn't planned yet, so no source waits
+        return None
+    context = query.getLatestExecutionContext()
+    for leaf in leaves:
+        if leaf.nodeName() != "StreamingDataSourceV2ScanRelation":
+            continue
+        if leaf.relation().options().get(name) == value:
+            stream = leaf.stream()
+            return None if context.startOffsets().contains(stream) else stream
+    return None

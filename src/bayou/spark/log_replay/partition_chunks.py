@@ -1,0 +1,61 @@
+"""Iterates over a DataFrame's rows in partition order; each Spark job computes many partitions.
+
+`DataFrame.toLocalIterator` computes one or two partitions at a time. Here the first job computes as
+many partitions as the cluster has slots, and the next job runs while the caller uses the rows of
+the job before. The first rows arrive after the first job, and no result is stored on the executors'
+disks. A chunk is the partitions of one job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from pyspark import inheritable_thread_target
+
+from bayou.kernel.scan.scan_definition import read_ahead
+from bayou.spark.executors.jobs import TaggedJobs
+
+MAX_PARTITIONS = 64
+"""Maximum number of partitions in a chunk. The driver holds up to three chunks; a partition has
+about 1 MB."""
+
+_LATER_CHUNKS = 4
+"""Number of tasks per slot in each chunk after the first."""
+
+
+def rows_by_chunks(frame: Any, jobs: TaggedJobs) -> Generator[Any]:
+    """Return the rows of a classic DataFrame in the order of its partitions.
+
+    Closing the iterator waits for the running job. To avoid the wait, cancel `jobs` before.
+    """
+    with jobs.tagged():
+        partitions = frame.rdd
+        number = partitions.getNumPartitions()
+    context = frame.sparkSession.sparkContext
+    slots = max(1, context.defaultParallelism)
+
+    def compute(start: int, end: int) -> list[Any]:
+        with jobs.tagged():
+            rows: list[Any] = context.runJob(partitions, list, range(start, end))
+            return rows
+
+    compute_as_here = inheritable_thread_target(frame.sparkSession)(compute)
+    chunks = (compute_as_here(start, end) for start, end in _chunks(number, slots))
+    with read_ahead(chunks, 1) as computed:
+        for rows in computed:
+            yield from rows
+
+
+def _chunks(partitions: int, slots: int) -> Iterator[tuple[int, int]]:
+    """The first partition of each chunk, and the partition after the chunk.
+
+    Few partitions are a single chunk. Otherwise the first chunk has a partition for each slot, and
+    later chunks have more.
+    """
+    large = min(slots * _LATER_CHUNKS, MAX_PARTITIONS)
+    start, size = 0, large if partitions <= large else min(slots, MAX_PARTITIONS)
+    while start < partitions:
+        end = min(partitions, start + size)
+        yield start, end
+        start, size = end, large

@@ -1,0 +1,90 @@
+"""What the entry of a table in the session's catalog says, and which names are refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import bayou
+from bayou.errors import ArgumentError, StorageError
+from bayou.spark.catalog_tables import CatalogEntry
+from bayou.spark.jvm.catalog import CatalogTable
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def name(spark):
+    yield "entries_of_tables"
+    spark.sql("DROP TABLE IF EXISTS entries_of_tables")
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = str(tmp_path / "a ${table}")
+    bayou.write(path, pa.table({"id": [1, 2]}), properties={"delta.appendOnly": "true"})
+    return path
+
+
+def entry(path):
+    snapshot = bayou.table(path).snapshot().kernel
+    return CatalogEntry(
+        columns=snapshot.schema,
+        comment=snapshot.metadata.description,
+        properties=snapshot.properties,
+    )
+
+
+def listed(spark, name):
+    return {c.name: c.description for c in spark.catalog.listColumns(name)}
+
+
+def properties(spark, name):
+    return {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
+
+
+def test_an_entry_is_created_and_kept_current(spark, name, path):
+    entry(path).write(spark, name, path)
+    assert sorted(row.id for row in spark.table(name).collect()) == [1, 2]
+    assert listed(spark, name) == {"id": None}
+    assert properties(spark, name)["delta.appendOnly"] == "true"
+    alter = bayou.table(path).alter
+    alter.add_column("it's", "string", comment="who's ${it}")
+    alter.set_properties({"delta.appendOnly": "false", "team": "it's ${me}", "owner": "me"})
+    entry(path).write(spark, name, path)
+    assert listed(spark, name) == {"id": None, "it's": "who's ${it}"}
+    assert properties(spark, name)["delta.appendOnly"] == "false"
+    assert properties(spark, name)["team"] == "it's ${me}"
+    spark.sql(f"DROP TABLE {name}")
+    assert bayou.table(path).to_arrow().num_rows == 2  # the entry is of an external table
+
+
+def test_the_comment_of_the_table_is_shown(spark, name, path):
+    CatalogEntry(columns=entry(path).columns, comment="it's ${all}").write(spark, name, path)
+    assert CatalogTable(spark, name).comment == "it's ${all}"
+
+
+def test_a_name_of_something_else_is_refused(spark, name, path, tmp_path):
+    entry(path).write(spark, name, path)
+    with pytest.raises(ArgumentError, match="has a table with this name at .*, not at /other"):
+        entry(path).write(spark, name, "/other")
+    spark.range(1).createOrReplaceTempView("entries_view")
+    with pytest.raises(ArgumentError, match="temporary view"):
+        entry(path).write(spark, "entries_view", path)
+    spark.catalog.dropTempView("entries_view")
+    spark.sql("CREATE VIEW entries_stored_view AS SELECT 1 AS id")
+    with pytest.raises(ArgumentError, match="a view or a table of another format"):
+        entry(path).write(spark, "entries_stored_view", path)
+    spark.sql("DROP VIEW entries_stored_view")
+
+
+def test_a_database_that_does_not_exist_is_named(spark, path):
+    with pytest.raises(StorageError, match="nowhere.events: the catalog doesn't accept the table"):
+        entry(path).write(spark, "nowhere.events", path)
+
+
+@pytest.mark.parametrize("scheme", ["s3://", "s3a://", "s3n://"])
+def test_a_location_is_compared_in_any_spelling(spark, name, path, scheme):
+    entry(path).write(spark, name, f"file://{path}/")
+    with pytest.raises(ArgumentError, match="not at s3"):
+        entry(path).write(spark, name, f"{scheme}bucket/t")
