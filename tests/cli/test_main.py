@@ -172,3 +172,43 @@ def test_the_schema_for_editors_is_a_json_schema():
     schema = json.loads(invoke("validate", "--print-schema").output)
     assert schema["properties"].keys() == {"connector"}
     assert "kafka-topic" in schema["$defs"]["TopicConfig"]["properties"]
+
+
+@pytest.mark.parametrize("path", ["s3:/bucket/x", "s3//bucket/x", "dbfs:/mnt/x"])
+@pytest.mark.parametrize(
+    "command",
+    ["read", "history", "verify", "optimize", "vacuum", "restore --version 0", "schema show"],
+)
+def test_a_command_refuses_a_mistyped_or_unsupported_uri(tmp_path, monkeypatch, command, path):
+    monkeypatch.chdir(tmp_path)
+    result = invoke(*command.split(), path)
+    assert result.exit_code in (1, 2)
+    assert "mistyped URI" in result.stderr or "no engine for the scheme" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_migration_refuses_a_mistyped_uri(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n  kafka: {bootstrap-servers: 'localhost:1'}\n  topics:\n    events:\n"
+        "      kafka-topic: events\n      destination: {table-path: lake}\n"
+    )
+    result = invoke("migrate", "s3:/bucket/x", "events", "--config", file)
+    assert result.exit_code in (1, 2)
+    assert "mistyped URI" in result.stderr
+    assert not (tmp_path / "s3:").exists()
+
+
+@pytest.mark.parametrize("path", ["s3:/bucket/x", "s3//bucket/x", "dbfs:/mnt/x"])
+def test_a_configuration_with_a_mistyped_or_unsupported_uri_is_refused(tmp_path, path):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n  kafka: {bootstrap-servers: 'localhost:1'}\n  topics:\n    events:\n"
+        f"      kafka-topic: events\n      destination: {{table-path: '{path}'}}\n"
+    )
+    for command in ("validate", "plan", "run"):
+        result = invoke(command, file)
+        assert result.exit_code == 2
+        assert "connector.topics.events.destination.table-path" in result.stderr
+    assert list(tmp_path.iterdir()) == [file]

@@ -48,6 +48,25 @@ def test_a_mask_of_no_field_is_told_by_the_plan_and_before_the_run(small_pipelin
     assert warning == notice["text"]
 
 
+def test_plan_and_run_say_how_a_table_differs_from_its_definition(small_pipeline, events):
+    small_pipeline.produce({"id": 1})
+    small_pipeline.take_in()
+    small_pipeline.more = "        comment: every event\n"
+    small_pipeline.write_file()
+    code, (notice, plan) = events("plan", small_pipeline.file)
+    assert code == 0
+    assert plan["table_differences"] == ["comment is 'every event', the table has none"]
+    assert "Set apply-table-changes: true" in notice["text"]
+    _, lines = events("run", small_pipeline.file, "--once")  # nothing waits: no Spark
+    assert [line["text"] for line in lines if line["event"] == "notice"] == [notice["text"]]
+    small_pipeline.more += "        apply-table-changes: true\n"
+    small_pipeline.write_file()
+    _, lines = events("run", small_pipeline.file, "--once")
+    (text,) = [line["text"] for line in lines if line["event"] == "notice"]
+    assert "the table is changed to the configuration: comment is 'every event'" in text
+    assert small_pipeline.table.detail().description == "every event"
+
+
 def test_a_plan_says_what_would_be_written(small_pipeline, events, invoke):
     small_pipeline.produce(*({"id": i, "name": f"name {i}"} for i in range(800)))
     _, (plan,) = events("plan", small_pipeline.file)
@@ -209,3 +228,45 @@ def test_a_topic_that_the_file_does_not_have_is_named(small_pipeline, invoke):
 def test_names_of_events_are_json_for_machines(taken_in, invoke):
     result = invoke("status", taken_in.file, "--json")
     assert json.loads(result.stdout)["topic"] == "events"
+
+
+def test_commands_count_filtered_records_and_name_fields_that_no_record_has(
+    small_pipeline, events, invoke
+):
+    small_pipeline.more = (
+        '      processing:\n        columns: {half: "id / 2"}\n        where: "name <> \'x\'"\n'
+    )
+    small_pipeline.write_file()
+    small_pipeline.produce({"id": 1, "name": "a"}, {"id": 2, "name": "x"}, {"id": 3})
+    _, (plan,) = events("plan", small_pipeline.file)
+    assert (plan["filtered"], plan["new_columns"]["half"]) == (2, "double")
+    assert "2 of 3 sampled records" in invoke("plan", small_pipeline.file).stdout
+    small_pipeline.take_in()
+    code, lines = events("verify", "--config", small_pipeline.file)
+    assert code == 0
+    proofs = [line for line in lines if line["event"] == "proof"]
+    assert [proof["filtered"] for proof in proofs] == [2, 0]
+    assert "filtered" in invoke("verify", "--config", small_pipeline.file).stdout
+
+    text = small_pipeline.file.read_text().replace("id / 2", "ide / 2")
+    small_pipeline.file.write_text(text)
+    code, lines = events("validate", small_pipeline.file)
+    assert (code, lines[-1]["event"]) == (2, "error")
+    assert "processing.columns.half: Column 'ide' doesn't exist" in lines[-1]["message"]
+    without_schema = text.replace("      schema-file: schema.json\n", "")
+    small_pipeline.file.write_text(without_schema)
+    for command in (["validate"], ["plan"], ["run", "--once"]):  # nothing waits: no Spark
+        code, lines = events(*command[:1], small_pipeline.file, *command[1:])
+        assert code == 0
+        notices = [line["text"] for line in lines if line["event"] == "notice"]
+        assert any("no record has the field 'ide'" in notice for notice in notices), command
+
+
+def test_a_replay_says_how_many_letters_are_filtered_out(small_pipeline, events):
+    small_pipeline.produce({"id": "x", "name": "a"}, {"id": 1})
+    small_pipeline.take_in()
+    small_pipeline.more = "      processing: {where: \"name <> 'a'\"}\n"
+    small_pipeline.write_file()
+    _, (replayed,) = events("dlq", "replay", small_pipeline.file, "events")
+    assert (replayed["became_rows"], replayed["filtered_out"]) == (0, 1)
+    assert events("verify", "--config", small_pipeline.file)[0] == 0

@@ -57,21 +57,20 @@ def test_a_table_that_covers_nothing_begins_at_the_first_records():
 
 
 @pytest.mark.parametrize(
-    ("covered", "migrated", "fixed", "expected"),
+    ("covered", "migrated", "recorded", "expected"),
     [
-        ({}, {}, None, {}),  # earliest: each begins at its first record
-        ({}, {}, {}, {0: 10, 1: 20}),  # latest, and nobody has run yet
+        ({}, {}, {}, {}),
         ({}, {}, {0: 3, 1: 9}, {0: 3, 1: 9}),
-        ({0: 7}, {}, {}, {0: 7}),  # the other partition came later
+        ({0: 7}, {}, {}, {0: 7}),  # the other partition was added later
         ({0: 7}, {1: 11}, {0: 3, 1: 9}, {0: 7, 1: 12}),
         ({}, {1: 11}, {}, {1: 12}),
-        ({0: 7}, {0: 2, 1: 11}, None, {0: 7, 1: 12}),
+        ({0: 7}, {0: 2, 1: 11}, {}, {0: 7, 1: 12}),
     ],
 )
-def test_a_run_goes_on_behind_what_the_table_has_what_was_migrated_or_where_the_first_began(
-    covered, migrated, fixed, expected
+def test_a_run_resumes_after_covered_migrated_or_recorded_offsets(
+    covered, migrated, recorded, expected
 ):
-    assert resume_positions(TOPIC, covered, existing=migrated, recorded_start=fixed) == expected
+    assert resume_positions(covered, existing=migrated, recorded_start=recorded) == expected
 
 
 def test_where_a_first_run_began_is_no_offset_that_is_covered():
@@ -96,7 +95,7 @@ def test_a_partition_that_a_topic_of_the_same_id_lacks_is_a_fault_of_the_brokers
 
 
 def test_offsets_of_another_cluster_are_an_error():
-    with pytest.raises(PipelineError, match="another Kafka cluster"):
+    with pytest.raises(PipelineError, match="from Kafka cluster"):
         check_not_recreated(replace(TOPIC, cluster_id="new"), {app_id(TOPIC, 0): 7}, key="k")
 
 
@@ -111,7 +110,7 @@ def test_a_topic_with_another_id_than_the_tables_is_an_error():
     check_not_recreated(old, transactions, key="k")
     check_not_recreated(new, {"somebody else": 1, app_id(TOPIC, 0): 7}, key="k")
     check_not_recreated(replace(new, name="event"), transactions, key="k")
-    with pytest.raises(PipelineError, match=r"its id was old/\+x, now it is new/y"):
+    with pytest.raises(PipelineError, match=r"id was old/\+x and is now new/y"):
         check_not_recreated(new, transactions, key="k")
 
 

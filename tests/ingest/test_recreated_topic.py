@@ -11,9 +11,9 @@ import pytest
 import bayou
 from bayou.errors import PipelineError, StorageError
 from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.runtime import prepared_topic
 from bayou.spark.kafka import EmbeddedBroker
 from bayou.spark.kafka.embedded_broker import ProducedRecord
-from support import in_process_pipeline
 from support.in_process_pipeline import take_in
 
 
@@ -30,14 +30,14 @@ class StillThere:
 @pytest.fixture
 def pipeline(tmp_path, monkeypatch):
     """Take in the records of a topic `t` that has these values, each time on a new cluster."""
-    describe = in_process_pipeline.describe_topic
+    describe = prepared_topic.describe_topic
 
     def of_one_cluster(name, properties):
         return replace(describe(name, properties), cluster_id="cluster", topic_id=run.topic_id)
 
-    monkeypatch.setattr(in_process_pipeline, "describe_topic", of_one_cluster)
+    monkeypatch.setattr(prepared_topic, "describe_topic", of_one_cluster)
     monkeypatch.setattr("bayou.ingest.batch.micro_batch.retry_delay", lambda _: 0)
-    monkeypatch.setattr(in_process_pipeline, "RecreatedTopicCheck", StillThere)
+    monkeypatch.setattr("bayou.ingest.broker.RecreatedTopicCheck", StillThere)
     (tmp_path / "schema.json").write_text(
         json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}})
     )

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from bayou.errors import CommitConflictError, PipelineError
+from bayou.ingest.batch import topic_tables
 from bayou.ingest.config.table_paths import ledger_path
 from bayou.ingest.migration.ledger import Ledger, Part
 from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.runtime import prepared_topic
 from bayou.spark.kafka.embedded_broker import ProducedRecord
-from support import in_process_pipeline
 from support.in_process_pipeline import InProcessContext, take_in
 from support.rivals import EngineWithRival
 
@@ -55,14 +56,14 @@ def test_two_pipelines_that_make_a_table_at_once_double_nothing(
     pipeline = new_pipeline(upserts=upserts)
     pipeline.produce({"id": 1}, {"id": 2}, b"bad", {"id": 3}, {"id": 1})
     log = f"{pipeline.path}/_delta_log"
-    made = in_process_pipeline.for_path
+    made = topic_tables.for_path
 
     def rival():
-        monkeypatch.setattr(in_process_pipeline, "for_path", made)
-        monkeypatch.setattr(in_process_pipeline, "describe_topic", as_it_began)
+        monkeypatch.setattr(topic_tables, "for_path", made)
+        monkeypatch.setattr(prepared_topic, "describe_topic", as_it_began)
         pipeline.take_in()
 
-    describe = in_process_pipeline.describe_topic
+    describe = prepared_topic.describe_topic
 
     def as_it_began(name, properties):
         return replace(describe(name, properties), bounds={0: OffsetSpan(start=0, end=2)})
@@ -70,11 +71,11 @@ def test_two_pipelines_that_make_a_table_at_once_double_nothing(
     def engine(path, options):
         return EngineWithRival(made(path, options), log, rival, looks=looks)
 
-    monkeypatch.setattr(in_process_pipeline, "for_path", engine)
+    monkeypatch.setattr(topic_tables, "for_path", engine)
     monkeypatch.setattr("bayou.ingest.batch.micro_batch.retry_delay", lambda _: 0)
     with suppress(PipelineError):  # "run one copy only"
         pipeline.take_in()
-    monkeypatch.setattr(in_process_pipeline, "describe_topic", describe)
+    monkeypatch.setattr(prepared_topic, "describe_topic", describe)
     pipeline.take_in()
     ids = sorted(pipeline.table.to_arrow()["id"].to_pylist())
     assert ids == ([1, 2, 3] if upserts else [1, 1, 2, 3])
@@ -88,21 +89,21 @@ def test_of_two_first_runs_that_begin_at_the_end_the_first_one_says_where(
     pipeline.more = "      starting-offsets: latest\n"
     pipeline.write_file()
     pipeline.produce({"id": 1}, {"id": 2})
-    made, describe = in_process_pipeline.for_path, in_process_pipeline.describe_topic
+    made, describe = topic_tables.for_path, prepared_topic.describe_topic
 
     def as_it_began(name, properties):
         return replace(describe(name, properties), bounds={0: OffsetSpan(start=0, end=1)})
 
     def rival():
-        monkeypatch.setattr(in_process_pipeline, "for_path", made)
-        monkeypatch.setattr(in_process_pipeline, "describe_topic", as_it_began)
+        monkeypatch.setattr(topic_tables, "for_path", made)
+        monkeypatch.setattr(prepared_topic, "describe_topic", as_it_began)
         pipeline.take_in()
 
     def engine(path, options):
         log = f"{pipeline.path}_dead_letters/_delta_log"
         return EngineWithRival(made(path, options), log, rival, looks=3)
 
-    monkeypatch.setattr(in_process_pipeline, "for_path", engine)
+    monkeypatch.setattr(topic_tables, "for_path", engine)
     pipeline.take_in()
     assert pipeline.table.to_arrow()["id"].to_pylist() == [2]
 

@@ -16,27 +16,6 @@ if TYPE_CHECKING:
     from bayou.api import TableHandle
     from bayou.ingest.config import Configuration, Topic
 
-__all__ = [
-    "COMPLETE_VARIABLE",
-    "AsJson",
-    "AtTime",
-    "AtVersion",
-    "Config",
-    "FromConfig",
-    "OnlyTopics",
-    "Settings",
-    "Shell",
-    "TablePath",
-    "completion",
-    "format_utc",
-    "open_table",
-    "prepare_completion",
-    "select_topics",
-    "unseen_masks_warning",
-    "with_topic",
-]
-
-
 Config: TypeAlias = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="The YAML file.", show_default=False)
 ]
@@ -82,7 +61,7 @@ TablePath: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
-        help="A folder or s3://... URI; with --config also a topic of the configuration.",
+        help="A folder or URI (s3://...); with --config also a topic of the configuration.",
         show_default=False,
     ),
 ]
@@ -101,15 +80,11 @@ FromConfig: TypeAlias = Annotated[
 def open_table(
     table: str, config: Path | None = None, settings: Sequence[str] | None = None
 ) -> TableHandle:
-    """A handle for a table, without reading it.
+    """Return the handle of a table, without reading the table.
 
     Args:
-        table: a path; with a configuration also the name of one of its topics or tables.
-        config: the YAML file with topics and storage settings.
-        settings: overrides of keys of the YAML file.
-
-    Raises:
-        ArgumentError: settings without a configuration.
+        table: a table's path. With `config`, also a topic's key or the name of a topic's table.
+        settings: `key=value` overrides of the YAML file.
     """
     import bayou
 
@@ -128,23 +103,19 @@ def open_table(
 
 
 def select_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
-    """Topics by their names, or by the names or paths of their tables; all topics without names.
-
-    Raises:
-        ArgumentError: an unknown name.
-    """
+    """Return the topics with these keys, table names or paths; without `names`, all topics."""
     if not names:
         return configuration.topics
     return tuple(configuration.topic(name) for name in names)
 
 
 def with_topic(topic: str, message: str) -> str:
-    """A message with its topic in front, unless the message already names it."""
+    """Prefix a message with the topic's key, unless the message already begins so."""
     return message if message.startswith(f"topic {topic!r}") else f"topic {topic!r}: {message}"
 
 
 def format_utc(milliseconds: int | None) -> str:
-    """A timestamp in ms since the epoch, formatted in UTC with seconds; empty for None."""
+    """Format ms since the epoch as `2024-01-05 13:00:00` in UTC; None gives an empty string."""
     if milliseconds is None:
         return ""
     return f"{dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC):%Y-%m-%d %H:%M:%S}"
@@ -155,7 +126,7 @@ COMPLETE_VARIABLE = "_BAYOU_COMPLETE"
 
 
 class Shell(StrEnum):
-    """Shells with support for completion."""
+    """The shells for which `bayou completion` prints a script."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -177,14 +148,37 @@ def completion(
 
 
 def prepare_completion() -> None:
-    """Enable typer's completion, which typer enables only together with its own options."""
+    """Enable shell completion: typer does so only if the app has `--install-completion`."""
     from typer._completion_classes import completion_init
 
     completion_init()
 
 
+def table_differences_warning(differences: Sequence[str], *, changed: bool) -> str:
+    """Return the notice about differences between a table and its definition in the YAML file.
+
+    Args:
+        changed: whether the pipeline changes the table according to the YAML file.
+    """
+    listed = "; ".join(differences)
+    if changed:
+        return f"apply-table-changes: the table is changed to the configuration: {listed}"
+    return (
+        f"the table differs from the configuration: {listed}. Set apply-table-changes: true in "
+        "destination to change the table, or correct the configuration"
+    )
+
+
+def unseen_fields_warning(paths: Sequence[str]) -> str:
+    """Return the warning about fields that expressions read and that no record has."""
+    return (
+        f"processing: no record has the field {', '.join(repr(path) for path in paths)}. Check the "
+        "spelling: in the expressions of columns and where, the field is NULL"
+    )
+
+
 def unseen_masks_warning(paths: Sequence[str]) -> str:
-    """A warning about masks without a field: a misspelled mask leaves its field unmasked."""
+    """Return the warning about fields that the YAML file masks and that no record has."""
     return (
         f"masks: no record has the field {', '.join(repr(path) for path in paths)}. Check the "
         "spelling: the field of a misspelled mask isn't masked"

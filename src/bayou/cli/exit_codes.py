@@ -28,8 +28,6 @@ from bayou.errors import (
 )
 from bayou.redaction import is_panic, without_secrets
 
-__all__ = ["FAILED", "INTERRUPTED", "WRONG_USAGE", "exit_on_error"]
-
 FAILED = 1
 WRONG_USAGE = 2
 INTERRUPTED = 130
@@ -37,7 +35,7 @@ INTERRUPTED = 130
 
 @contextlib.contextmanager
 def exit_on_error(output: Output) -> Iterator[None]:
-    """Print exceptions as one-line errors, and exit with their exit code.
+    """Context manager that prints an exception in one line and exits with its exit code.
 
     If the environment variable `BAYOU_DEBUG` is set, exceptions are raised with their traceback.
     """

@@ -29,8 +29,6 @@ from bayou.cli.commands.validate import validate
 from bayou.cli.commands.verify import verify
 from bayou.version import VERSION
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="bayou",
     no_args_is_help=True,
@@ -59,7 +57,7 @@ app.command()(migrate)
 
 
 def main() -> None:
-    """Run the command of the arguments, and exit."""
+    """Run the command that the arguments name, and exit."""
     if sys.version_info < (3, 11):  # noqa: UP036  # pip checks it, a copied source tree doesn't
         sys.stderr.write("error: Bayou needs Python 3.11 or newer.\n")
         raise SystemExit(1)

@@ -1,7 +1,8 @@
 """Kafka topics to Delta tables, exactly once.
 
-`load_configuration` reads a YAML file, `run_pipeline` runs it, and a `TopicTable` is one topic's
-table from a program: records written without Kafka, schema, maintenance, time travel, migration.
+`load_configuration` reads a YAML file, and `run_pipeline` ingests the topics of the file. A
+`TopicTable` gives a program access to one topic's table: to write records without Kafka, compare
+the schema, run maintenance, read earlier versions and migrate JSON files.
 Importing this package starts nothing and imports neither Spark nor pydantic.
 """
 

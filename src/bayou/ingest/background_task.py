@@ -7,18 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-__all__ = ["BackgroundTask", "run_parallel"]
-
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
 class BackgroundTask:
-    """A task that runs in a daemon thread, started on construction.
-
-    Args:
-        work: the function to run.
-    """
+    """A task that runs in a daemon thread, started on construction."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
@@ -28,16 +22,15 @@ class BackgroundTask:
 
     @property
     def is_running(self) -> bool:
-        """Whether the task is still running."""
         return self._thread.is_alive()
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most this long; return whether the task has ended."""
+        """Wait at most `seconds`; return whether the task has ended."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def finish(self) -> None:
-        """Wait until the task ends, and raise its exception."""
+        """Wait until the task ends; re-raise its exception."""
         self._thread.join()
         if self._fault is not None:
             raise self._fault
@@ -45,12 +38,15 @@ class BackgroundTask:
     def _run(self) -> None:
         try:
             self._work()
-        except BaseException as fault:  # noqa: BLE001  # `finish` raises it; also a panic in Rust
+        except BaseException as fault:  # noqa: BLE001  # re-raised by `finish`
             self._fault = fault
 
 
 def run_parallel(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-    """Call a function for every item in parallel threads, so that timeouts don't add up."""
+    """Call a function for each item, all in parallel threads; return the results in order.
+
+    The first exception in the order of items is raised.
+    """
     answers: dict[int, Answer] = {}
 
     def store(number: int) -> None:

@@ -1,27 +1,27 @@
-"""Kafka metadata that the pipeline reads: partitions, their offsets, cluster and topic ids."""
+"""Kafka metadata that the pipeline reads: partitions, their offsets, cluster and topic ids.
+
+Each parameter `properties` has properties of librdkafka, including `bootstrap.servers`.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
-from bayou.errors import ArgumentError, KafkaError
+from bayou.errors import ArgumentError, KafkaError, PipelineError
+from bayou.ingest.config import Topic
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, recreated_error
 from bayou.spark.kafka.client import parse_properties
 from bayou.spark.kafka.cluster import KafkaCluster
 from bayou.spark.kafka.offsets import TopicPartition
 from bayou.spark.kafka.options import TopicSelection
 
-__all__ = ["RecreatedTopicCheck", "TopicEndOffsets", "describe_topic", "end_offsets", "topic_names"]
-
 
 def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
     """Describe a Kafka topic.
-
-    Args:
-        name: the topic.
-        properties: librdkafka's properties, including `bootstrap.servers`.
 
     Raises:
         KafkaError: no broker answers, the topic doesn't exist, its metadata is incomplete, or a
@@ -50,6 +50,73 @@ def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
         )
     bounds = {p.partition: OffsetSpan(start=earliest[p], end=latest[p]) for p in partitions}
     return KafkaTopic(name=name, cluster_id=cluster_id, topic_id=topic_id, bounds=bounds)
+
+
+def first_start(
+    topic: Topic,
+    kafka: KafkaTopic,
+    properties: Mapping[str, str],
+    recorded: Mapping[int, int],
+) -> Mapping[int, int]:
+    """Return the offset at which a first run starts each partition, from `starting-offsets`.
+
+    A partition that is omitted starts at its first record.
+
+    Args:
+        recorded: the start offsets that an earlier first run recorded. They are used unless
+            `starting-offsets` has since been changed to a value that they don't satisfy.
+
+    Raises:
+        PipelineError: `starting-offsets` has an offset or a partition that the topic lacks.
+        KafkaError: no broker answers.
+    """
+    configured = topic.config.starting_offsets
+    if recorded and configured in ("latest", recorded):
+        return recorded
+    starts = _configured_start(topic, kafka, properties)
+    if not recorded:
+        return starts
+    if isinstance(configured, dt.datetime):  # more records may have arrived since
+        return {p: min(offset, starts.get(p, offset)) for p, offset in recorded.items()}
+    return {p: starts.get(p, kafka.bounds[p].start) for p in {**recorded, **starts}}
+
+
+def _configured_start(
+    topic: Topic, kafka: KafkaTopic, properties: Mapping[str, str]
+) -> dict[int, int]:
+    match topic.config.starting_offsets:
+        case "earliest":
+            return {}
+        case "latest":
+            return {p: bounds.end for p, bounds in kafka.bounds.items()}
+        case dt.datetime() as start:
+            millis = round(start.timestamp() * 1000)
+            partitions = {p: TopicPartition(kafka.name, p) for p in kafka.bounds}
+            offsets = KafkaCluster(parse_properties(properties)).at(
+                dict.fromkeys(partitions.values(), millis)
+            )
+            found = {p: offsets.get(partition) for p, partition in partitions.items()}
+            return {p: kafka.bounds[p].end if o is None else o for p, o in found.items()}
+        case dict() as configured:
+            for partition, offset in configured.items():
+                _check_offset(topic.key, kafka, partition, offset)
+            return dict(configured)
+
+
+def _check_offset(key: str, kafka: KafkaTopic, partition: int, offset: int) -> None:
+    bounds = kafka.bounds.get(partition)
+    if bounds is None:
+        problem = f"{kafka.name!r} has no partition {partition}"
+    elif not bounds.start <= offset <= bounds.end:
+        problem = (
+            f"partition {partition} of {kafka.name!r} has offsets {bounds.start} to {bounds.end}, "
+            f"not {offset}"
+        )
+    else:
+        return
+    raise PipelineError(
+        f"topic {key!r}: starting-offsets: {problem}. Correct starting-offsets.", topic=key
+    )
 
 
 def end_offsets(names: Collection[str], properties: Mapping[str, str]) -> dict[str, dict[int, int]]:
@@ -81,11 +148,7 @@ def topic_names(properties: Mapping[str, str]) -> set[str]:
 
 
 class TopicEndOffsets:
-    """Reads the end offsets of topics repeatedly over one connection.
-
-    Args:
-        properties: librdkafka's properties, including `bootstrap.servers`.
-    """
+    """Reads the end offsets of topics repeatedly over one connection."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._cluster = KafkaCluster(parse_properties(properties))
@@ -94,7 +157,9 @@ class TopicEndOffsets:
         self._known_until = 0.0
 
     def latest(self, names: Collection[str]) -> dict[str, dict[int, int]]:
-        """Return the end offsets as `end_offsets` does; partitions are cached for ten seconds.
+        """Return the end offsets of topics, by topic and partition, as `end_offsets` does.
+
+        The list of a topic's partitions is cached for ten seconds.
 
         Raises:
             KafkaError: no broker answers.
@@ -120,7 +185,7 @@ Answer = TypeVar("Answer")
 
 
 def _query_visible(names: Collection[str], ask: Callable[[Collection[str]], Answer]) -> Answer:
-    """Query the topics that the brokers report; a topic that the client may not see is skipped."""
+    """Return the result of `ask` for the topics that the client is authorized to describe."""
     visible = set(names)
     while True:
         try:
@@ -140,7 +205,6 @@ class RecreatedTopicCheck:
 
     Args:
         topic: the topic as described at the start of the run.
-        properties: librdkafka's properties, including `bootstrap.servers`.
         key: the topic's key in the configuration, for messages.
     """
 
@@ -151,7 +215,9 @@ class RecreatedTopicCheck:
         self._cluster: KafkaCluster | None = None
 
     def check_not_recreated(self) -> None:
-        """Check the topic's id with one request; records read before it are from this topic.
+        """Check with one request that the topic wasn't recreated.
+
+        If this returns, all records that were read before the call are from the original topic.
 
         Raises:
             PipelineError: the topic was deleted and recreated.
@@ -164,3 +230,19 @@ class RecreatedTopicCheck:
         now = self._cluster.topic_id(self._topic.name)
         if now is not None and now != self._topic.topic_id:
             raise recreated_error(self._topic.name, self._topic.topic_id, now, key=self._key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSource:
+    """The Kafka topic that a run reads."""
+
+    options: Mapping[str, str]
+    recreated: RecreatedTopicCheck
+
+    @classmethod
+    def of(cls, topic: KafkaTopic, properties: Mapping[str, str], *, key: str) -> KafkaSource:
+        options = {f"kafka.{name}": value for name, value in properties.items()}
+        return cls(
+            options={"subscribe": topic.name, **options},
+            recreated=RecreatedTopicCheck(topic, properties, key=key),
+        )

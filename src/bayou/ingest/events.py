@@ -9,33 +9,21 @@ from typing import Literal, Protocol, TypeAlias
 from bayou.errors import BayouError
 from bayou.ingest.offsets import OffsetSpan
 
-__all__ = [
-    "AttemptFailed",
-    "BatchReport",
-    "MaintenanceReport",
-    "MaintenanceTask",
-    "MigrationReport",
-    "RecordsLost",
-    "Reporter",
-    "TopicStarted",
-    "TopicSummary",
-]
-
 MaintenanceTask: TypeAlias = Literal["compaction", "optimize", "vacuum", "forget"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStarted:
-    """A topic starts to be read.
+    """A run starts to read a topic.
 
     Attributes:
-        topic: the topic's key in the configuration.
-        kafka_topic: the name of the Kafka topic.
-        table_path: the target table.
-        partitions: number of Kafka partitions.
-        waiting: number of offsets in Kafka that the table doesn't cover yet.
-        positions: for each partition the first offset to read.
-        unseen_masks: paths of masks that match no column: misspelled, or not seen yet.
+        waiting: number of offsets in Kafka that the run has yet to read.
+        positions: the first offset to read of each partition.
+        unseen_masks: paths in `masks` without a column: either the path is misspelled, or no record
+            has had the field yet.
+        unseen_fields: paths of fields that expressions read and that no record has had yet.
+        table_differences: configured settings, such as `cluster-by`, that the table didn't have.
+        table_changed: whether the run has changed the table to these settings.
     """
 
     topic: str
@@ -45,6 +33,9 @@ class TopicStarted:
     waiting: int
     positions: Mapping[int, int] = field(default_factory=dict)
     unseen_masks: tuple[str, ...] = ()
+    unseen_fields: tuple[str, ...] = ()
+    table_differences: tuple[str, ...] = ()
+    table_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,22 +43,23 @@ class BatchReport:
     """A micro-batch was committed to the table.
 
     Attributes:
-        topic: the topic's key in the configuration.
-        spans: the offsets of the batch in each Kafka partition.
-        rows: rows added to the target; for an upsert, rows that are new or have new values.
-        dead_letters: records added to the dead letter table.
-        left_out: records that the table already had.
-        deleted: rows that an upsert deleted.
-        superseded: records of an upsert that changed no row, because the table has a newer record
-            of their key, or doesn't have the key that they delete.
-        version: the target's version, None if nothing was committed to it.
-        ignored: paths of fields that the table has no column for and that were dropped.
-        new_columns: columns that this commit added to the table or created it with.
-        seconds: time from the batch's arrival to its commit.
-        commit_seconds: time of the commits, for an upsert including the merge.
-        bytes: size of the data files that were committed to the target.
-        retries: attempts after the first.
-        conflicts: retries that were caused by another writer's commit.
+        spans: the offsets of the batch in each partition.
+        rows: number of rows added to the target; for an upsert, of inserted and updated rows.
+        left_out: number of records that were skipped, because the target or the dead letter table
+            already had them.
+        filtered: number of records that `processing.where` filtered out.
+        deleted: number of rows that an upsert deleted.
+        superseded: number of records that changed no row in an upsert: the table or the batch has a
+            newer record of the key, or the record deletes a key that the table doesn't have.
+        version: the committed version of the target; None if nothing was committed to it.
+        ignored: paths of fields that were dropped, because the table has no column for them.
+        new_columns: names of the columns that this commit added; all columns for a new table.
+        seconds: time from the arrival of the batch to its commit.
+        commit_seconds: time spent in commits, including the merge of an upsert.
+        bytes: total size of the data files committed to the target.
+        record_bytes: total size of the batch's records: their keys, values and headers.
+        retries: number of failed attempts before this commit.
+        conflicts: how many of `retries` were caused by another writer's commit.
     """
 
     topic: str
@@ -75,6 +67,7 @@ class BatchReport:
     rows: int = 0
     dead_letters: int = 0
     left_out: int = 0
+    filtered: int = 0
     deleted: int = 0
     superseded: int = 0
     version: int | None = None
@@ -83,13 +76,14 @@ class BatchReport:
     seconds: float = 0.0
     commit_seconds: float = 0.0
     bytes: int = 0
+    record_bytes: int = 0
     retries: int = 0
     conflicts: int = 0
 
     @property
     def records(self) -> int:
-        """Number of records with a result: a row, a deletion, superseded or a dead letter."""
-        return self.rows + self.dead_letters + self.deleted + self.superseded
+        """Number of records that the batch processed, without those that were skipped."""
+        return self.rows + self.dead_letters + self.filtered + self.deleted + self.superseded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +91,11 @@ class AttemptFailed:
     """A batch or a query failed and will be retried.
 
     Attributes:
-        topic: the topic's key in the configuration.
-        what: a `batch`, or the `topic` whose broker or tables can't be queried.
-        retry: the number of the next attempt, 1 for the first retry.
-        of: maximum number of retries (max-retries).
+        what: `batch`, or `topic` if the topic's brokers or tables can't be queried.
+        retry: the number of the next retry, from 1.
+        of: the maximum number of retries (`max-retries`).
         pause: seconds until the retry.
         conflict: whether another writer's commit caused the failure.
-        error: the failure.
     """
 
     topic: str
@@ -117,11 +109,9 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsLost:
-    """Kafka's retention deleted records before they were read, and the topic continues.
+    """Kafka deleted records before they were read, and the pipeline continues after them.
 
-    Attributes:
-        topic: the topic's key in the configuration.
-        spans: the lost offsets of each Kafka partition.
+    `spans` are the offsets of the deleted records in each partition.
     """
 
     topic: str
@@ -129,7 +119,6 @@ class RecordsLost:
 
     @property
     def offsets(self) -> int:
-        """How many, of all partitions."""
         return sum(span.end - span.start for span in self.spans.values())
 
 
@@ -138,21 +127,21 @@ class TopicSummary:
     """The result of a topic's run.
 
     Attributes:
-        topic: the topic's key in the configuration.
-        table_path: the target table.
-        rows: rows added to the target.
-        dead_letters: records added to the dead letter table.
+        rows: number of rows added to the target.
+        filtered: number of records that `processing.where` filtered out.
         commits: number of commits to the target.
-        version: the target's final version, None if there is no table.
-        seconds: from the start of reading to the end of the last batch.
-        error: the error that stopped the topic, None if it succeeded.
-        restart: seconds until the topic is restarted if other topics still run, None for never.
+        version: the target's last version; None if there is no table.
+        seconds: time from the start of reading to the end of the last batch.
+        error: the error that stopped the topic; None if there was none.
+        restart: seconds until the pipeline starts the topic again, provided that other topics still
+            run; None if the topic stays stopped.
     """
 
     topic: str
     table_path: str
     rows: int = 0
     dead_letters: int = 0
+    filtered: int = 0
     commits: int = 0
     version: int | None = None
     seconds: float = 0.0
@@ -165,19 +154,17 @@ class MaintenanceReport:
     """A maintenance task of a table ended.
 
     Attributes:
-        topic: the topic's key in the configuration.
-        task: `compaction` compacts the small files of partitions written since the last one,
-            `optimize` those of all partitions, `vacuum` deletes files that no version within the
-            retention needs, `forget` removes deleted keys of an upsert that exceed their retention.
-        table_path: the table.
+        task: `compaction` compacts the small files of partitions that were written since the last
+            compaction, `optimize` compacts the small files of all partitions, `vacuum` deletes
+            files that no version within the retention needs, `forget` removes deleted keys of an
+            upsert that exceed their retention.
         started: start time in seconds since the epoch.
-        seconds: duration.
         result: `done`, `nothing` if there was nothing to do, or `failed`.
-        version: the version of the last commit, None without a commit.
-        files_added, files_removed: number of data files; for a vacuum, the deleted files.
-        keys: number of keys that were removed.
-        left: number of partitions left for the next run.
-        error: the error of a failed task.
+        files_added: number of data files that the task added to the table.
+        files_removed: number of data files that it removed from the table; for a vacuum, number of
+            files that it deleted.
+        keys: number of deleted keys that `forget` removed.
+        left: number of table partitions that are left for the next run.
     """
 
     topic: str
@@ -199,18 +186,20 @@ class MigrationReport:
     """The result of a migration.
 
     Attributes:
-        topic: the topic's key in the configuration.
         source: the folder of the JSON files.
         files: number of files read by this migration.
         known: number of files that earlier migrations have read.
-        waiting: files of `files` whose last line has no newline and may still be written.
+        waiting: how many of `files` have a last line without a newline, which may be incomplete.
         records: number of records read by this migration.
-        rows: rows that these records added or changed.
-        dead_letters: records added to the dead letter table.
-        from_kafka: records that were skipped because Kafka has them too.
-        version: the table's version, None if nothing was written.
-        seconds: duration.
-        offsets: for each Kafka partition the last offset found in records of all migrations.
+        rows: number of rows that these records added or changed.
+        filtered: number of records that `processing.where` filtered out.
+        from_kafka: number of records that were skipped, because the pipeline reads them from Kafka.
+        version: the committed version of the table; None if nothing was written.
+        offsets: for each Kafka partition, the highest offset in the records of this and earlier
+            migrations.
+        other_files: number of files that weren't read, because their names don't end like the name
+            of a JSON file.
+        other_file: name of one of these other files.
     """
 
     topic: str
@@ -221,26 +210,26 @@ class MigrationReport:
     records: int = 0
     rows: int = 0
     dead_letters: int = 0
+    filtered: int = 0
     from_kafka: int = 0
     version: int | None = None
     seconds: float = 0.0
     offsets: Mapping[int, int] = field(default_factory=dict)
+    other_files: int = 0
+    other_file: str | None = None
 
 
 class Reporter(Protocol):
-    """Receives the events of a run. Called from several threads; a topic's calls are in order."""
+    """Receives the events of a run.
 
-    def topic_started(self, event: TopicStarted) -> None:
-        """A topic starts to be read."""
-        ...
+    Called from several threads. The events of one topic arrive in order.
+    """
 
-    def batch_committed(self, event: BatchReport) -> None:
-        """A micro-batch was committed."""
-        ...
+    def topic_started(self, event: TopicStarted) -> None: ...
 
-    def attempt_failed(self, event: AttemptFailed) -> None:
-        """A batch or a query failed and will be retried."""
-        ...
+    def batch_committed(self, event: BatchReport) -> None: ...
+
+    def attempt_failed(self, event: AttemptFailed) -> None: ...
 
     def records_lost(self, event: RecordsLost) -> None:
         """Records were lost before they were read, with `on-data-loss: continue`."""
@@ -255,5 +244,5 @@ class Reporter(Protocol):
         ...
 
     def topic_finished(self, event: TopicSummary) -> None:
-        """The topic's run ended, with or without an error; `topic_started` may follow."""
+        """A topic's run ended, with or without an error. The topic may be started again."""
         ...

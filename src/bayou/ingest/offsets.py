@@ -1,48 +1,28 @@
-"""The Kafka offsets that a table covers, and the offset ranges of micro-batches.
+"""The Kafka offsets that a table has recorded, and the offset ranges of micro-batches.
 
-A table has one `txn` action per Kafka partition. Its `appId` contains cluster, topic and partition;
-its version is the last covered offset. Every record up to it is in the table or among its dead
-letters, or doesn't exist, because offsets have gaps. The next offset to read is version + 1. A run
-needs nothing else: Spark's checkpoint is created for each run and only provides the bounds of
-micro-batches, because a source's offsets include gaps at the end and the rows' offsets don't.
+A table has one transaction identifier (`txn` action) per Kafka partition. Its `appId` contains
+cluster, topic and partition. Its version is the last *covered* offset: each offset up to this one
+belongs to a row, to a dead letter, or to no record (offsets have gaps). The next offset to read is
+version + 1. A run needs no other state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from bayou.errors import KafkaError, PipelineError
 
-__all__ = [
-    "KafkaTopic",
-    "OffsetSpan",
-    "app_id",
-    "check_not_recreated",
-    "covered_offsets",
-    "lost_offsets",
-    "next_offsets",
-    "ranges_between",
-    "recorded_start",
-    "recreated_error",
-    "resume_positions",
-    "skip_lost_offsets",
-    "start_app_id",
-    "starting_offsets",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTopic:
-    """A topic as the broker describes it.
+    """A topic as the brokers describe it.
 
     Attributes:
-        name: the topic's name.
-        cluster_id: the cluster's id.
-        topic_id: the topic's id, which changes when the topic is recreated; None if the broker
-            doesn't report it.
-        bounds: for each partition the earliest offset and the end offset.
+        topic_id: the topic's id, which is different after the topic is recreated; None if the
+            brokers report no ids.
+        bounds: for each partition, the range of offsets that the brokers have.
     """
 
     name: str
@@ -60,7 +40,6 @@ class OffsetSpan:
 
     @property
     def empty(self) -> bool:
-        """Whether the range contains no offset."""
         return self.end <= self.start
 
 
@@ -71,14 +50,18 @@ def app_id(topic: KafkaTopic, partition: int) -> str:
 
 
 def start_app_id(topic: KafkaTopic, partition: int) -> str:
-    """Return the `appId` in the dead letter table whose version is a first run's start offset."""
+    """Return the `appId` by which the dead letter table records a partition's start offset.
+
+    This is the offset at which the first run starts.
+    """
     return f"{app_id(topic, partition)}/start"
 
 
 def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Return the next offset to read of every partition that a table's transactions cover.
+    """Return the next offset to read of each partition that has a transaction identifier.
 
-    A missing topic id, in the `appId` or in the broker's answer, matches every topic id.
+    Identifiers with another topic id are ignored. A missing topic id, in the identifier or from the
+    brokers, counts as equal.
     """
     offsets: dict[int, int] = {}
     for application, version in transactions.items():
@@ -89,7 +72,7 @@ def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int
 
 
 def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Return the next offsets of a topic name in any cluster, without asking a broker."""
+    """Return the next offset of each partition of a topic, whatever its cluster and topic id."""
     offsets: dict[int, int] = {}
     for application, version in transactions.items():
         kind, _, rest = application.partition("/")
@@ -101,7 +84,7 @@ def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int
 
 
 def recorded_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Return the recorded start offsets of a first run with `starting-offsets: latest`."""
+    """Return the start offset of each partition that the first run recorded; see `start_app_id`."""
     partitions = {start_app_id(topic, p): p for p in topic.bounds}
     return {partitions[app]: version for app, version in transactions.items() if app in partitions}
 
@@ -109,16 +92,15 @@ def recorded_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[i
 def check_not_recreated(
     topic: KafkaTopic, transactions: Mapping[str, int], *, key: str, table: str = "the table"
 ) -> None:
-    """Check that a table has no records of another topic of the same name.
+    """Check that a table has no offsets of another topic with the same name.
 
     Args:
-        topic: the topic.
         transactions: the table's transaction identifiers.
-        key: the topic's key in the configuration, for messages.
-        table: how messages call the table.
+        key: the topic's key, for messages.
+        table: how messages name the table.
 
     Raises:
-        PipelineError: the table has records of another cluster, or the topic was recreated.
+        PipelineError: the offsets are of another cluster, or the topic was recreated.
     """
     clusters = {
         application.split("/")[1]
@@ -127,8 +109,8 @@ def check_not_recreated(
     }
     if clusters and topic.cluster_id not in clusters:
         raise PipelineError(
-            f"topic {key!r}: {table} has records of the topic {topic.name!r} of another Kafka "
-            f"cluster (its id was {min(clusters)}, now it is {topic.cluster_id}). Correct "
+            f"topic {key!r}: {table} has records of topic {topic.name!r} from Kafka cluster "
+            f"{min(clusters)}, but bootstrap-servers leads to cluster {topic.cluster_id}. Correct "
             "bootstrap-servers, or set another table-path for the topic of this cluster.",
             topic=key,
         )
@@ -145,50 +127,39 @@ def recreated_error(
 ) -> PipelineError:
     """Return the error for a table with records of a topic that was deleted and recreated.
 
-    Args:
-        name: the topic's name.
-        was: id of the topic whose records the table has.
-        now: the topic's current id.
-        key: the topic's key in the configuration.
-        table: how the message calls the table.
+    `was` is the id of the topic whose records the table has, `now` is the topic's current id.
     """
     return PipelineError(
         f"topic {key!r}: {table} has records of an earlier Kafka topic {name!r}, which was "
-        f"deleted and recreated since (its id was {was}, now it is {now}). Set another table-path "
-        "for the new topic, or move this table and the tables beside it away to start again.",
+        f"deleted and recreated since (the topic's id was {was} and is now {now}). Set another "
+        "table-path for the new topic, or move this table and the tables beside it away to start "
+        "again.",
         topic=key,
     )
 
 
 def resume_positions(
-    topic: KafkaTopic,
     covered: Mapping[int, int],
     *,
     existing: Mapping[int, int] = MappingProxyType({}),
-    recorded_start: Mapping[int, int] | None = None,
+    recorded_start: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[int, int]:
-    """Return the known next offset of each partition; other partitions start at their first offset.
+    """Return the next offset to read of each partition; empty for a first run.
 
     Args:
-        topic: the topic.
-        covered: the table's next offsets.
-        existing: the last offsets of existing rows or migrated records, used for partitions that
+        covered: the next offsets that the table has recorded.
+        existing: the last offsets of existing rows or migrated records, for partitions that
             `covered` lacks.
-        recorded_start: with `starting-offsets: latest`, the recorded start of the first run; if
-            nothing is known, partitions start at their end. None to start at the first offset.
+        recorded_start: the start offsets that the first run recorded, for partitions that both
+            other arguments lack.
     """
-    known = {**(recorded_start or {}), **{p: last + 1 for p, last in existing.items()}, **covered}
-    if recorded_start is None or known:
-        return known
-    return {p: bounds.end for p, bounds in topic.bounds.items()}
+    return {**recorded_start, **{p: last + 1 for p, last in existing.items()}, **covered}
 
 
 def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, OffsetSpan]:
-    """Return the offsets that retention deleted before they were read, by partition.
+    """Return the offsets of each partition that Kafka deleted before they were read.
 
-    Args:
-        topic: the topic.
-        covered: the table's next offsets.
+    `covered` has the next offset to read of each partition.
     """
     spans = {
         p: OffsetSpan(start=covered.get(p, bounds.start), end=bounds.start)
@@ -198,28 +169,26 @@ def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, Off
 
 
 def skip_lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, int]:
-    """Return the table's next offsets after skipping the offsets that retention deleted."""
+    """Return the next offset to read of each partition, after the offsets that Kafka deleted."""
     return {**covered, **{p: s.end for p, s in lost_offsets(topic, covered).items()}}
 
 
 def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str) -> dict[int, int]:
-    """Return the start offset of a run in every partition.
-
-    A partition that the table covers resumes at its next offset; other partitions start at their
-    first record.
+    """Return the offset at which a run starts each partition.
 
     Args:
-        topic: the topic.
-        covered: the table's next offsets, or the start offsets of a first run.
-        key: the topic's key in the configuration, for messages.
+        covered: the next offset to read of each partition. A partition that is omitted starts at
+            the first offset that the brokers have.
+        key: the topic's key, for messages.
 
     Raises:
-        PipelineError: the topic doesn't have the table's next offset (any more).
-        KafkaError: the brokers don't report a partition, although the topic's id is unchanged.
+        PipelineError: the topic lacks a partition or an offset of `covered`: it was recreated, or
+            Kafka deleted records before they were read.
+        KafkaError: the brokers don't report a partition, although the topic wasn't recreated.
     """
     gone = sorted(covered.keys() - topic.bounds.keys())
     if gone and topic.topic_id is not None:
-        # A topic never loses a partition, and a recreated one has another id.
+        # A topic never loses a partition, and a recreated topic has another id.
         raise KafkaError(
             f"Topic {topic.name!r}: the brokers report no partition {gone[0]}, although the "
             f"topic's id is unchanged and the table of topic {key!r} has records of this partition "
@@ -252,9 +221,9 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
             raise PipelineError(
                 f"topic {key!r}: the table is at offset {position} of partition {partition} of "
                 f"{topic.name!r}, but the topic begins at {bounds.start}: offsets {position} to "
-                f"{bounds.start - 1} were removed by retention before they were read. Restore "
-                "them, or set another table-path to start again with the remaining records, or "
-                f"set connector.topics.{key}.on-data-loss: continue to continue without them.",
+                f"{bounds.start - 1} were removed by retention before they were read. To continue "
+                f"without these records, set connector.topics.{key}.on-data-loss: continue. To "
+                "start again with the remaining records, set another table-path.",
                 topic=key,
             )
         result[partition] = position
@@ -262,16 +231,47 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
 
 
 def ranges_between(start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, OffsetSpan]:
-    """Return the non-empty offset ranges from `start` (default 0) to `end`, by partition."""
+    """Return for each partition the offset range from `start` to `end`, unless it is empty.
+
+    A partition that `start` lacks starts at 0.
+    """
     ranges = {p: OffsetSpan(start=start.get(p, 0), end=offset) for p, offset in end.items()}
     return {p: r for p, r in ranges.items() if not r.empty}
 
 
 def _parse_app_id(topic: KafkaTopic, application: str) -> tuple[str | None, int | None]:
-    """Return topic id and partition of an `appId` of this topic, None for other topics."""
+    """Return the topic id and the partition in an `appId`; both None if it has another topic."""
     prefix = f"kafka/{topic.cluster_id}/{topic.name}/"
     # A topic id is base64 and may contain slashes.
     topic_id, _, partition = application.removeprefix(prefix).rpartition("/")
     if not application.startswith(prefix) or not partition.isdecimal():
         return None, None
     return topic_id, int(partition)
+
+
+_MAX_SPANS = 16
+
+
+def join_spans(ranges: Iterable[OffsetSpan]) -> list[OffsetSpan]:
+    """Join neighboring ranges, the closest first, until at most 16 ranges remain.
+
+    The result is sorted, and its ranges don't overlap.
+    """
+    distinct: list[OffsetSpan] = []
+    for span in sorted(ranges, key=lambda span: span.start):
+        if distinct and span.start <= distinct[-1].end:
+            last = distinct.pop()
+            span = OffsetSpan(start=last.start, end=max(last.end, span.end))  # noqa: PLW2901
+        distinct.append(span)
+    if len(distinct) <= _MAX_SPANS:
+        return distinct
+    distances = sorted(
+        range(1, len(distinct)),
+        key=lambda i: distinct[i].start - distinct[i - 1].end,
+        reverse=True,
+    )
+    cuts = sorted(distances[: _MAX_SPANS - 1])
+    return [
+        OffsetSpan(start=distinct[a].start, end=distinct[b - 1].end)
+        for a, b in zip([0, *cuts], [*cuts, len(distinct)], strict=True)
+    ]

@@ -17,14 +17,6 @@ from bayou.ingest.config import Topic
 from bayou.ingest.events import AttemptFailed
 from bayou.ingest.topic_errors import SparkFailedError
 
-__all__ = [
-    "TRANSIENT_ERRORS",
-    "BatchFailedError",
-    "attempt_failed_event",
-    "restart_interval",
-    "retry_delay",
-]
-
 TRANSIENT_ERRORS = (
     StorageError,
     CommitFailedError,
@@ -36,7 +28,7 @@ TRANSIENT_ERRORS = (
 
 
 class BatchFailedError(PipelineError):
-    """A batch failed with a transient error, and all its retries failed too."""
+    """A batch failed with an error that is retried, and all retries failed too."""
 
 
 _FIRST_PAUSE = 0.5
@@ -44,12 +36,15 @@ _LONGEST_PAUSE = 30.0
 
 
 def retry_delay(retry: int) -> float:
-    """Return the seconds before a retry (the first is 1); the pause doubles each time."""
+    """Return the pause before a retry in seconds; it doubles with each retry, up to a maximum.
+
+    `retry` is the number of the retry, from 1.
+    """
     return float(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (retry - 1)))
 
 
 def restart_interval(topic: Topic, error: BayouError | None) -> float | None:
-    """Return the seconds until a failed topic is restarted; None if it isn't restarted."""
+    """Return the seconds until a topic that failed with `error` is started again; None if never."""
     transient = isinstance(error, (*TRANSIENT_ERRORS, BatchFailedError))
     if not transient or isinstance(error, RecordsLostError):
         return None
@@ -59,10 +54,9 @@ def restart_interval(topic: Topic, error: BayouError | None) -> float | None:
 def attempt_failed_event(
     topic: Topic, what: Literal["batch", "topic"], retry: int, error: BayouError
 ) -> AttemptFailed:
-    """Return the event that reports a failure before its retry.
+    """Return the event for a failure before its retry. `retry` is the number of the retry, from 1.
 
-    Args:
-        retry: the number of the next attempt, 1 for the first retry.
+    `what` is described in `AttemptFailed`.
     """
     return AttemptFailed(
         topic=topic.key,

@@ -1,10 +1,10 @@
 """The local state of a topic: its lock, and the times of its last maintenance.
 
-A later run needs neither, because the table contains its offsets. The lock prevents a second
-process on this machine from running the same topic; across machines the tables' transactions
-prevent duplicates. `bayou migrate` holds the lock in shared mode: several migrations may run at
-once, but not beside a run, because the offsets that the table covers decide which records of the
-files are left to Kafka.
+Losing the state is harmless: a run reads its start offsets from the table. The lock prevents a
+second process on this machine from running the same topic; across machines the tables' transactions
+prevent duplicates. `bayou migrate` holds the lock in shared mode: several migrations can run
+concurrently, but not during a run, which would change the covered offsets. A migration uses the
+covered offsets to determine which records in its files the pipeline reads from Kafka.
 """
 
 from __future__ import annotations
@@ -20,21 +20,9 @@ from pathlib import Path
 
 from bayou.errors import PipelineError, PrerequisiteError
 
-__all__ = [
-    "create_folder",
-    "is_running_locally",
-    "state_path_error",
-    "topic_folder",
-    "topic_lock",
-]
-
 
 def create_folder(folder: Path) -> None:
-    """Create a folder of the state path.
-
-    Raises:
-        PrerequisiteError: the folder can't be created.
-    """
+    """Create a folder of the state path."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -43,17 +31,7 @@ def create_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def topic_lock(state_path: Path, topic: str, *, shared: bool = False) -> Iterator[Path]:
-    """Hold the lock of a topic and yield the folder of its state.
-
-    Args:
-        state_path: the state path of the configuration.
-        topic: the topic's key in the configuration.
-        shared: take a shared lock instead of an exclusive one.
-
-    Raises:
-        PipelineError: another process holds the lock.
-        PrerequisiteError: the folder can't be created.
-    """
+    """Hold the lock of a topic and yield the folder of its state."""
     folder = topic_folder(state_path, topic)
     create_folder(folder)
     try:

@@ -8,11 +8,8 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from bayou.errors import (
@@ -23,19 +20,9 @@ from bayou.errors import (
     RecordsLostError,
     StorageError,
 )
+from bayou.spark.jvm.objects import JvmError
+from bayou.spark.jvm.session import jvm_exit_code
 from bayou.spark.kafka import TO_GO_ON
-
-__all__ = [
-    "SparkEndedError",
-    "SparkFailedError",
-    "UnexpectedError",
-    "WorkerCrashedError",
-    "records_lost_error",
-    "report_topic_errors",
-    "to_bayou_error",
-    "topic_error",
-    "translate_errors",
-]
 
 
 class UnexpectedError(PipelineError):
@@ -43,7 +30,7 @@ class UnexpectedError(PipelineError):
 
 
 def topic_error(fault: BaseException, topic: str) -> BayouError:
-    """Return the error that stops a topic: a `BayouError` itself, or an `UnexpectedError`."""
+    """Return the error that stops a topic: `fault` if a `BayouError`, else an `UnexpectedError`."""
     if isinstance(fault, BayouError):
         return fault
     message = str(fault).strip()
@@ -58,13 +45,10 @@ def topic_error(fault: BaseException, topic: str) -> BayouError:
 
 @contextlib.contextmanager
 def report_topic_errors(topic: str, report: Callable[[BayouError], None]) -> Iterator[None]:
-    """Report every exception as an error of the topic; interrupts and exits are re-raised.
+    """Context manager that reports exceptions as errors of a topic; interrupts are re-raised.
 
     Panics of native extensions derive from `BaseException`, so they are reported too.
-
-    Args:
-        topic: the topic's key in the configuration.
-        report: called with the error.
+    `KeyboardInterrupt`, `SystemExit` and `GeneratorExit` aren't reported.
     """
     try:
         yield
@@ -81,12 +65,12 @@ _PYTHON_ERROR = re.compile(
 )
 _DISK_FULL = re.compile("No space left on device|Disk quota exceeded")
 _WORKER_CRASH = re.compile("Python worker exited unexpectedly|ExecutorLostFailure")
-_SPARK_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
+_SPARK_ERRORS = (PySparkException, JvmError, OSError, EOFError)
 """Exceptions of calls to Spark: Spark's own errors, and errors of the connection to its JVM."""
 
 
 class SparkFailedError(PipelineError):
-    """Spark failed: a lost worker, no memory, or a bug. Retrying may help."""
+    """Spark failed because of a lost worker, too little memory or a bug. A retry may succeed."""
 
 
 class WorkerCrashedError(SparkFailedError):
@@ -99,19 +83,17 @@ class SparkEndedError(PipelineError):
 
 @contextlib.contextmanager
 def translate_errors(topic: str = "") -> Iterator[None]:
-    """Raise exceptions of Spark as `BayouError`s."""
+    """Context manager that converts exceptions of Spark to `BayouError`s."""
     try:
         yield
-    except (PySparkException, Py4JError, ConnectionError) as error:
+    except (PySparkException, JvmError, ConnectionError) as error:
         raise to_bayou_error(error, topic) from error
 
 
 def to_bayou_error(error: Exception, topic: str) -> BayouError:
     """Return the `BayouError` for an exception of Spark; `topic_error` handles other exceptions.
 
-    Args:
-        error: the exception. The message of a failed task contains its Python stack trace.
-        topic: the topic's key in the configuration; empty if the error belongs to no topic.
+    `topic` is empty if the error belongs to no topic.
     """
     if isinstance(error, BayouError) or not isinstance(error, _SPARK_ERRORS):
         return topic_error(error, topic)
@@ -128,9 +110,9 @@ def to_bayou_error(error: Exception, topic: str) -> BayouError:
             case "StorageError":
                 return StorageError(message, path="")
         return PipelineError(f"{prefix}{message}", topic=topic)
-    code = _jvm_exit_code(error)
+    code = jvm_exit_code(error)
     if code is not None:
-        return SparkEndedError(_jvm_end_message(code), topic=topic)
+        return SparkEndedError(_end_message(code), topic=topic)
     if full := _DISK_FULL.search(text):
         return PrerequisiteError(
             f"{prefix}Spark can't write its temporary files: {full[0]}. Free disk space in Spark's "
@@ -146,11 +128,9 @@ def to_bayou_error(error: Exception, topic: str) -> BayouError:
 
 
 def records_lost_error(message: str, topic: str) -> RecordsLostError:
-    """Return the error for lost records, with advice for the pipeline's configuration.
+    """Return the error for lost records; it names the setting with which the topic continues.
 
-    Args:
-        message: the message of the reader, or of an earlier call of this function.
-        topic: the topic's key in the configuration.
+    `message` is the message of the Kafka reader's error, or of an error from this function.
     """
     advice = (
         " To continue with the records that remain, set "
@@ -159,21 +139,7 @@ def records_lost_error(message: str, topic: str) -> RecordsLostError:
     return RecordsLostError(message.replace(TO_GO_ON, advice), topic=topic)
 
 
-def _jvm_exit_code(error: Exception) -> int | None:
-    """Exit code of Spark's JVM, negative for a signal; None if the JVM is still running."""
-    gateway = SparkContext._gateway  # noqa: SLF001  # no public API returns its process
-    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-    if process is None:
-        return None
-    # Py4J has no specific error for a connection that breaks during a call.
-    answered = isinstance(error, (Py4JJavaError, PySparkException))
-    try:
-        return process.wait(0 if answered else _JVM_EXIT_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        return None
-
-
-def _jvm_end_message(code: int) -> str:
+def _end_message(code: int) -> str:
     how = f"exit code {code}"
     if code < 0:
         how = f"signal {-code}"
@@ -183,7 +149,3 @@ def _jvm_end_message(code: int) -> str:
         f"Spark's JVM has ended ({how}), which ends the run. No data is lost: start the pipeline "
         "again and it resumes from the tables. Spark's log is spark.log in the state path."
     )
-
-
-_JVM_EXIT_TIMEOUT = 5.0
-"""Seconds to wait for the JVM's exit after its connections broke."""

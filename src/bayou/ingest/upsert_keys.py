@@ -3,11 +3,12 @@
 Records of a key are ordered by (ordering column if configured, Kafka timestamp, offset, partition),
 nulls first. The last record is the key's row, or deletes it.
 
-A tombstone has no ordering value. It takes the highest value that its key had on arrival, so that
-it deletes the existing row and later excludes records older than the deleted row. The order of
-arrival is the order of offsets, so all records of a key must be in one partition, as Kafka's
-partitioner ensures. Rows of the table count as arrived earlier, except rows with a higher offset of
-the same partition, which occur when a tombstone is replayed from the dead letters.
+A tombstone has no ordering value. It gets the highest ordering value of the key's records that
+arrived before the tombstone. So the tombstone deletes the existing row, and records that are older
+than the deleted row don't restore the row. The order of arrival is the order of offsets, so all
+records of a key must be in one partition, as Kafka's partitioner ensures. Rows of the table count
+as arrived before the batch, except rows that have a higher offset than the tombstone in its
+partition. These rows occur when a tombstone is replayed from the dead letters.
 """
 
 from __future__ import annotations
@@ -19,9 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.kernel.arrow.compute import pc
-from bayou.protocol.identifiers import quote_identifier
-
-__all__ = ["DELETED", "FORCED", "UpsertKeys", "key_numbers", "last_of_each_key"]
+from bayou.protocol.sql import quote_identifier
 
 DELETED = "_bayou_deleted"
 """Column of a batch's rows, boolean: the record deletes its key."""
@@ -29,6 +28,10 @@ DELETED = "_bayou_deleted"
 FORCED = "_bayou_forced"
 """Column of `last_of_each_key`, boolean: a tombstone of the batch precedes the row, so the row
 replaces the table's row in any case."""
+
+BARE = "_bayou_bare"
+"""Column of `last_of_each_key` and of the deleted keys, boolean: the row is a tombstone without an
+ordering value of its own. Null without an ordering column."""
 
 _KIND, _KEY, _AT, _NAN = "_bayou_kind", "_bayou_key", "_bayou_at", "_bayou_nan"
 
@@ -40,8 +43,8 @@ class UpsertKeys:
     """The key columns of an upsert and the order of a key's records. Can be pickled.
 
     Attributes:
-        columns: the key columns; nulls are equal.
-        ordering: the column that is compared before Kafka's timestamp and offset, None for none.
+        columns: the key columns; two nulls count as equal.
+        ordering: the column that is compared before Kafka's timestamp and offset, if configured.
     """
 
     columns: tuple[str, ...]
@@ -54,7 +57,6 @@ class UpsertKeys:
 
     @property
     def all_columns(self) -> tuple[str, ...]:
-        """Key columns and ordering columns."""
         return tuple(dict.fromkeys((*self.columns, *self.order)))
 
     @property
@@ -63,10 +65,10 @@ class UpsertKeys:
         return " AND ".join(f"t.{c} <=> s.{c}" for c in map(quote_identifier, self.columns))
 
     def newer_than(self, known: Collection[str]) -> str:
-        """Return the SQL condition that a row `s` of a batch replaces the row `t` of the table.
+        """Return the SQL condition under which a batch's row `s` replaces the table's row `t`.
 
         Args:
-            known: the table's columns; its rows are null in columns that it lacks.
+            known: the table's columns; a column that the table lacks counts as null.
         """
         condition = ""
         for name in reversed(self.order):
@@ -86,16 +88,22 @@ def last_of_each_key(
 
     Args:
         rows: the batch, with `DELETED`.
-        deleted: `keys.all_columns` of keys that were deleted before; may include deletions of a
-            batch that isn't committed to the table yet.
-        orderings: `keys.all_columns` of the table, without Kafka's timestamp, for the keys that
-            `keys_of_tombstones` returned.
+        deleted: the deleted keys, with the columns `keys.all_columns` and `BARE`; may include
+            deletes of a batch that isn't committed to the table yet.
+        orderings: the table's rows with a key in `keys_of_tombstones`. The columns are
+            `keys.all_columns` without Kafka's timestamp.
 
     Returns:
-        Rows of the batch, with `FORCED`. Tombstones have their ordering value.
+        Rows of the batch, with the columns `FORCED` and `BARE`. A bare tombstone has the highest
+        ordering value of the key's records that arrived before it.
     """
-    batch = rows.select([*keys.all_columns, DELETED]).append_column(
-        _KIND, pa.repeat(pa.scalar(_ROW, pa.int8()), rows.num_rows)
+    bare: Any = pa.nulls(rows.num_rows, pa.bool_())
+    if keys.ordering is not None:
+        bare = pc.and_(rows.column(DELETED), pc.is_null(rows.column(keys.ordering)))
+    batch = (
+        rows.select([*keys.all_columns, DELETED])
+        .append_column(_KIND, pa.repeat(pa.scalar(_ROW, pa.int8()), rows.num_rows))
+        .append_column(BARE, bare)
     )
     everything = _concatenate(
         [
@@ -118,7 +126,7 @@ def last_of_each_key(
         _AT, pa.array(range(everything.num_rows), pa.int64())
     )
     candidates = candidates.filter(competing)
-    # Among equal records that of the batch comes last, so that a retried batch deletes again.
+    # Among equal records, the batch's record comes last, so that a retried batch deletes again.
     sort_keys = [(c, "ascending", "at_start") for c in keys.order]
     if keys.ordering and ordering is not None and pa.types.is_floating(ordering.type):
         # With nulls first, Arrow sorts NaN before all numbers, but SQL sorts it after them.
@@ -138,11 +146,17 @@ def last_of_each_key(
         assert keys.ordering is not None
         at = result.schema.get_field_index(keys.ordering)
         result = result.set_column(at, result.schema.field(at), ordering.take(winners))
-    return result.append_column(FORCED, forced.take(winners))
+    bares = everything.column(BARE).combine_chunks()
+    return result.append_column(FORCED, forced.take(winners)).append_column(
+        BARE, bares.take(winners)
+    )
 
 
 def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
-    """Return the keys of the batch's tombstones that need the table's ordering value."""
+    """Return the keys of the batch's tombstones whose ordering value must be read from the table.
+
+    None if no tombstone needs the value, or no ordering column is configured.
+    """
     if keys.ordering is None:
         return None
     bare = pc.and_(rows.column(DELETED), pc.is_null(rows.column(keys.ordering)))
@@ -150,7 +164,10 @@ def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
 
 
 def key_numbers(columns: Sequence[Any]) -> Any:
-    """Return a number for each row, equal for equal keys (nulls are equal). None for no columns."""
+    """Return one number for each row; two rows have the same number if their keys are equal.
+
+    Two nulls count as equal. None if there are no key columns.
+    """
     numbers: Any = None
     for column in columns:
         values = column.combine_chunks()
@@ -170,15 +187,18 @@ _ROW, _GONE, _KNOWN = 0, 1, 2
 
 
 def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) -> Any:
-    """Return the ordering values including tombstones, the deleted rows, and the forced rows."""
+    """Return the ordering value of each row, and two masks of rows.
+
+    A key's last tombstone has the highest ordering value of the rows that arrived before it. The
+    first mask selects these rows, which the tombstone deletes, and the rows that arrived before the
+    bare tombstone of a deleted key. The second mask selects the rows whose column `FORCED` is true.
+    `kinds` is the column `_KIND`.
+    """
     values = everything.column(ordering).combine_chunks()
-    bare = pc.and_(
-        pc.and_(pc.equal(kinds, _ROW), everything.column(DELETED).combine_chunks()),
-        pc.is_null(values),
-    )
+    replayed = _precedes_delete(everything, ids, kinds)
+    bare = pc.and_(pc.equal(kinds, _ROW), everything.column(BARE).combine_chunks())
     if not pc.any(bare).as_py():
-        none = pa.repeat(pa.scalar(False), len(ids))
-        return values, none, none
+        return values, replayed, pa.repeat(pa.scalar(False), len(ids))
     arrival_keys = [(c, "ascending", "at_start") for c in reversed(_KAFKA_ORDER[:2])]
     arrival = pc.sort_indices(everything, sort_keys=arrival_keys)
     arrival = pc.inverse_permutation(arrival.cast(pa.int64())).cast(pa.int64())
@@ -194,11 +214,34 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
     before = pc.and_not(pc.fill_null(pc.less(arrival, last_tombstone), False), later)
     floor = _per_key(ids, pc.if_else(before, values, None), "max")
     forced = pc.and_not(pc.is_valid(last_tombstone), _per_key(ids, later, "any"))
-    return pc.if_else(is_last, floor, values), before, forced
+    return pc.if_else(is_last, floor, values), pc.or_(before, replayed), forced
+
+
+def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
+    """Return a mask of the batch's rows that arrived before the tombstone of their deleted key.
+
+    Such rows occur when dead letters are replayed. Their ordering value may be higher than that of
+    a bare tombstone, which was computed without them. Only rows in the Kafka partition of the
+    tombstone can be selected.
+    """
+    bare = pc.fill_null(everything.column(BARE).combine_chunks(), False)
+    gone = pc.and_(pc.equal(kinds, _GONE), bare)
+    if not pc.any(gone).as_py():
+        return pa.repeat(pa.scalar(False), len(ids))
+    _, offsets, partitions = (everything.column(c).combine_chunks() for c in _KAFKA_ORDER)
+    partition, offset = (
+        _per_key(ids, pc.if_else(gone, values, None), "max") for values in (partitions, offsets)
+    )
+    precedes = pc.and_(pc.equal(partitions, partition), pc.less(offsets, offset))
+    return pc.and_(pc.fill_null(precedes, False), pc.equal(kinds, _ROW))
 
 
 def _follows(everything: pa.Table, ids: Any, is_last: Any) -> Any:
-    """Whether each row has a higher offset, in its partition, than its key's last tombstone."""
+    """Return a mask of the rows that arrived after the last tombstone of their key.
+
+    Only rows in the Kafka partition of the tombstone can be selected. `is_last` is the mask of the
+    last tombstones.
+    """
     _, offsets, partitions = (everything.column(c).combine_chunks() for c in _KAFKA_ORDER)
     partition, offset = (
         _per_key(ids, pc.if_else(is_last, values, None), "max") for values in (partitions, offsets)
@@ -208,7 +251,7 @@ def _follows(everything: pa.Table, ids: Any, is_last: Any) -> Any:
 
 
 def _per_key(ids: Any, values: Any, function: str) -> Any:
-    """Return for each row the aggregate of its key's values."""
+    """Return for each row the result of the aggregate `function` over all values of its key."""
     grouped: Any = pa.table({"key": ids, "value": values}).group_by("key")
     result = grouped.aggregate([("value", function)])
     keys = result.column("key").combine_chunks()
@@ -217,7 +260,7 @@ def _per_key(ids: Any, values: Any, function: str) -> Any:
 
 
 def _with_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
-    """Return rows with some of the columns as rows of the schema, with a kind."""
+    """Extend rows to the schema: `DELETED` is true, `_KIND` is `kind`, missing columns are null."""
     columns: dict[str, Any] = {
         name: rows.column(name).cast(schema.field(name).type) for name in rows.column_names
     }

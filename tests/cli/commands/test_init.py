@@ -140,3 +140,40 @@ def test_a_schema_is_what_records_have_in_common(records, expected):
     schema = inferred_schema(records, "t")
     assert schema["properties"]["a"] == expected
     json.dumps(schema)
+
+
+def test_other_keys_of_security_are_written_without_the_secrets(invoke, tmp_path, monkeypatch):
+    monkeypatch.setenv("OWN_SECRET", "hunter2")
+    arguments = ["init", "t", "--samples", 0, "--folder", tmp_path]
+    arguments += ["--security-protocol", "SASL_SSL", "--sasl-mechanism", "OAUTHBEARER"]
+    for setting in (
+        "oauth.token-endpoint-url=https://idp/token?a=b",
+        "oauth.client-id=bayou",
+        "oauth.client-secret=${OWN_SECRET}",
+    ):
+        arguments += ["--security", setting]
+    assert invoke(*arguments).exit_code == 0
+    file = tmp_path / "pipeline.yaml"
+    assert "hunter2" not in file.read_text()
+    configuration = load_configuration(file, environment={"OWN_SECRET": "hunter2"})
+    assert configuration.notices == ()
+    oauth = configuration.connector.kafka.security.oauth
+    assert oauth.token_endpoint_url == "https://idp/token?a=b"
+    assert oauth.client_secret.get_secret_value() == "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("key-location", "write KEY=VALUE"),
+        ("password=hunter2", "read from KAFKA_PASSWORD"),
+        ("oauth.client-secret=${NOT_SET_HERE}", "variable NOT_SET_HERE isn't set"),
+        ("key-locatoin=x", "security: key-locatoin"),
+    ],
+)
+def test_a_setting_of_security_that_is_none_is_refused(invoke, tmp_path, setting, said):
+    result = invoke("init", "t", "--samples", 0, "--folder", tmp_path, "--security", setting)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+    assert "hunter2" not in result.stderr
+    assert list(tmp_path.iterdir()) == []

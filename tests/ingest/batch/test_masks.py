@@ -11,7 +11,7 @@ import bayou
 from bayou.errors import ConfigurationError, PipelineError
 from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
-from bayou.ingest.inspection import masks_without_field
+from bayou.ingest.inspection import unseen_settings
 from bayou.ingest.topic_table.writer import DirectWriter, record_batch
 
 
@@ -114,14 +114,14 @@ def test_masks_of_fields_that_nobody_has_seen_are_told(tmp_path):
     masks = "{mail: hash, emial: hash, place.street: drop, lines.mial: drop}"
     found = table(tmp_path, masks)
     file = load_configuration(tmp_path / "p.yaml", environment={})
-    assert masks_without_field(file) == {}  # there is no table yet
+    assert unseen_settings(file) == {}  # there is no table yet
     found.write([{"mail": "x", "place": {"street": "x"}, "lines": [{"mail": "x"}]}])
-    assert masks_without_field(file) == {"t": ("emial", "lines.mial")}
+    assert unseen_settings(file)["t"].masks == ("emial", "lines.mial")
     (tmp_path / "flat").mkdir()
     flat = table(tmp_path / "flat", "{place: drop, person.nmae: hash}", flatten="_")
     flat.write([{"id": 1, "place": {"street": "x"}, "person": {"name": "x"}}])
     file = load_configuration(tmp_path / "flat" / "p.yaml", environment={})
-    assert masks_without_field(file) == {"t": ("person.nmae",)}  # drop leaves out whole objects
+    assert unseen_settings(file)["t"].masks == ("person.nmae",)  # drop leaves out whole objects
 
 
 def test_masks_go_through_arrays_that_flattening_leaves(tmp_path):
@@ -203,7 +203,7 @@ def test_keys_may_be_hashed_and_nothing_else(tmp_path):
     ):
         with pytest.raises(ConfigurationError, match=said):
             table(tmp_path, masks, keys, upsert="true")
-    with pytest.raises(ConfigurationError, match=r"\[key\] would store unmasked as _kafka_key"):
+    with pytest.raises(ConfigurationError, match=r"\[key\] would store unmasked"):
         table(tmp_path, "{Id: hash}", keys, upsert="true")
     found = table(tmp_path, "{id: hash}", keys, upsert="true", kafka="headers")
     found.write([{"id": "a", "at": 1}, {"id": "b", "at": 1}])

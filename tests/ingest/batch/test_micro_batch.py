@@ -15,9 +15,10 @@ from bayou.errors import (
 from bayou.ingest import TopicTable
 from bayou.ingest.batch.micro_batch import MicroBatchWriter
 from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.batch.topic_tables import TopicTables
 from bayou.ingest.config import load_configuration
 from bayou.ingest.offsets import OffsetSpan
-from bayou.protocol.schema import StructType
+from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.spark.kafka.data_loss import DataLoss
 
 CONFIG = """\
@@ -44,7 +45,7 @@ class FailingTarget:
         self.tries += 1
         raise self.error
 
-    open = refresh
+    reopen = refresh
 
 
 def writer(tmp_path, target, on_retry=None):
@@ -57,18 +58,8 @@ def one_topic(tmp_path, more=""):
 
 
 def writer_of(topic, target, on_retry=None):
-    return MicroBatchWriter(
-        topic=topic,
-        engine=None,
-        watch=None,
-        target=target,
-        dead_letters=None,
-        json_schema=None,
-        schema_columns=StructType(),
-        storage_options={},
-        kafka_options={},
-        on_retry=on_retry,
-    )
+    tables = TopicTables(target=target, dead_letters=None, engine=None, storage_options={})
+    return MicroBatchWriter(topic, tables, None, RecordSchema(), on_retry=on_retry)
 
 
 def test_a_batch_that_fails_is_tried_again_max_retries_times(tmp_path):

@@ -76,3 +76,66 @@ def test_where_folders_show_no_values_their_length_is_nothing(tmp_path):
     table.write([{"id": 1, "kind": "a", "n": 1}])
     table.handle.alter.set_properties({"delta.randomizeFilePrefixes": "true"})
     assert table.write([{"id": 2, "kind": "x" * 1000, "n": 1}]).rows == 1
+
+
+BINARY_CONFIG = """\
+connector:
+  topics:
+    events:
+      kafka-topic: events
+      decode: {decode}
+      kafka-columns: [key]
+      destination:
+        table-path: events
+        partition-columns: [{column}]
+        key-columns: [value]
+        delta-config: {{enable-upsert: {upsert}}}
+"""
+
+
+def binary_events(folder, column="value", *, upsert=True, decode="binary"):
+    """A table partitioned by a binary column, and a function that takes values and keys."""
+    text = BINARY_CONFIG.format(column=column, upsert=str(upsert).lower(), decode=decode)
+    (folder / "p.yaml").write_text(text)
+    configuration = load_configuration(folder / "p.yaml", environment={})
+    table = TopicTable(configuration, "events")
+    writer = DirectWriter(configuration, table.topic, records_of_topic=True)
+
+    def write(*values, keys=None):
+        return writer.write(
+            [
+                record_batch(
+                    "events",
+                    values,
+                    partition=0,
+                    first=0,
+                    timestamps=range(len(values)),
+                    keys=keys,
+                )
+            ],
+            {},
+        )
+
+    return table, write
+
+
+def test_a_key_with_empty_bytes_in_a_partition_column_is_one_row_however_often_it_comes(tmp_path):
+    table, write = binary_events(tmp_path)
+    for _ in range(3):
+        write(b"abc", b"")
+    assert sorted(table.read(columns=["value"])["value"].to_pylist(), key=str) == [None, b"abc"]
+
+
+def test_bytes_that_the_log_cannot_store_are_a_dead_letter_and_stop_no_other(tmp_path):
+    table, write = binary_events(tmp_path, upsert=False)
+    report = write(b"abc", b"\xff\xfe", b"x" * 300)
+    assert (report.rows, report.dead_letters) == (1, 2)
+    letters = bayou.table(dead_letters_path(table.topic.table_path)).to_arrow()
+    assert "'value' isn't UTF-8" in letters.column("reason")[0].as_py()
+    assert "'value' is too long" in letters.column("reason")[1].as_py()
+
+
+def test_a_kafka_key_that_no_partition_can_have_is_a_dead_letter(tmp_path):
+    _, write = binary_events(tmp_path, "_kafka_key", upsert=False, decode="string")
+    report = write(b"1", b"2", b"3", b"4", keys=[b"k", b"\xff", None, b"/" * 100])
+    assert (report.rows, report.dead_letters) == (2, 2)

@@ -11,7 +11,16 @@ import bayou
 from bayou.engines import for_path
 from bayou.errors import PipelineError
 from bayou.ingest.batch.target_checks import check_not_restored
+from bayou.ingest.batch.topic_tables import TopicTables
+from bayou.ingest.broker import describe_topic
 from bayou.kernel import Table
+from bayou.kernel.commands.optimize import auto_compaction
+
+
+def kafka_topic(pipeline):
+    properties = pipeline.configuration.connector.kafka.client_properties()
+    return describe_topic(pipeline.kafka_topic, properties)
+
 
 TOPIC = SimpleNamespace(key="t", config=SimpleNamespace(accept_restore=None))
 
@@ -28,3 +37,53 @@ def test_a_restore_is_seen_also_where_others_commit_meanwhile(tmp_path):
     with pytest.raises(PipelineError, match="version 2 of .* is a RESTORE"):
         check_not_restored(engine, table, TOPIC, version=2, known=1)
     check_not_restored(engine, table, TOPIC, version=5, known=2)
+
+
+def test_a_comment_on_a_new_column_does_not_hide_a_restore(small_pipeline):
+    small_pipeline.evolves = True
+    small_pipeline.write_file()
+    small_pipeline.produce({"id": 1})
+    small_pipeline.take_in()
+    small_pipeline.write_file()
+    text = small_pipeline.file.read_text()
+    comment = "column-comments: {id: Number}\n        delta-config"
+    small_pipeline.file.write_text(text.replace("delta-config", comment))
+    tables = TopicTables.of(small_pipeline.topic, kafka_topic(small_pipeline), {})
+    tables.target.open()
+    small_pipeline.produce({"id": 2})
+    small_pipeline.take_in()
+    small_pipeline.table.restore(0)
+    tables.target.comment_columns()  # as after a batch, before the restore was seen
+    assert small_pipeline.table.snapshot().schema.get("id").metadata["comment"] == "Number"
+    with pytest.raises(PipelineError, match="version 2 of .* is a RESTORE"):
+        small_pipeline.take_in()
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_an_auto_compaction_after_a_batch_does_not_hide_a_restore(
+    small_pipeline, upserts, monkeypatch
+):
+    small_pipeline.upserts = upserts
+    small_pipeline.write_file()
+    for number in range(4):
+        small_pipeline.produce({"id": number})
+        small_pipeline.take_in()
+        if number == 0:
+            auto_compact = {"delta.autoOptimize.autoCompact": "true"}
+            small_pipeline.table.alter.set_properties(auto_compact)  # version 1
+    monkeypatch.setattr(auto_compaction, "_COUNTS", auto_compaction._SmallFileCounts())
+    monkeypatch.setattr(auto_compaction, "_MIN_FILES", 2)
+    path, load = small_pipeline.table.path, auto_compaction.load_table_state
+
+    def restored_before(engine, table, **options):
+        if table == path:  # another process, between the batch and the compaction
+            small_pipeline.table.restore(3)
+        return load(engine, table, **options)
+
+    monkeypatch.setattr(auto_compaction, "load_table_state", restored_before)
+    small_pipeline.produce({"id": 4})
+    small_pipeline.take_in()
+    newest, restore, *_ = small_pipeline.table.history(2)
+    assert newest["operation"] == "OPTIMIZE"
+    with pytest.raises(PipelineError, match=f"version {restore['version']} of .* is a RESTORE"):
+        small_pipeline.take_in()

@@ -15,10 +15,10 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
 from bayou.ingest.batch.batch_task import MAX_CRASHING_RECORDS, crashing_offsets
-from bayou.ingest.decode.formats import RecordFormat, Registry
+from bayou.ingest.decode.formats import RecordFormat, Registry, RegistryAddress
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.retries import BatchFailedError
-from support import in_process_pipeline
+from bayou.ingest.schema import record_schema
 from support.in_process_pipeline import InProcessContext, take_in
 
 CRASH = "Job aborted: SparkException: Python worker exited unexpectedly (crashed)."
@@ -143,8 +143,9 @@ class KillingRegistry(Registry):
 def test_a_record_that_kills_a_process_of_spark_is_set_aside(small_pipeline, spark, monkeypatch):
     header = b"\0\0\0\0"
     small_pipeline.produce(header + b"\1\x02", header + b"\x42")
-    values_are = RecordFormat(name="avro", registry=KillingRegistry(url="http://127.0.0.1:9"))
-    monkeypatch.setattr(in_process_pipeline, "topic_format", lambda *_: values_are)
+    registry = KillingRegistry(address=RegistryAddress(url="http://127.0.0.1:9"))
+    values_are = RecordFormat(name="avro", registry=registry)
+    monkeypatch.setattr(record_schema, "_topic_format", lambda *_: values_are)
     module = sys.modules[__name__]
     cloudpickle.register_pickle_by_value(module)
     try:

@@ -71,7 +71,7 @@ def test_paths_are_relative_to_the_file(tmp_path):
             'kafka-topic: "events.v1"\n      schema-file: nowhere.json',
             7,
             "connector.topics.events.schema-file",
-            "relative to the configuration",
+            "relative to the folder of this file",
         ),
         (
             'table-path: "lake/events"',
@@ -85,7 +85,7 @@ def test_paths_are_relative_to_the_file(tmp_path):
             'bootstrap-servers: "localhost:9092"\n    security: {username: u, password: p}',
             4,
             "connector.kafka.security",
-            "write protocol: SASL_SSL",
+            "set protocol to SASL_SSL",
         ),
         (
             'bootstrap-servers: "localhost:9092"',
@@ -322,6 +322,34 @@ def test_an_interval_without_its_switch_is_said_to_have_no_effect(tmp_path):
     assert "not used without enable-vacuum: true" in notice.text
 
 
+def test_columns_of_a_z_order_that_nothing_uses_are_said_to_have_no_effect(tmp_path):
+    text = MINIMAL + "        delta-config: {z-order-by: [a]}\n"
+    (notice,) = load(tmp_path, text).notices
+    assert "z-order-by: not used without enable-optimize: true" in notice.text
+    switched = text.replace("[a]", "[a], enable-optimize: true")
+    assert load(tmp_path, switched).notices == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("delta-config: {z-order-by: [a, A]}", "column 'A' is listed twice"),
+        (
+            "cluster-by: [a]\n        delta-config: {z-order-by: [a]}",
+            "remove delta-config.z-order-by",
+        ),
+        (
+            "partition-columns: [day]\n        delta-config: {z-order-by: [DAY]}",
+            "has the partition column 'DAY'",
+        ),
+    ],
+)
+def test_a_z_order_that_cannot_be_is_refused(tmp_path, lines, problem):
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, MINIMAL + f"        {lines}\n")
+    assert problem in str(caught.value)
+
+
 def test_maintenance_by_the_clock_that_is_off_is_said_to_do_nothing(tmp_path):
     switches = ("enable-optimize", "enable-compaction", "enable-vacuum")
     text = MINIMAL + "        delta-config:\n          optimize-interval: 5\n"
@@ -381,7 +409,7 @@ def test_what_the_kafka_client_does_not_take_is_a_wrong_configuration(tmp_path, 
     configuration = load(tmp_path, text)
     with pytest.raises(ConfigurationError, match=said) as caught:
         configuration.check_supported()
-    assert "connector.kafka: " in caught.value.message
+    assert "connector.kafka" in caught.value.message
     assert "Option" not in caught.value.message
 
 
@@ -449,8 +477,8 @@ def test_s3a_settings_of_spark_say_where_the_store_is(tmp_path):
     assert configuration.connector.spark.conf() == {"spark.executor.memory": "1g"}
     *texts, clear = [notice.text for notice in configuration.notices]
     assert "s3a.secret.key: a plaintext secret" in clear
-    assert "pipeline.yaml:5: connector.spark.spark.hadoop.fs.s3a.endpoint: read as " in texts[0]
-    assert "s3a.impl: without effect here" in texts[-1]
+    assert "pipeline.yaml:5: connector.spark.spark.hadoop.fs.s3a.endpoint: used as " in texts[0]
+    assert "s3a.impl: not used" in texts[-1]
     assert len(texts) == 6
     assert "hunter2" not in "".join(texts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 
 import pytest
 
@@ -75,12 +76,48 @@ def test_the_mask_of_a_password_is_no_password(tmp_path):
     )
 
 
-def test_the_url_of_a_registry_which_messages_name_holds_no_password(tmp_path):
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://bob:s3cr3t@registry:8081/v1",
+        "bob:s3cr3t@registry:8081",  # without a scheme
+        "http:/bob:s3cr3t@registry:8081",
+        "http://bob:s3cr3t/x@registry:8081",  # a slash in the password
+        "bob:s3cr3t",
+    ],
+)
+def test_the_url_of_a_registry_which_messages_name_holds_no_password(tmp_path, url):
     config = CONFIG.format(**dict.fromkeys(NAMES, "${PASSWORD}"))
-    config += '  schema-registry: {url: "http://bob:s3cr3t@registry:8081/v1"}\n'
-    with pytest.raises(ConfigurationError, match=r"p\.yaml:10: .*url: .* credentials") as caught:
+    config += f'  schema-registry: {{url: "{url}"}}\n'
+    with pytest.raises(ConfigurationError, match=r"p\.yaml:10: .*url: the URL ") as caught:
         notices(tmp_path, config=config)
-    assert "s3cr3t" not in caught.value.message
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "abfss://c@account.dfs.core.windows.net/t?sv=1&sig=s3cr3t",
+        "s3://b/t?X-Amz-Signature=s3cr3t",
+        "s3://bob:s3cr3t@b/t",
+    ],
+)
+def test_a_path_of_a_table_holds_no_secret(tmp_path, path):
+    config = CONFIG.format(**dict.fromkeys(NAMES, "${PASSWORD}"))
+    config = config.replace("table-path: lake/events", f'table-path: "{path}"')
+    assert path in config
+    with pytest.raises(ConfigurationError, match=r"p\.yaml:9: .*table-path: ") as caught:
+        notices(tmp_path, config=config)
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_schema_file_is_no_url_whose_password_would_be_shown(tmp_path):
+    config = CONFIG.format(**dict.fromkeys(NAMES, "${PASSWORD}"))
+    url = "http://bob:s3cr3t@host/schema.json"
+    config = config.replace("destination:", f'schema-file: "{url}", destination:')
+    with pytest.raises(ConfigurationError, match=r"schema-file: a URL isn't supported") as caught:
+        notices(tmp_path, config=config)
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_secrets_from_files_are_fine(tmp_path):

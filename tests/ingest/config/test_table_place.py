@@ -39,6 +39,14 @@ def test_a_table_path_that_is_no_uri_of_a_store_is_no_local_folder(tmp_path, pat
     assert "hunter2" not in error.message
 
 
+@pytest.mark.parametrize("path", ["s3:/b/json", "s3//b/json", "dbfs:/json"])
+def test_a_path_of_json_files_that_is_no_uri_of_a_store_is_no_local_folder(tmp_path, path):
+    migration = f"  migration: {{enabled: true, json-path: {{events: '{path}'}}}}\n"
+    error = problem(tmp_path, MINIMAL.replace("connector:\n", f"connector:\n{migration}"))
+    assert error.key == "connector.migration.json-path.events"
+    assert path in error.message
+
+
 def test_two_topics_cannot_share_a_table_by_two_names_of_it(tmp_path):
     text = MINIMAL + "    more:\n      kafka-topic: more\n      destination: {table-path: MORE}\n"
     for path, more in (

@@ -8,6 +8,7 @@ from bayou.errors import PipelineError
 from bayou.ingest.dead_letters import dead_letter_replay
 from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
 from bayou.ingest.inspection import prove_offsets
+from bayou.spark.kafka.embedded_broker import ProducedRecord
 
 STRICT = {"type": "object", "properties": {"id": {"type": "integer"}}}
 WIDER = {"type": "object", "properties": {"id": {"type": "integer"}, "colour": {"type": "string"}}}
@@ -139,3 +140,24 @@ def test_letters_are_dropped_by_a_condition(pipeline):
 def test_without_a_table_there_is_nothing_to_replay_into(small_pipeline):
     with pytest.raises(PipelineError, match="Run the pipeline first"):
         replay(small_pipeline)
+
+
+def test_a_letter_without_a_timestamp_has_the_time_when_it_was_read(small_pipeline):
+    small_pipeline.write_schema(STRICT)
+    text = small_pipeline.file.read_text()
+    text = text.replace(
+        "      destination:", "      kafka-columns: [timestamp]\n      destination:"
+    )
+    small_pipeline.file.write_text(text)
+    no_time = 2**62  # milliseconds, after the year 9999
+    value = b'{"id": 2, "colour": "red"}'
+    record = ProducedRecord(value, partition=0, timestamp=no_time)
+    small_pipeline.broker.produce(small_pipeline.kafka_topic, [record])
+    small_pipeline.take_in()
+    (letter,) = small_pipeline.dead_letters.to_arrow().to_pylist()
+    small_pipeline.write_schema(WIDER)
+    text = text.replace("enable-schema-evolution: false", "enable-schema-evolution: true")
+    small_pipeline.file.write_text(text)
+    assert replay(small_pipeline).replayed == 1
+    (row,) = small_pipeline.table.to_arrow().to_pylist()
+    assert row["_kafka_timestamp"] == letter["_ingestion_timestamp"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import pyarrow as pa
 import pytest
 
 from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
+from bayou.ingest.dead_letters.upsert_replay import _with_timestamps
 from bayou.ingest.inspection import prove_offsets
 from bayou.spark.kafka.embedded_broker import ProducedRecord
 
@@ -99,3 +103,119 @@ def test_a_tombstone_that_comes_late_deletes_nothing_newer(small_pipeline):
     small_pipeline.take_in()
     assert rows(small_pipeline) == [(1, 1, None), (2, 1, None), (3, 5, None)]
     assert prove_offsets(small_pipeline.configuration, small_pipeline.topic).holds
+
+
+NO_TIME = 2**62  # milliseconds, after the year 9999
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        (NO_TIME, NO_TIME, NO_TIME),
+        (1_700_000_000_000, NO_TIME, 1_700_000_000_500),
+        (NO_TIME, NO_TIME, 1_700_000_000_500),
+        (1_700_000_000_000, NO_TIME, NO_TIME),
+    ],
+)
+def test_a_letter_without_a_timestamp_replaces_nothing_newer(small_pipeline, times):
+    small_pipeline.upserts = True
+    small_pipeline.write_schema(STRICT)
+    small_pipeline.write_file()
+    records = [{"id": 1, "n": 1}, {"id": 1, "n": 2, "colour": "red"}, {"id": 1, "n": 3}]
+    records += [{"id": 2, "n": 1}, {"id": 2, "n": 2, "colour": "red"}]
+    for record, at in zip(records, (*times, *times[:2]), strict=True):
+        value = json.dumps(record).encode()
+        produced = ProducedRecord(value, partition=0, timestamp=at)
+        small_pipeline.broker.produce(small_pipeline.kafka_topic, [produced])
+    small_pipeline.take_in()
+    before = rows(small_pipeline)
+    assert (1, 3, None) in before
+    fix_schema(small_pipeline)
+    assert replay(small_pipeline).replayed == 2
+    assert rows(small_pipeline) == [(1, 3, None), (2, 2, "red")]
+
+
+def test_only_the_nearest_rows_say_how_old_a_letter_is():
+    kind = pa.timestamp("us", tz="UTC")
+    positions = {"partition": pa.array([0, 0, 1, 2], pa.int32()), "offset": [5, 20, 5, 5]}
+    letters = pa.table(
+        {
+            **positions,
+            "timestamp": pa.array([None, 99, None, None], kind),
+            "_ingestion_timestamp": pa.array([1000] * 4, kind),
+        }
+    )
+
+    def part(partition, offsets, times):
+        return pa.table(
+            {
+                "partition": pa.array([partition] * len(offsets), pa.int32()),
+                "offset": offsets,
+                "timestamp": pa.array(times, kind),
+            }
+        )
+
+    parts = [part(0, [1, 9], [7, 70]), part(0, [4, 3], [50, 60]), part(1, [6, 8], [30, 20])]
+    found = _with_timestamps(letters, parts).column("timestamp").cast(pa.int64()).to_pylist()
+    assert found == [50, 99, 30, 1000]
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_letter_before_a_tombstone_does_not_return_whatever_its_order(small_pipeline, returns):
+    small_pipeline.upserts = True
+    small_pipeline.write_schema(STRICT)
+    small_pipeline.write_file()
+    text = small_pipeline.file.read_text()
+    ordering = "ordering-column: n\n        delta-config"
+    small_pipeline.file.write_text(text.replace("delta-config", ordering))
+    small_pipeline.produce({"id": 1, "n": 1}, {"id": 1, "n": 7, "colour": "red"})
+    small_pipeline.broker.produce(small_pipeline.kafka_topic, [ProducedRecord(None, b"1", 0)])
+    small_pipeline.take_in()
+    if returns:
+        small_pipeline.produce({"id": 1, "n": 2})
+        small_pipeline.take_in()
+    before = rows(small_pipeline)
+    assert before == ([(1, 2, None)] if returns else [])
+    text = small_pipeline.file.read_text()
+    small_pipeline.file.write_text(text.replace("evolution: false", "evolution: true"))
+    assert replay(small_pipeline).replayed == 1
+    assert rows(small_pipeline) == before
+    assert small_pipeline.dead_letters.to_arrow().num_rows == 0
+
+
+@pytest.mark.parametrize("kind", ["filtered", "debezium"])
+def test_a_letter_with_a_higher_ordering_value_than_a_later_delete_is_a_row(small_pipeline, kind):
+    """Only a tombstone without an ordering value deletes all that came before it."""
+    pipeline = small_pipeline
+    pipeline.upserts = True
+    pipeline.more = (
+        "      decode: debezium\n"
+        if kind == "debezium"
+        else "      processing: {where: id < 9, on-filtered: delete}\n"
+    )
+
+    def configure():
+        pipeline.write_file()
+        text = pipeline.file.read_text()
+        pipeline.file.write_text(
+            text.replace("key-columns: [id]", "key-columns: [id]\n        ordering-column: n")
+        )
+
+    gone = {"type": "boolean"}
+    pipeline.more = pipeline.more.replace("id < 9", "'gone IS NULL OR NOT gone'")
+    pipeline.write_schema({**STRICT, "properties": {**STRICT["properties"], "gone": gone}})
+    configure()
+    records = [{"id": 1, "n": 9, "colour": "red"}, {"id": 2, "n": 1}, {"id": 1, "n": 5}]
+    if kind == "debezium":
+        *rows_of, last = records
+        values = [{"op": "c", "after": row} for row in rows_of] + [{"op": "d", "before": last}]
+    else:
+        values = [*records[:2], {**records[2], "gone": True}]
+    pipeline.produce(*values)
+    assert pipeline.take_in().dead_letters == 1
+    pipeline.evolves = True
+    pipeline.write_schema({**WIDER, "properties": {**WIDER["properties"], "gone": gone}})
+    configure()
+    assert replay(pipeline).replayed == 1
+    assert rows(pipeline) == [(1, 9, "red"), (2, 1, None)]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds

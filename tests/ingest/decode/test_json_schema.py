@@ -151,5 +151,5 @@ def test_both_dialects_give_columns_and_judge_records(dialect, definitions):
 def test_a_record_of_any_kind_is_no_object_with_properties(tmp_path, schema):
     file = tmp_path / "schema.json"
     file.write_text(json.dumps(schema))
-    with pytest.raises(ConfigurationError, match="must be an object with 'properties'"):
+    with pytest.raises(ConfigurationError, match="must have type 'object' and a key 'properties'"):
         read_json_schema(file)

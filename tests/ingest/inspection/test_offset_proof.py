@@ -12,9 +12,8 @@ from pyroaring import BitMap64
 
 import bayou
 from bayou.ingest.inspection import prove_offsets
-from bayou.ingest.inspection.offset_proof import _join_spans
 from bayou.ingest.inspection.seen_offsets import spans
-from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.offsets import OffsetSpan, join_spans
 
 
 def proof(pipeline):
@@ -85,7 +84,7 @@ def test_spans_are_the_runs_of_a_set(offsets):
 @given(st.sets(st.integers(0, 2000), min_size=1, max_size=200))
 def test_few_spans_hold_all_offsets_and_leave_the_widest_distances_out(offsets):
     found = spans(BitMap64(offsets))
-    joined = _join_spans(found)
+    joined = join_spans(found)
     assert len(joined) <= 16
     held = {o for s in joined for o in range(s.start, s.end)}
     assert offsets <= held

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import time
 
 import pytest
 
@@ -39,3 +41,17 @@ def batch(tmp_path):
     """The path of a file below `json`."""
     (tmp_path / "json").mkdir()
     return tmp_path / "json" / "batch.json"
+
+
+@pytest.fixture
+def growing(tmp_path):
+    """A file below `json`, written with a time in seconds before now."""
+    path = tmp_path / "json" / "grows.jsonl"
+    path.parent.mkdir()
+
+    def write(text, *, age=0.0):
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        os.utime(path, (time.time() - age,) * 2)
+        return str(path.parent)
+
+    return write

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,7 +17,7 @@ from bayou.ingest.inspection import plan_run, prove_offsets, topic_status_report
 from bayou.ingest.migration import migrate as migration
 from bayou.ingest.state import topic_lock
 from bayou.ingest.topic_table.writer import DirectWriter, record_batch
-from support.migrations import CONFIG, KilledError, die, ids
+from support.migrations import CONFIG, KilledError, dead_letter_values, die, ids
 
 
 def test_all_records_are_rows_or_dead_letters_with_the_days_of_their_folders(events, folder):
@@ -69,96 +69,13 @@ def test_a_clone_goes_on_with_the_files_where_its_ledger_is_cloned_too(
     bayou.table(str(tmp_path / "lake/before")).clone(tmp_path / "lake/events", version=version)
     (folder / "later.json").write_text('[{"id": 31}]')
     before = len(ids(events))
-    with pytest.raises(PipelineError, match=r"without the table of its migration\. Copy or clone"):
+    with pytest.raises(PipelineError, match=r"without its migration ledger\. Copy or clone"):
         events.migrate(str(folder))
     assert len(ids(events)) == before
     ledger = bayou.table(str(tmp_path / "lake/before_migration"))
     ledger.clone(tmp_path / "lake/events_migration")
     events.migrate(str(folder))
     assert ids(events) == list(range(32))
-
-
-@pytest.fixture
-def growing(tmp_path):
-    """A file below `json`, written with a time in seconds before now."""
-    path = tmp_path / "json" / "grows.jsonl"
-    path.parent.mkdir()
-
-    def write(text, *, age=0.0):
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        os.utime(path, (time.time() - age,) * 2)
-        return str(path.parent)
-
-    return write
-
-
-def letters_of(events):
-    table = bayou.table(f"{events.topic.table_path}_dead_letters")
-    return [row["value"] for row in table.to_arrow().to_pylist()] if table.exists() else []
-
-
-THREE = "".join(json.dumps({"id": n, "name": f"é{n}"}, ensure_ascii=False) + "\n" for n in range(3))
-
-
-@pytest.mark.parametrize("cut", range(0, len(THREE.encode()) + 1, 5))
-def test_a_file_cut_anywhere_and_then_completed_loses_and_doubles_nothing(events, growing, cut):
-    first = events.migrate(growing(THREE.encode()[:cut]))
-    assert first.dead_letters == 0
-    second = events.migrate(folder := growing(THREE))
-    assert first.records + second.records == 3
-    assert ids(events) == [0, 1, 2]
-    assert letters_of(events) == []
-    assert all(check.problem is None for check in events.verify_migration(folder))
-
-
-def test_a_last_line_that_may_be_half_a_number_waits_for_its_newline(events, growing):
-    begin = THREE + "12"
-    assert events.migrate(growing(begin)).waiting == 1
-    assert events.migrate(growing(begin)).waiting == 1
-    report = events.migrate(growing(begin + "3\n"))
-    assert (report.waiting, report.records) == (0, 1)
-    assert letters_of(events) == [b"123"]
-
-
-@pytest.mark.parametrize("last", ["12", '{"id": 4, "na', "nul", "\ufeff7"])
-def test_a_last_line_is_read_once_its_file_has_not_changed_for_a_minute(events, growing, last):
-    assert events.migrate(growing(THREE + last, age=50)).waiting == 1
-    folder = growing(THREE + last, age=70)
-    report = events.migrate(folder)
-    assert (report.waiting, report.records, report.dead_letters) == (0, 1, 1)
-    assert events.migrate(folder).known == 1
-    assert events.migrate(growing(THREE + last)).known == 1
-    assert ids(events) == [0, 1, 2]
-    # More of the file, after the line was decided.
-    events.migrate(growing(THREE + last + '\n{"id": 5}\n'))
-    assert ids(events) == [0, 1, 2, 5]
-
-
-def test_how_long_a_file_must_not_have_changed_is_a_setting(tmp_path, growing):
-    (tmp_path / "p.yaml").write_text(CONFIG + "  migration: {settle-seconds: 3600}\n")
-    events = TopicTable(load_configuration(tmp_path / "p.yaml", environment={}), "events")
-    assert events.migrate(growing(THREE + "12", age=3000)).waiting == 1
-    assert events.migrate(growing(THREE + "12", age=4000)).waiting == 0
-
-
-def test_a_file_whose_migrated_records_have_changed_is_named(events, growing):
-    events.migrate(growing(THREE + '{"id": 3, "na', age=70))
-    with pytest.raises(PipelineError, match=r"grows.jsonl: its first 4 records differ"):
-        events.migrate(growing(THREE + '{"id": 3, "name": "x"}\n'))
-    with pytest.raises(PipelineError, match=r"grows.jsonl: its first 4 records differ"):
-        events.migrate(growing(THREE[:30]))
-
-
-def test_a_batch_is_repeated_although_its_file_has_grown_since(events, growing, monkeypatch):
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(DirectWriter, "write", killed)
-        with pytest.raises(KeyboardInterrupt):
-            events.migrate(growing(THREE + '{"id": 3}'))
-    events.migrate(growing(THREE + '{"id": 3}\n{"id": 4}\n'))
-    assert ids(events) == [0, 1, 2, 3, 4]
 
 
 def test_a_file_name_that_is_not_utf8_is_named(events, tmp_path):
@@ -481,3 +398,68 @@ def test_kafka_that_ends_before_the_migrated_records_is_told_and_nothing_is_cove
     with pytest.raises(PipelineError, match="is at offset 8 .* but the topic ends at 1"):
         small_pipeline.take_in()
     assert table.history(1)[0]["version"] == version
+
+
+def test_endings_in_upper_case_are_migrated_and_other_files_are_named(events, tmp_path):
+    folder = tmp_path / "json"
+    folder.mkdir()
+    for number, name in enumerate(["a.json", "A.json", "B.JSON", "c.Jsonl", "d.NDJSON"]):
+        (folder / name).write_text(json.dumps({"id": number}))
+    for number, name in enumerate(["e.JSON.GZ", "f.json.Gz"], 5):
+        (folder / name).write_bytes(gzip.compress(json.dumps({"id": number}).encode()))
+    (folder / "a").mkdir()
+    for name in ["g.json.zst", "h.jsonl.1", "_SUCCESS", ".h.json.crc"]:
+        (folder / name).write_text("x")
+    report = events.migrate(str(folder))
+    assert ids(events) == list(range(7))
+    assert (report.other_files, report.other_file) == (2, "g.json.zst")
+    assert events.migrate(str(folder)).known == 7
+
+
+@pytest.mark.parametrize("inside", ["x.json", "json/x.json"])
+def test_a_file_with_the_name_of_its_folder_is_migrated_once(events, tmp_path, inside):
+    folder = tmp_path / "json" / "x.json"
+    (folder / inside).parent.mkdir(parents=True)
+    (folder / inside).write_text('{"id": 1}\n')
+    (folder / "part.json").write_text('{"id": 2}\n')
+    assert events.migrate(str(folder)).files == 2
+    assert events.migrate(str(folder)).known == 2
+    assert events.migrate(str(folder / inside)).known == 1
+    assert events.migrate(str(tmp_path / "json")).known == 2
+    assert ids(events) == [1, 2]
+    assert all(check.problem is None for check in events.verify_migration(str(folder)))
+
+
+def test_a_batch_with_a_file_named_like_its_folder_is_repeated(events, tmp_path, monkeypatch):
+    folder = tmp_path / "json" / "x.json"
+    folder.mkdir(parents=True)
+    (folder / "x.json").write_text('{"id": 1}\n')
+    with monkeypatch.context() as killed:
+        killed.setattr(DirectWriter, "write", die)
+        with pytest.raises(KilledError):
+            events.migrate(str(folder))
+    events.migrate(str(folder))
+    assert ids(events) == [1]
+
+
+def test_two_migrations_that_repeat_one_batch_write_its_dead_letters_once(
+    events, growing, monkeypatch
+):
+    folder = growing('{"id": 1}\n{nope\n')
+    with monkeypatch.context() as killed:
+        killed.setattr(DirectWriter, "write", die)
+        with pytest.raises(KilledError):
+            events.migrate(folder)
+    read = DirectWriter._read
+
+    def read_after_the_other(writer, records):
+        monkeypatch.setattr(DirectWriter, "_read", read)
+        assert events.migrate(folder).known == 1
+        return read(writer, records)
+
+    monkeypatch.setattr(DirectWriter, "_read", read_after_the_other)
+    with pytest.raises(PipelineError, match="another process migrates"):
+        events.migrate(folder)
+    assert dead_letter_values(events) == [b"{nope"]
+    assert ids(events) == [1]
+    assert all(check.problem is None for check in events.verify_migration(folder))

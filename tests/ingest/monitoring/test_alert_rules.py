@@ -161,16 +161,17 @@ def test_a_pipeline_that_is_not_there_is_down(series, down):
 
 
 @pytest.mark.parametrize(
-    ("letters", "rows", "deleted", "superseded", "few", "many"),
+    ("letters", "rows", "deleted", "superseded", "filtered", "few", "many"),
     [
-        (0, 100, 0, 0, False, False),
-        (1, 100, 0, 0, True, False),
-        (10, 100, 0, 0, True, True),
-        (1, 0, 50, 50, True, False),  # an upsert of which most records delete or come late
+        (0, 100, 0, 0, 0, False, False),
+        (1, 100, 0, 0, 0, True, False),
+        (10, 100, 0, 0, 0, True, True),
+        (1, 0, 50, 50, 0, True, False),  # an upsert of which most records delete or come late
+        (10, 100, 0, 0, 900, True, False),
     ],
 )
 def test_dead_letters_are_told_by_number_and_by_share(
-    letters, rows, deleted, superseded, few, many
+    letters, rows, deleted, superseded, filtered, few, many
 ):
     minutes = 2 * HOUR
     check(
@@ -179,6 +180,7 @@ def test_dead_letters_are_told_by_number_and_by_share(
             "bayou_dead_letters_total": rises(letters, minutes),
             "bayou_deleted_rows_total": rises(deleted, minutes),
             "bayou_superseded_total": rises(superseded, minutes),
+            "bayou_filtered_total": rises(filtered, minutes),
         },
         ("BayouDeadLetters", HOUR, few),
         ("BayouManyDeadLetters", HOUR, many),

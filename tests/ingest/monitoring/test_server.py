@@ -62,7 +62,7 @@ def monitor(tmp_path):
                 positions={0: 0, 1: 0},
             )
         )
-        found.store.ends_seen("a", {0: 7, 1: 0}, {})
+        found.store.set_end_offsets("a", {0: 7, 1: 0}, {})
         found.store.batch_committed(
             BatchReport(
                 topic="a",
@@ -73,7 +73,7 @@ def monitor(tmp_path):
                 commit_seconds=0.1,
             )
         )
-        found.store.table_seen("a", version=3, files=4, small_files=2, table_bytes=900, letters=1)
+        found.store.set_table("a", version=3, files=4, small_files=2, table_bytes=900, letters=1)
         yield found
 
 

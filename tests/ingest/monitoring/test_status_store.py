@@ -89,10 +89,10 @@ def test_a_failed_topic_is_named_with_its_reason(store):
 
 def test_lag_and_freshness_follow_what_waits(store, clock):
     store.topic_started(started(p0=10))
-    store.ends_seen("a", {0: 10}, {})
+    store.set_end_offsets("a", {0: 10}, {})
     assert (topic(store).waiting, topic(store).freshness) == (0, 0.0)
     clock.now += 10
-    store.ends_seen("a", {0: 25}, {})
+    store.set_end_offsets("a", {0: 25}, {})
     clock.now += 5
     assert topic(store).waiting == 15
     assert topic(store).freshness == 15.0  # it came after the first look, at most so old
@@ -103,7 +103,7 @@ def test_lag_and_freshness_follow_what_waits(store, clock):
 def test_freshness_is_the_age_of_the_oldest_that_waits_not_of_the_newest(store, clock):
     store.topic_started(started(p0=0))
     for end in range(0, 60, 10):
-        store.ends_seen("a", {0: end}, {})
+        store.set_end_offsets("a", {0: end}, {})
         clock.now += 10
     assert topic(store).freshness == 60.0
     store.batch_committed(batch(0, 30))
@@ -113,7 +113,7 @@ def test_freshness_is_the_age_of_the_oldest_that_waits_not_of_the_newest(store, 
 def test_records_that_waited_before_the_start_are_as_old_as_they_say(store, clock):
     store.topic_started(started(p0=5))
     assert store.unknown_arrivals("a", {0: 9}) == {0: 5}
-    store.ends_seen("a", {0: 9}, {0: clock.now - 500})
+    store.set_end_offsets("a", {0: 9}, {0: clock.now - 500})
     assert topic(store).freshness == 500.0
     assert store.unknown_arrivals("a", {0: 9}) == {}
     store.batch_committed(batch(5, 9))
@@ -122,10 +122,10 @@ def test_records_that_waited_before_the_start_are_as_old_as_they_say(store, cloc
 
 def test_looks_that_miss_the_objective_are_counted(store, clock):
     store.topic_started(started(p0=0))
-    store.ends_seen("a", {0: 0}, {})
-    store.ends_seen("a", {0: 5}, {})
+    store.set_end_offsets("a", {0: 0}, {})
+    store.set_end_offsets("a", {0: 5}, {})
     clock.now += 31
-    store.ends_seen("a", {0: 5}, {})
+    store.set_end_offsets("a", {0: 5}, {})
     assert (topic(store).checks, topic(store).misses) == (3, 1)
     assert topic(store).late
 
@@ -221,13 +221,13 @@ def test_maintenance_that_an_earlier_process_failed_at_is_known_while_it_is_aske
 @pytest.mark.parametrize("days", [-400, -0.04, 0.04, 400])
 def test_a_clock_that_jumps_changes_no_age_and_no_rate(store, clock, days):
     store.topic_started(started(p0=0))
-    store.ends_seen("a", {0: 0}, {})
+    store.set_end_offsets("a", {0: 0}, {})
     clock.now += 20
     store.batch_committed(batch(0, 100))
-    store.ends_seen("a", {0: 105}, {})
+    store.set_end_offsets("a", {0: 105}, {})
     clock.set_by = days * 24 * 3600
     clock.now += 20
-    store.ends_seen("a", {0: 105}, {})
+    store.set_end_offsets("a", {0: 105}, {})
     found = topic(store)
     assert (found.freshness, found.rows_per_second) == (40.0, 2.5)
     assert (found.checks, found.misses) == (3, 1)
@@ -241,7 +241,7 @@ def test_a_clock_that_jumps_changes_no_age_and_no_rate(store, clock, days):
 def test_records_that_waited_before_the_start_keep_their_age_after_a_jump(store, clock):
     store.topic_started(started(p0=5))
     clock.set_by = 5_000.0
-    store.ends_seen("a", {0: 9}, {0: clock() - 500})
+    store.set_end_offsets("a", {0: 9}, {0: clock() - 500})
     assert topic(store).freshness == 500.0
 
 
@@ -249,7 +249,7 @@ def test_memory_is_bounded(store, clock):
     store.topic_started(started(p0=0))
     for number in range(2_000):
         clock.now += 1
-        store.ends_seen("a", {0: number}, {})
+        store.set_end_offsets("a", {0: number}, {})
         store.batch_committed(batch(number, number + 1))
     samples = topic(store).samples
     assert len(samples) <= 361
@@ -259,10 +259,10 @@ def test_memory_is_bounded(store, clock):
 
 def test_a_long_stall_takes_bounded_memory_and_stays_as_old_as_it_is(store, clock):
     store.topic_started(started(p0=0))
-    store.ends_seen("a", {0: 0}, {})
+    store.set_end_offsets("a", {0: 0}, {})
     for number in range(1, 3_001):
         clock.now += 1
-        store.ends_seen("a", {0: number}, {})
+        store.set_end_offsets("a", {0: number}, {})
     assert topic(store).freshness == 3_000.0
     assert len(store._topics["a"].partitions[0].arrivals) <= 1_024
     store.batch_committed(batch(0, 3_000))

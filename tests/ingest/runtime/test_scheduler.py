@@ -17,11 +17,12 @@ from support.waiting import wait_until
 class Run:
     """A topic whose first batch finds that retention has taken its records."""
 
+    batch_limit = 10
     topic = SimpleNamespace(
         key="t",
         config=SimpleNamespace(
             kafka_topic="t",
-            processing=SimpleNamespace(batch_size=10, flush_interval=1.0, max_retries=0),
+            processing=SimpleNamespace(flush_interval=1.0, max_retries=0),
         ),
     )
 
@@ -34,7 +35,7 @@ class Run:
     def active(self):
         return not self.ended.is_set()
 
-    def start(self):
+    def start(self, spark):
         """Nothing to begin."""
 
     def run_batch(self, spark, end):
@@ -178,11 +179,12 @@ class Clock:
 class Batches(Run):
     """A topic with batches of 50 records and a flush interval of 3 seconds."""
 
+    batch_limit = 50
     topic = SimpleNamespace(
         key="t",
         config=SimpleNamespace(
             kafka_topic="t",
-            processing=SimpleNamespace(batch_size=50, flush_interval=3.0, max_retries=0),
+            processing=SimpleNamespace(flush_interval=3.0, max_retries=0),
         ),
     )
 

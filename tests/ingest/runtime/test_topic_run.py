@@ -35,7 +35,7 @@ def run(small_pipeline):
     listener = Listener()
     found = TopicRun(configuration, topic, topic_schemas(configuration)[topic.key], listener)
     found.prepare(once=False)
-    found.start()
+    found.start(None)
     yield found, listener, small_pipeline
     found.abandon()
 
@@ -120,7 +120,7 @@ CALLS = {
     "report_if_idle": lambda run: run.report_if_idle(),
     "retry_pause": lambda run: run.retry_pause(KafkaError("no answer"), 100),
     "run_batch": lambda run: run.run_batch(Broken(TypeError("no")), None),
-    "start": lambda run: run.start(),
+    "start": lambda run: run.start(None),
 }
 
 
@@ -129,7 +129,7 @@ def test_each_public_method_of_a_run_is_tested_for_exceptions():
 
 
 @pytest.mark.parametrize("method", sorted(CALLS))
-@pytest.mark.parametrize("part", ["_reporter", "_resources", "_upkeep", "_open"])
+@pytest.mark.parametrize("part", ["_reporter", "_resources", "_maintenance", "_open"])
 def test_no_exception_of_a_topic_leaves_its_run(run, method, part, monkeypatch):
     run, _, _ = run
     with monkeypatch.context() as patch:

@@ -6,8 +6,8 @@ from bayou.engines import for_path
 from bayou.ingest import TopicTable
 from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.config import load_configuration
-from bayou.ingest.decode.formats import RecordFormat
 from bayou.ingest.schema.policy import SchemaPolicy
+from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.protocol.schema import STRING, StructField, StructType
 
 CONFIG = """\
@@ -29,9 +29,9 @@ def test_everybody_reads_records_with_masks_keys_and_envelopes(tmp_path):
     topic = load_configuration(tmp_path / "p.yaml", environment={}).topic("people")
     columns = StructType((StructField(name="mail", data_type=STRING),))
     target = TargetTable(for_path(topic.table_path, {}), topic, None)
-    policy = SchemaPolicy(topic, target, json_schema=None, schema_columns=columns)
+    policy = SchemaPolicy(topic, target, RecordSchema(columns=columns))
     layout = policy.layout(policy.columns())
-    reading = policy.reading(layout, RecordFormat(), 7)
+    reading = policy.reading(layout, 7)
     assert (reading.masks, reading.debezium) == ({"mail": "hash"}, True)
     assert (reading.upsert, reading.plan) == (topic.upsert_keys, policy.plan(layout))
     assert (reading.ingestion_timestamp, reading.layout) == (7, layout)
@@ -46,7 +46,7 @@ def test_a_field_that_would_stay_in_clear_is_refused_for_its_batch_alone(tmp_pat
     table.write([{"id": 1}])
     target = TargetTable(for_path(table.topic.table_path, {}), table.topic, None)
     target.open()
-    policy = SchemaPolicy(table.topic, target, json_schema=None, schema_columns=StructType())
+    policy = SchemaPolicy(table.topic, target, RecordSchema())
     columns = policy.columns()
     text = StructType((StructField(name="place", data_type=STRING),))
     never = StructType((StructField(name="a b", data_type=STRING),))

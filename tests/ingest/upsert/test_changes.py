@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -105,7 +106,10 @@ def test_whole_numbers_that_are_one_double_are_not_one_key(tmp_path):
     rows.send((str(2**53).encode(), None), (b"7", None))
     assert rows.column("id") == [1.5, 2**53 - 1]
     assert len(rows.reasons()) == 4
-    assert all("'id' is a double, which isn't exact for integers" in r for r in rows.reasons())
+    assert all(
+        re.search("'id'.*(is a double, which isn't exact|would lose digits in its type double)", r)
+        for r in rows.reasons()
+    )
 
 
 def test_the_payload_of_a_connect_envelope_is_the_key_whatever_its_type(tmp_path):

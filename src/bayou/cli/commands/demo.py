@@ -19,8 +19,6 @@ from bayou.cli.output.interface import Output
 if TYPE_CHECKING:
     from bayou.ingest.demo import DemoResult
 
-__all__ = ["demo"]
-
 _SHOWN_COMMITS = 10
 
 
@@ -42,7 +40,7 @@ def demo(
 def _show(output: Output, result: DemoResult, question: str) -> None:
     summary = result.summary
     output.facts(
-        "What happened",
+        "Result",
         {
             "produced": f"{result.produced:,} records, {result.produce_seconds:.1f} s",
             "ingested": f"{summary.rows:,} rows, {summary.seconds:.1f} s, "
@@ -62,7 +60,7 @@ def _show(output: Output, result: DemoResult, question: str) -> None:
 
 
 def _commands(result: DemoResult) -> list[str]:
-    """Two commands that work whether or not the virtual environment is activated."""
+    """Return two shell commands to try next, which need no activated virtual environment."""
     on_path = shutil.which("bayou")
     bin_folder = Path(sys.executable).parent
     cwd = Path.cwd()

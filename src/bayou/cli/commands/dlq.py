@@ -13,8 +13,6 @@ from bayou.cli.output import output_for
 if TYPE_CHECKING:
     from bayou.ingest.config import Configuration, Topic
 
-__all__ = ["dlq"]
-
 dlq = typer.Typer(
     help="List, show, replay or drop dead letters: records that couldn't become rows.",
     no_args_is_help=True,
@@ -138,6 +136,7 @@ def replay(
                 "topic": topic_config.key,
                 "became rows": result.replayed,
                 "were rows already": result.already,
+                "filtered out": result.filtered,
                 "still refused": result.refused,
                 "left to the pipeline": result.left,
                 "version": result.version,

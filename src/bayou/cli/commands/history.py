@@ -12,8 +12,6 @@ from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, format_
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 
-__all__ = ["history", "history_rows"]
-
 
 def history(
     table: TablePath,
@@ -33,7 +31,7 @@ def history(
 
 
 def history_rows(commits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Commits as short table rows: version, time, operation, counts and engine."""
+    """Return a row for each commit: version, time, operation, number of rows and files, engine."""
     return [
         {
             "version": str(commit["version"]),

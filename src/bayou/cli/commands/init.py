@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +14,6 @@ from bayou.cli.arguments import AsJson
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 from bayou.errors import ArgumentError
-
-__all__ = ["init"]
 
 
 def init(
@@ -41,6 +40,15 @@ def init(
     ] = None,
     ca_location: Annotated[
         str | None, typer.Option(help="File of CA certificates that verify the brokers.")
+    ] = None,
+    security_setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--security",
+            metavar="KEY=VALUE",
+            help="Another key of connector.kafka.security, such as key-location=client.key or "
+            "oauth.client-id=bayou; can be repeated. '${NAME}' is read from the environment.",
+        ),
     ] = None,
     folder: Annotated[
         Path,
@@ -73,6 +81,7 @@ def init(
             "username": username,
             "password": None if username is None else _password(),
             "ca-location": ca_location,
+            **_settings(security_setting or ()),
         }
         servers = bootstrap_servers or os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "localhost:9092")
         written = write_configuration(
@@ -106,12 +115,26 @@ def init(
         output.text("Try next", "\n".join(shlex.join(command) for command in commands))
 
 
+def _settings(pairs: Sequence[str]) -> dict[str, str]:
+    settings = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key or key == "password":
+            raise ArgumentError(
+                f"--security {key}: write KEY=VALUE, such as key-location=client.key. The password "
+                "is read from KAFKA_PASSWORD.",
+                argument="security",
+            )
+        settings[key] = value
+    return settings
+
+
 def _password() -> str:
     password = os.environ.get("KAFKA_PASSWORD")
     if password is None:
         raise ArgumentError(
-            "--username: no password. Set KAFKA_PASSWORD in the environment; the configuration "
-            "reads it from there too.",
+            "--username: no password. Set KAFKA_PASSWORD in the environment; the generated "
+            "configuration also reads it from there.",
             argument="username",
         )
     return password

@@ -11,14 +11,14 @@ from bayou.cli.exit_codes import FAILED, exit_on_error
 from bayou.cli.output import output_for
 from bayou.ingest.events import MigrationReport
 
-__all__ = ["migrate"]
-
 
 def migrate(
     json_path: Annotated[
         str,
         typer.Argument(
-            metavar="JSON_PATH", help="JSON file or folder, local or s3://.", show_default=False
+            metavar="JSON_PATH",
+            help="JSON file or folder, local or a URI.",
+            show_default=False,
         ),
     ],
     table: Annotated[
@@ -56,6 +56,11 @@ def migrate(
         )
         if not report.files and not report.known:
             output.notice(f"{report.source}: no JSON files (.json, .jsonl, .ndjson, also with .gz)")
+        if report.other_files:
+            output.notice(
+                f"{report.source}: {report.other_files:,} files with other endings aren't read, "
+                f"such as {report.other_file}"
+            )
         output.facts(
             f"{report.source} is loaded into {topic_table.topic.table_path}",
             {
@@ -65,6 +70,7 @@ def migrate(
                 "records": report.records,
                 "rows": report.rows,
                 "dead letters": report.dead_letters,
+                "filtered out": report.filtered,
                 "left to Kafka": report.from_kafka,
                 "version": report.version,
                 "seconds": round(report.seconds, 1),
@@ -82,6 +88,7 @@ def migrate(
                     "records": check.records,
                     "rows": check.rows,
                     "dead letters": check.dead_letters,
+                    "filtered out": check.filtered,
                     "problem": check.problem or "",
                 }
                 for check in checks

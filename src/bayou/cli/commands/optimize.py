@@ -10,8 +10,6 @@ from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, open_ta
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 
-__all__ = ["optimize"]
-
 
 def optimize(
     table: TablePath,

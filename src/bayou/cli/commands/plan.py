@@ -12,6 +12,8 @@ from bayou.cli.arguments import (
     OnlyTopics,
     Settings,
     select_topics,
+    table_differences_warning,
+    unseen_fields_warning,
     unseen_masks_warning,
     with_topic,
 )
@@ -20,8 +22,6 @@ from bayou.cli.output import Output, output_for
 
 if TYPE_CHECKING:
     from bayou.ingest.inspection import TopicPlan
-
-__all__ = ["plan"]
 
 _SHOWN = 5
 
@@ -40,7 +40,7 @@ def plan(
     output = output_for(as_json=as_json)
     with exit_on_error(output):
         from bayou.ingest.config import load_configuration
-        from bayou.ingest.inspection import plan_run
+        from bayou.ingest.inspection import plan_run, unconditional_commits_warning
 
         configuration = load_configuration(config, settings=settings or ())
         for notice in configuration.notices:
@@ -52,6 +52,20 @@ def plan(
                 output.notice(
                     with_topic(topic_plan.topic, unseen_masks_warning(topic_plan.unseen_masks))
                 )
+            if topic_plan.unseen_fields:
+                output.notice(
+                    with_topic(topic_plan.topic, unseen_fields_warning(topic_plan.unseen_fields))
+                )
+            if topic_plan.table_differences:
+                warning = table_differences_warning(
+                    topic_plan.table_differences, changed=topic_plan.table_changes
+                )
+                output.notice(with_topic(topic_plan.topic, warning))
+            if topic_plan.unconditional_commits:
+                warning = unconditional_commits_warning(
+                    topic_plan.table_path, topic_plan.unconditional_commits
+                )
+                output.notice(with_topic(topic_plan.topic, warning))
             if as_json:
                 output.facts("", _json_row(topic_plan), event="plan")
             else:
@@ -74,6 +88,9 @@ def _show(output: Output, topic_plan: TopicPlan) -> None:
         "new columns": ", ".join(f"{n} {k}" for n, k in topic_plan.new_columns.items()) or "none",
         "dead letters": f"{dead_letters:,} of {topic_plan.sampled:,} sampled records",
     }
+    if topic_plan.filters:
+        sampled = f"{topic_plan.sampled:,} sampled records"
+        facts["filtered out"] = f"{topic_plan.filtered:,} of {sampled}"
     if topic_plan.lost:
         lost = sum(span.end - span.start for span in topic_plan.lost.values())
         facts["lost"] = f"{lost:,} offsets that Kafka's retention deleted before they were read"

@@ -20,8 +20,6 @@ from bayou.cli.arguments import (
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 
-__all__ = ["format_cell", "read"]
-
 _MAX_CELL_LENGTH = 60
 
 
@@ -52,7 +50,7 @@ def read(
         names = None if columns is None else [c.strip() for c in columns.split(",")]
         reader = snapshot.to_batches(names, filter, limit or None)
         if as_json:
-            for batch in reader:  # nested, because a column may be named `event`
+            for batch in reader:  # nested rows, because a column may be named `event`
                 output.rows("", [{"row": row} for row in python_rows(batch)], event="row")
             return
         rows = [row for batch in reader for row in python_rows(batch)]
@@ -69,7 +67,7 @@ def read(
 
 
 def format_cell(value: Any) -> Any:
-    """A value of a row, shortened to fit into a table cell."""
+    """Return a column's value as the printed table shows it, with long strings shortened."""
     match value:
         case bool() | None | float():
             return value

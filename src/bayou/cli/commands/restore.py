@@ -18,8 +18,6 @@ from bayou.cli.arguments import (
 from bayou.cli.exit_codes import WRONG_USAGE, exit_on_error
 from bayou.cli.output import output_for
 
-__all__ = ["restore"]
-
 
 def restore(
     table: TablePath,

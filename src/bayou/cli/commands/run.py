@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, Settings, unseen_masks_warning, with_topic
+from bayou.cli.arguments import (
+    AsJson,
+    Config,
+    Settings,
+    table_differences_warning,
+    unseen_fields_warning,
+    unseen_masks_warning,
+    with_topic,
+)
 from bayou.cli.exit_codes import FAILED, exit_on_error
 from bayou.cli.output import Output, output_for
 from bayou.cli.output.interface import ReaderClosedError, ResilientReporter
@@ -22,8 +30,6 @@ from bayou.ingest.events import (
     TopicStarted,
     TopicSummary,
 )
-
-__all__ = ["run"]
 
 
 def run(
@@ -47,11 +53,11 @@ def run(
         from bayou.ingest.monitoring import Listeners, monitored
         from bayou.ingest.runtime.pipeline import run_pipeline
 
-        stop, unread = threading.Event(), threading.Event()
+        stop, reader_closed = threading.Event(), threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
 
-        def stop_unread() -> None:
-            unread.set()
+        def end_run() -> None:
+            reader_closed.set()
             stop.set()
 
         with monitored(configuration, watch=output.is_live and not once) as monitor:
@@ -61,24 +67,24 @@ def run(
                 reporters: tuple[Reporter, ...] = (_ErrorReporter(output),)
                 if progress is not monitor.store:
                     reporters = (progress, *reporters)
-                listeners = (ResilientReporter(reporter, stop_unread) for reporter in reporters)
+                listeners = (ResilientReporter(reporter, end_run) for reporter in reporters)
                 summaries = run_pipeline(
                     configuration,
                     once=once,
                     reporter=Listeners(monitor.store, *listeners),
                     stop=stop,
                 )
-        if unread.is_set():
+        if reader_closed.is_set():
             raise ReaderClosedError
         if any(summary.error is not None for summary in summaries):
             raise typer.Exit(FAILED)
 
 
 class _ErrorReporter:
-    """A `Reporter` that prints the error of a topic when it stops, while other topics continue.
+    """A `Reporter` that prints an error when the error stops a topic.
 
-    An error that stops several topics, such as unreachable brokers, is printed once. It is printed
-    again if a topic restarts and stops with it again.
+    An error that stops several topics, such as unreachable brokers, is printed once. If a topic is
+    restarted and the same error stops the topic again, the error is printed again.
     """
 
     def __init__(self, output: Output) -> None:
@@ -89,21 +95,26 @@ class _ErrorReporter:
         self._printed.pop(event.topic, None)
         if event.unseen_masks:
             self._output.notice(with_topic(event.topic, unseen_masks_warning(event.unseen_masks)))
+        if event.unseen_fields:
+            self._output.notice(with_topic(event.topic, unseen_fields_warning(event.unseen_fields)))
+        if event.table_differences:
+            notice = table_differences_warning(event.table_differences, changed=event.table_changed)
+            self._output.notice(with_topic(event.topic, notice))
 
     def batch_committed(self, event: BatchReport) -> None:
-        """Not an error."""
+        """Print nothing: a commit isn't an error."""
 
     def attempt_failed(self, event: AttemptFailed) -> None:
-        """Not an error: the attempt is retried, and the progress shows it."""
+        """Print nothing: the attempt is retried, and the progress display shows it."""
 
     def records_lost(self, event: RecordsLost) -> None:
-        """Not an error: the configuration allows it, and the progress shows it."""
+        """Print nothing: the configuration allows lost records, and the progress shows them."""
 
     def migrated(self, event: MigrationReport) -> None:
-        """Not an error."""
+        """Print nothing: a migration isn't an error."""
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        """Not printed: the table is complete without maintenance; status and log show errors."""
+        """Print nothing: a failed task loses no rows; `bayou status` and the log show its error."""
 
     def topic_finished(self, event: TopicSummary) -> None:
         if event.error is not None and event.error.message not in self._printed.values():

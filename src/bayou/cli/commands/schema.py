@@ -22,8 +22,6 @@ from bayou.cli.output import output_for
 if TYPE_CHECKING:
     from bayou.api import SnapshotHandle, TableHandle
 
-__all__ = ["schema"]
-
 schema = typer.Typer(
     help="Show the columns of a table, or their changes.",
     no_args_is_help=True,
@@ -62,10 +60,10 @@ def diff(
     table: TablePath,
     before: Annotated[
         int | None,
-        typer.Option("--from", min=0, help="A version. Default: the first that can be read."),
+        typer.Option("--from", min=0, help="First version. Default: the earliest readable."),
     ] = None,
     after: Annotated[
-        int | None, typer.Option("--to", min=0, help="A version. Default: the latest.")
+        int | None, typer.Option("--to", min=0, help="Second version. Default: the latest.")
     ] = None,
     schema_file: Annotated[
         bool,
@@ -117,7 +115,10 @@ def diff(
 
 
 def _first(handle: TableHandle) -> SnapshotHandle:
-    """The earliest version that can be read; earlier commits may still exist."""
+    """Return the snapshot of the earliest version that can be read.
+
+    The history may begin with earlier commits, whose versions can't be reconstructed any more.
+    """
     from bayou.errors import VersionNotFoundError
 
     try:

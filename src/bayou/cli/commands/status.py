@@ -21,8 +21,6 @@ from bayou.cli.output import output_for
 if TYPE_CHECKING:
     from bayou.ingest.inspection import TopicStatusReport
 
-__all__ = ["status"]
-
 
 def status(
     config: Config,

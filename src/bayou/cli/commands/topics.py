@@ -1,4 +1,4 @@
-"""`bayou topics`: list the brokers' topics and those that the configuration ingests."""
+"""`bayou topics`: list the topics of a configuration, and on request the topics of the brokers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import typer
 from bayou.cli.arguments import AsJson, Config, Settings
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
-
-__all__ = ["topics"]
 
 
 def topics(

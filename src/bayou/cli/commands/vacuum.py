@@ -1,4 +1,4 @@
-"""`bayou vacuum`: delete files that no version within the retention references."""
+"""`bayou vacuum`: delete files that no version within the retention period needs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import typer
 from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, open_table
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
-
-__all__ = ["vacuum"]
 
 _SHOWN = 20
 
@@ -36,7 +34,7 @@ def vacuum(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete files that no version within the retention references.
+    """Delete files that no version within the retention period needs.
 
     Versions beyond the retention can't be read afterwards.
     """

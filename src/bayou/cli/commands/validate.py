@@ -7,11 +7,15 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, Settings, unseen_masks_warning, with_topic
+from bayou.cli.arguments import (
+    AsJson,
+    Settings,
+    unseen_fields_warning,
+    unseen_masks_warning,
+    with_topic,
+)
 from bayou.cli.exit_codes import WRONG_USAGE, exit_on_error
 from bayou.cli.output import output_for
-
-__all__ = ["validate"]
 
 
 def validate(
@@ -42,7 +46,7 @@ def validate(
         configuration = load_configuration(config, settings=settings or ())
 
         from bayou.errors import BayouError, ConfigurationError
-        from bayou.ingest.inspection import masks_without_field
+        from bayou.ingest.inspection import unseen_settings
         from bayou.ingest.maintenance import check_retention
         from bayou.ingest.schema.files import topic_schemas
 
@@ -59,10 +63,13 @@ def validate(
         except BayouError as error:
             output.notice(f"retention of the tables' files: not checked: {error.message}")
         try:
-            for key, paths in masks_without_field(configuration).items():
-                output.notice(with_topic(key, unseen_masks_warning(paths)))
+            for key, unseen in unseen_settings(configuration).items():
+                if unseen.masks:
+                    output.notice(with_topic(key, unseen_masks_warning(unseen.masks)))
+                if unseen.fields:
+                    output.notice(with_topic(key, unseen_fields_warning(unseen.fields)))
         except BayouError as error:
-            output.notice(f"fields of the masks: not checked: {error.message}")
+            output.notice(f"fields of masks and expressions: not checked: {error.message}")
         output.rows(
             f"{config} is valid",
             [

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from bayou.ingest.inspection import OffsetProof, TableReport
     from bayou.ingest.offsets import OffsetSpan
 
-__all__ = ["verify"]
-
 _SHOWN = 5
 
 
@@ -29,7 +27,7 @@ def verify(
         list[str] | None,
         typer.Argument(
             metavar="TABLE",
-            help="Folders or s3://... URIs; with --config topics, all by default.",
+            help="Folders, or URIs such as s3://... With --config: topics; all topics by default.",
             show_default=False,
         ),
     ] = None,
@@ -117,6 +115,10 @@ def _show_report(output: Output, report: TableReport, *, as_json: bool) -> None:
     if report.error is not None:
         output.error(f"{report.path}: {report.error.message}", kind=type(report.error).__name__)
         return
+    if report.unconditional_commits:
+        from bayou.ingest.inspection import unconditional_commits_warning
+
+        output.notice(unconditional_commits_warning(report.path, report.unconditional_commits))
     facts: dict[str, Any] = {
         "version": report.version,
         "rows": report.rows,
@@ -145,6 +147,7 @@ def _show_report(output: Output, report: TableReport, *, as_json: bool) -> None:
 
 
 def _show_proof(output: Output, proof: OffsetProof, *, as_json: bool) -> None:
+    has_filtered = any(part.filtered for part in proof.partitions)
     output.rows(
         "Exactly once" if proof.holds else "NOT exactly once",
         [
@@ -154,6 +157,7 @@ def _show_proof(output: Output, proof: OffsetProof, *, as_json: bool) -> None:
                 "covered to": part.covered,
                 "rows": part.rows,
                 "dead letters": part.dead_letters,
+                **({"filtered": part.filtered} if as_json or has_filtered else {}),
                 "gaps": _spans(part.gaps),
                 "doubles": _spans(part.doubles),
                 "ahead": _spans(part.ahead),

@@ -23,14 +23,12 @@ from bayou.redaction import without_secrets
 if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor
 
-__all__ = ["ConsoleOutput"]
-
 _UNLIMITED_WIDTH = 4_000
 """Width of a pipe or a file, so that paths and reasons aren't wrapped."""
 
 
 class ConsoleOutput:
-    """Prints for people; implements `Output`."""
+    """Prints text and tables for people; implements `Output`."""
 
     def __init__(self) -> None:
         self._out = _Console(highlight=False, soft_wrap=True)
@@ -128,7 +126,7 @@ class ConsoleOutput:
 
 
 class _Console(Console):
-    """A console that raises `ReaderClosedError` on a broken pipe, where rich ends the thread."""
+    """A rich console that raises `ReaderClosedError`, not `SystemExit`, on a broken pipe."""
 
     def on_broken_pipe(self) -> None:
         raise ReaderClosedError

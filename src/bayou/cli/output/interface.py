@@ -20,18 +20,15 @@ from bayou.ingest.events import (
 if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor
 
-__all__ = ["Output", "ReaderClosedError", "ResilientReporter", "Row"]
-
-
 Row = Mapping[str, Any]
 
 
 class ReaderClosedError(BrokenPipeError):
-    """The reader of stdout closed the pipe; other broken pipes, such as Spark's, don't raise it."""
+    """The reader of stdout closed the pipe. Not raised for other pipes, such as Spark's."""
 
 
 class Output(Protocol):
-    """Output of a command.
+    """Prints what a command reports.
 
     The console form prints results and progress to stdout, and notices and errors to stderr. The
     JSON form prints one object per line to stdout.
@@ -50,7 +47,7 @@ class Output(Protocol):
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        """Print a few named values; `event` identifies them in the JSON form."""
+        """Print a few named values; in the JSON form, `event` is the event type."""
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
@@ -62,16 +59,16 @@ class Output(Protocol):
         ...
 
     def run(self) -> AbstractContextManager[Reporter]:
-        """Show the progress of a pipeline that ends."""
+        """Return a context that shows the progress of a run that ends, such as `run --once`."""
         ...
 
     @property
     def is_live(self) -> bool:
-        """Whether `watch` shows a live display, which needs the pipeline's status."""
+        """Whether `watch` shows a live display. If true, its `monitor` must collect the status."""
         ...
 
     def watch(self, monitor: Monitor) -> AbstractContextManager[Reporter]:
-        """Show the progress of a pipeline that runs until it is stopped."""
+        """Return a context that shows the progress of a run that continues until it is stopped."""
         ...
 
 
@@ -84,13 +81,12 @@ class ResilientReporter:
     Events are reported in the middle of a batch: an exception would fail the batch.
 
     Args:
-        listener: writes to a terminal, a pipe or a file.
-        gone: called when the reader of the output closed the pipe.
+        on_closed: called when the reader of the output closed the pipe.
     """
 
-    def __init__(self, listener: Reporter, gone: Callable[[], None]) -> None:
+    def __init__(self, listener: Reporter, on_closed: Callable[[], None]) -> None:
         self._listener = listener
-        self._gone = gone
+        self._on_closed = on_closed
 
     def topic_started(self, event: TopicStarted) -> None:
         self._report(self._listener.topic_started, event)
@@ -117,6 +113,6 @@ class ResilientReporter:
         try:
             report(event)
         except ReaderClosedError:
-            self._gone()
+            self._on_closed()
         except (OSError, ValueError):
             """A full disk, a closed file, or characters outside the encoding: skip the line."""

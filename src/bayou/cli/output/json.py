@@ -1,6 +1,6 @@
 """JSON output: one object per line on stdout, including errors.
 
-Every line has the key `event`, its type. The other keys are lower-case words with `_`.
+The key `event` tells the type of an object, such as `batch_committed`. Keys are in snake_case.
 """
 
 from __future__ import annotations
@@ -32,11 +32,9 @@ from bayou.redaction import without_secrets
 if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor
 
-__all__ = ["JsonOutput"]
-
 
 class JsonOutput:
-    """Prints for machines; implements `Output`."""
+    """Prints JSON lines for programs; implements `Output`."""
 
     def __init__(self) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -75,7 +73,7 @@ class JsonOutput:
 
 
 class _JsonReporter:
-    """Implements `Reporter`."""
+    """Prints each event of a run as a JSON line; implements `Reporter`."""
 
     def topic_started(self, event: TopicStarted) -> None:
         _write({"event": "topic_started", **_fields(event)})
@@ -100,7 +98,7 @@ class _JsonReporter:
 
 
 def _keyed(row: Row) -> Row:
-    """A row with `_` instead of spaces in its keys."""
+    """Return a row with `_` instead of spaces in its keys."""
     return {name.replace(" ", "_"): value for name, value in row.items()}
 
 

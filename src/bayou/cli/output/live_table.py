@@ -14,13 +14,11 @@ from rich.text import Text
 from bayou.cli.output.control_characters import escape_control_characters
 from bayou.ingest.monitoring import PipelineStatus, TopicStatus
 
-__all__ = ["LiveView", "live"]
-
 _STATES = {"running": "green", "stopped": "dim", "waiting": "yellow", "failed": "bold red"}
 
 
 class LiveView:
-    """A renderable of a run's current status."""
+    """A renderable of rich: a table with the current status of each topic."""
 
     def __init__(self, status: Callable[[], PipelineStatus], url: str | None) -> None:
         self._status = status
@@ -44,7 +42,7 @@ class LiveView:
 
 
 def live(console: Console, view: LiveView) -> Live:
-    """A context manager that displays the view on a terminal, refreshed twice a second."""
+    """Return a context manager that displays the view and refreshes it twice a second."""
     return Live(view, console=console, refresh_per_second=2, transient=False)
 
 

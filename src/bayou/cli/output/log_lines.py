@@ -19,8 +19,6 @@ from bayou.ingest.events import (
 )
 from bayou.redaction import without_secrets
 
-__all__ = ["LogReporter", "log_line"]
-
 
 class LogReporter:
     """Writes log lines; implements `Reporter`."""
@@ -37,6 +35,9 @@ class LogReporter:
             partitions=event.partitions,
             waiting=event.waiting,
             unseen_masks=",".join(event.unseen_masks),
+            unseen_fields=",".join(event.unseen_fields),
+            table_differences="; ".join(event.table_differences),
+            table_changed=event.table_changed,
         )
 
     def batch_committed(self, event: BatchReport) -> None:
@@ -47,6 +48,7 @@ class LogReporter:
             rows=event.rows,
             dead_letters=event.dead_letters,
             left_out=event.left_out,
+            filtered=event.filtered or None,
             deleted=event.deleted or None,
             superseded=event.superseded or None,
             seconds=round(event.seconds, 3),
@@ -89,6 +91,8 @@ class LogReporter:
             dead_letters=event.dead_letters,
             from_kafka=event.from_kafka or None,
             waiting=event.waiting or None,
+            other_files=event.other_files or None,
+            other_file=event.other_file,
             version=event.version,
             seconds=round(event.seconds, 3),
         )
@@ -128,7 +132,10 @@ class LogReporter:
 
 
 def log_line(now: dt.datetime, level: str, event: str, facts: dict[str, Any]) -> str:
-    """A line such as `time=... level=info event=batch_committed rows=3`, without empty values."""
+    """Format a line such as `time=... level=info event=batch_committed rows=3`.
+
+    Empty values are omitted.
+    """
     fields = {"time": f"{now:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z", "level": level, "event": event}
     fields |= {name: value for name, value in facts.items() if value not in (None, "")}
     return " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())

@@ -19,22 +19,20 @@ from bayou.ingest.events import (
     TopicSummary,
 )
 
-__all__ = ["LineReporter", "RunProgress"]
-
 
 @dataclass(slots=True)
 class _Topic:
-    """Progress of a topic."""
-
     waiting: int
     started: float
     records: int = 0
     dead_letters: int = 0
+    filtered: int = 0
     commits: int = 0
 
     def add(self, event: BatchReport) -> None:
         self.records += event.records
         self.dead_letters += event.dead_letters
+        self.filtered += event.filtered
         self.commits += event.version is not None
 
     def status(self) -> str:
@@ -45,6 +43,8 @@ class _Topic:
         )
         if self.dead_letters:
             status += f", {_counted(self.dead_letters, 'dead letter')}"
+        if self.filtered:
+            status += f", {self.filtered:,} filtered out"
         return status
 
 
@@ -75,7 +75,7 @@ class LineReporter:
         self._write(f"{event.topic}: {_migrated(event)}")
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        self._write(f"{event.topic}: {_upkeep(event)}")
+        self._write(f"{event.topic}: {_maintenance(event)}")
 
     def topic_finished(self, event: TopicSummary) -> None:
         if event.error is None:
@@ -116,7 +116,7 @@ class RunProgress:
         self._print(event.topic, _migrated(event))
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        self._print(event.topic, _upkeep(event))
+        self._print(event.topic, _maintenance(event))
 
     def topic_finished(self, event: TopicSummary) -> None:
         if event.topic in self._bars and event.error is None:
@@ -137,19 +137,28 @@ def _start(event: TopicStarted) -> str:
 
 def _migrated(event: MigrationReport) -> str:
     if not event.files:
-        known = f", {_counted(event.known, 'file')} known" if event.known else ""
-        return f"nothing to migrate in {event.source}{known}"
+        known = f", {_counted(event.known, 'file')} already migrated" if event.known else ""
+        return f"nothing to migrate in {event.source}{known}{_others(event)}"
     message = (
         f"{_counted(event.rows, 'row')} of {_counted(event.files, 'file')} migrated from "
         f"{event.source}, {event.seconds:.1f} s"
     )
     if event.dead_letters:
         message += f", {_counted(event.dead_letters, 'dead letter')}"
+    if event.filtered:
+        message += f", {_counted(event.filtered, 'record')} filtered out"
     if event.from_kafka:
         message += f", {_counted(event.from_kafka, 'record')} left to Kafka"
     if event.waiting:
         message += f", {_counted(event.waiting, 'unfinished line')} left for the next migration"
-    return message
+    return message + _others(event)
+
+
+def _others(event: MigrationReport) -> str:
+    if not event.other_files:
+        return ""
+    files = _counted(event.other_files, "file")
+    return f", {files} with other endings not read, such as {event.other_file}"
 
 
 def _lost(event: RecordsLost) -> str:
@@ -167,13 +176,13 @@ def _retry(event: AttemptFailed) -> str:
     )
 
 
-def _upkeep(event: MaintenanceReport) -> str:
+def _maintenance(event: MaintenanceReport) -> str:
     if event.error is not None:
         return f"{event.task} failed and will be retried: {event.error.message}"
     if event.result == "nothing":
         return f"{event.task}: nothing to do"
     if event.task == "forget":
-        return f"forget: {_counted(event.keys, 'deleted key')} beyond the retention"
+        return f"forget: {_counted(event.keys, 'deleted key')} removed after the retention"
     if event.task == "vacuum":
         return f"vacuum: {_counted(event.files_removed, 'file')} deleted, {event.seconds:.1f} s"
     return (
@@ -192,6 +201,8 @@ def _end(event: TopicSummary) -> str:
     )
     if event.dead_letters:
         message += f", {_counted(event.dead_letters, 'dead letter')}"
+    if event.filtered:
+        message += f", {_counted(event.filtered, 'record')} filtered out"
     return message
 
 

@@ -1,14 +1,12 @@
-"""Choice of the output form."""
+"""Selects console or JSON output."""
 
 from __future__ import annotations
 
 from bayou.cli.output.interface import Output
 
-__all__ = ["output_for"]
-
 
 def output_for(*, as_json: bool) -> Output:
-    """The console or the JSON output, imported on demand so that --help is fast."""
+    """Return the JSON or console output. Its class is imported here, to keep `--help` fast."""
     if as_json:
         from bayou.cli.output.json import JsonOutput
 

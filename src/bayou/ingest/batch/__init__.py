@@ -1,5 +1,5 @@
 """A micro-batch: its offsets, the Spark job that decodes its records, and its commits.
 
 `micro_batch` runs on the driver, `batch_task` on executors. `record_reader` turns records into
-rows; `target_table` is the table that they are written to.
+rows of the `target_table`.
 """

@@ -1,4 +1,4 @@
-"""Transfers rows from tasks to the driver or to other tasks as compressed bytes."""
+"""Encodes the rows of an upsert as compressed Arrow IPC streams for other processes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ from bayou.spark.session.settings import ROW_OPERATIONS_SOURCE_BYTES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "TooManyRowsError",
-    "decode_rows",
-    "driver_bytes",
-    "encode_batches",
-    "encode_chunks",
-]
-
 _OPTIONS: Any = pyarrow.ipc.IpcWriteOptions(compression="zstd")
 
 _CHUNK_BYTES = 8 << 20
@@ -28,17 +20,17 @@ _DRIVER_BYTES = 64 << 20
 
 
 class TooManyRowsError(Exception):
-    """A task's rows exceed their part of the driver's memory."""
+    """The rows of a task exceed `max_bytes`, the task's share of the driver's memory."""
 
 
 def driver_bytes(spark: SparkSession) -> int:
-    """Return the maximum size of an upsert's rows in the driver's memory."""
+    """Return how many bytes of an upsert's rows the driver may hold in memory."""
     limit = ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark)
     return _DRIVER_BYTES if limit is None else limit
 
 
 def encode_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """Yield batches of one schema as chunks of some megabytes, encoded by `encode_batches`."""
+    """Yield chunks of consecutive batches, each of some megabytes, encoded by `encode_batches`."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -52,14 +44,10 @@ def encode_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def encode_batches(batches: Iterable[pa.RecordBatch], max_bytes: int | None = None) -> bytes:
-    """Encode batches of one schema; empty for no batches.
-
-    Args:
-        batches: the batches.
-        max_bytes: maximum size in memory in bytes; None for no limit.
+    """Encode batches of one schema as an Arrow IPC stream; no batches give empty bytes.
 
     Raises:
-        TooManyRowsError: the batches exceed the maximum size.
+        TooManyRowsError: the batches exceed `max_bytes` in memory.
     """
     size = 0
     sink = pa.BufferOutputStream()
@@ -78,6 +66,6 @@ def encode_batches(batches: Iterable[pa.RecordBatch], max_bytes: int | None = No
 
 
 def decode_rows(parts: Iterable[bytes]) -> pa.Table | None:
-    """Decode the rows of all tasks; None for no rows."""
+    """Decode the streams of `encode_batches` to one table; None if all are empty."""
     tables = [pyarrow.ipc.open_stream(part).read_all() for part in parts if part]
     return pa.concat_tables(tables) if tables else None

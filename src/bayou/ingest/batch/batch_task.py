@@ -1,10 +1,8 @@
 """The Spark tasks of a micro-batch, which read, decode and write records.
 
 A task reads its records from Kafka directly, without the JVM, and writes Parquet files of the
-target and the dead letter table. It returns the actions that the driver commits. Rows of an upsert
-are sent to the driver if they are small; otherwise executors cache them for other tasks.
-
-`crashing_offsets` locates records that crash a Python worker by bisection.
+target and the dead letter table. The driver commits the returned actions. Rows of an upsert are
+sent to the driver if they are small; otherwise executors cache the rows for other tasks.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ import pyarrow as pa
 
 from bayou.errors import BayouError, PipelineError
 from bayou.ingest.batch.arrow_transfer import TooManyRowsError, encode_batches, encode_chunks
+from bayou.ingest.batch.batch_bytes import ByteCounter, TooManyBytesError
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
 from bayou.ingest.dead_letters.records import fingerprints, unread_rows
 from bayou.ingest.offsets import OffsetSpan
@@ -26,9 +25,6 @@ from bayou.protocol.actions import encode_actions
 from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaTasks
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
-
-__all__ = ["MAX_CRASHING_RECORDS", "BatchTask", "BatchTaskResult", "crashing_offsets"]
-
 
 _WAITING_BYTES = 32 << 20
 """Size of dead letters in memory at which they are written to a file."""
@@ -41,27 +37,33 @@ class BatchTaskResult:
     """The result of a task. Can be pickled.
 
     Attributes:
-        rows: rows written to the target.
-        dead_letters: rows written to the dead letter table.
-        left_out: records that the tables already have.
+        left_out: number of records that were skipped, because a table already has them.
+        filtered: number of records that the filter removed.
         row_actions: encoded `add` actions of the target.
         dead_letter_actions: encoded `add` actions of the dead letter table.
         encoded_rows: the rows of an upsert, encoded by `encode_batches` instead of written.
-        too_many: the rows of an upsert exceed `BatchTask.max_bytes`. Nothing was written, and the
-            batch must be run again with `BatchTask.pieces`.
-        ignored: fields that were dropped from rows.
+        too_many: whether the rows of an upsert exceed `BatchTask.max_bytes`. Then nothing was
+            written, and the batch must be run again with `BatchTask.run_in_chunks`.
+        records_read: number of records that the task has read.
+        bytes_read: total size of the keys, values and headers that the task has read.
+        too_large: whether `bytes_read` exceeds `BatchTask.max_batch_bytes`. Then nothing was
+            written, and the batch must be run again with fewer records.
         new_fields: fields without a column. If there are any, nothing was written and the batch
             must be run again with more columns.
-        failure: the error of the task, after which nothing stays written.
+        failure: the error of the task, or None. After an error, the task deletes its files.
     """
 
     rows: int = 0
     dead_letters: int = 0
     left_out: int = 0
+    filtered: int = 0
     row_actions: bytes = b""
     dead_letter_actions: bytes = b""
     encoded_rows: bytes = b""
     too_many: bool = False
+    records_read: int = 0
+    bytes_read: int = 0
+    too_large: bool = False
     ignored: frozenset[str] = frozenset()
     new_fields: StructType = field(default_factory=StructType)
     failure: BayouError | None = None
@@ -69,24 +71,20 @@ class BatchTaskResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTask:
-    """The tasks of a micro-batch; each task calls `run` or `run_in_chunks`. Can be pickled.
+    """The definition that all tasks of a micro-batch share. Can be pickled.
+
+    Each task calls `run` or `run_in_chunks` with its number.
 
     Attributes:
-        topic: the topic's key in the configuration.
-        records: the batch's records, by task.
-        engine: the description of the engine that accesses the store.
-        table_path: path of the target table, to delete uncommitted files.
-        dead_letter_path: path of the dead letter table, to delete uncommitted files.
         row_state: transaction state of the target, None while the table can't be created because
-            its partition columns aren't known.
-        dead_letter_state: transaction state of the dead letter table.
-        reading: how records become rows.
+            its partition or clustering columns aren't known.
         covered: for each Kafka partition the offset below which the target has all records.
         known_dead_letters: for each Kafka partition the offsets that the dead letter table has but
-            the target doesn't cover, with the fingerprints of the dead letters there.
+            the target doesn't cover, each with the fingerprints of the dead letters at this offset.
         set_aside: for each Kafka partition the offsets of records that crash a Python worker; they
             become dead letters without being decoded.
         max_bytes: maximum size in memory of a task's upsert rows in `run`.
+        max_batch_bytes: maximum of `BatchTaskResult.bytes_read` of all tasks together.
     """
 
     topic: str
@@ -101,18 +99,22 @@ class BatchTask:
     known_dead_letters: Mapping[int, Mapping[int, frozenset[bytes]]]
     set_aside: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     max_bytes: int = 0
+    max_batch_bytes: int | None = None
 
     def run(self, share: int) -> BatchTaskResult:
-        """Process the records of one task."""
+        """Process the records of one task; `share` is the task's number."""
         try:
             return _TaskRun(self).run(self.records.read(share))
         except BayouError as error:
             return BatchTaskResult(failure=error)
 
     def run_in_chunks(self, share: int) -> Iterator[bytes | BatchTaskResult]:
-        """Process the records of one task of an upsert; yield its rows in chunks, then the result.
+        """Process the records of one task of an upsert; yield encoded rows, then the task's result.
 
-        The chunks are invalid if the result is a failure or requests another run of the batch.
+        If the result has a failure or requests another run of the batch, the rows are invalid.
+
+        Args:
+            share: number of the task.
         """
         try:
             yield from _TaskRun(self).pieces(self.records.read(share))
@@ -121,18 +123,17 @@ class BatchTask:
 
 
 class _NewFieldsError(Exception):
-    """Records have fields without a column, so the files written so far are deleted."""
+    """Records have fields without a column, so the batch must be run again."""
 
 
-_ABORTS = (BayouError, _NewFieldsError, TooManyRowsError)
+_ABORTS = (BayouError, _NewFieldsError, TooManyRowsError, TooManyBytesError)
 
 
 class _TaskRun:
-    """The run of one task, with its counters."""
-
     def __init__(self, task: BatchTask) -> None:
         self._task = task
         self._reader = RecordReader(task.reading)
+        self._counter = ByteCounter(task.max_batch_bytes)
         self._rows = 0
         self._left_out = 0
         self._dead_letters = 0
@@ -165,20 +166,26 @@ class _TaskRun:
     def _aborted(self, error: Exception) -> BatchTaskResult:
         """Delete the written files and return the result of an aborted task."""
         delete_task_files(self._task.engine, self._task.dead_letter_path, self._dead_letter_actions)
-        match error:
-            case _NewFieldsError():
-                return BatchTaskResult(new_fields=self._reader.new_fields)
-            case TooManyRowsError():
-                return BatchTaskResult(too_many=True)
-        raise error
+        if isinstance(error, BayouError):
+            raise error
+        return BatchTaskResult(
+            new_fields=self._reader.new_fields,
+            too_many=isinstance(error, TooManyRowsError),
+            too_large=isinstance(error, TooManyBytesError),
+            records_read=self._counter.records,
+            bytes_read=self._counter.bytes,
+        )
 
     def _result(self, row_actions: bytes = b"", gathered: bytes = b"") -> BatchTaskResult:
         return BatchTaskResult(
             rows=self._rows,
             dead_letters=self._dead_letters,
             left_out=self._left_out,
+            filtered=self._reader.filtered,
             row_actions=row_actions,
             encoded_rows=gathered,
+            records_read=self._counter.records,
+            bytes_read=self._counter.bytes,
             ignored=self._reader.ignored,
             dead_letter_actions=encode_actions(decode_adds(self._dead_letter_actions)),
         )
@@ -189,14 +196,15 @@ class _TaskRun:
             return write_task(task.engine, task.row_state, rows)
         for _ in rows:
             raise PipelineError(
-                f"topic {task.topic!r}: the table can't be created: its partition columns aren't "
-                "all fields of the first records. Correct partition-columns, or set a schema-file.",
+                f"topic {task.topic!r}: the table can't be created, because the first records lack "
+                "a field of partition-columns or cluster-by. Correct the setting, or set a "
+                "schema-file.",
                 topic=task.topic,
             )
         return b""
 
     def _good_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for batch in self._counter.count(batches):
             source = self._readable(self._undecided(batch))
             if source.num_rows == 0:
                 continue
@@ -223,7 +231,7 @@ class _TaskRun:
             self._dead_letter_actions.append(actions)
 
     def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the records that aren't set aside; the others become dead letters."""
+        """Return the records whose offset isn't set aside; the others become dead letters."""
         aside = _at_offsets(batch, self._task.set_aside)
         if aside is None:
             return batch
@@ -233,7 +241,12 @@ class _TaskRun:
         return batch.filter(pc.invert(aside))
 
     def _same_records(self, batch: pa.RecordBatch, candidates: pa.Array[Any]) -> pa.Array[Any]:
-        """Return which candidates have the fingerprint of a dead letter at their offset."""
+        """Return a mask of the records in `batch` that the dead letter table has.
+
+        Args:
+            candidates: mask of the records whose offset the dead letter table has. Their
+                fingerprints are compared, because another record may have had the same offset.
+        """
         positions = pc.indices_nonzero(candidates)
         records = batch.take(positions)
         partitions: list[Any] = records.column("partition").to_pylist()
@@ -270,7 +283,7 @@ class _TaskRun:
 
 
 def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -> Any:
-    """Return which records are at these offsets of their partitions; None for no record."""
+    """Return a mask of the records at `offsets` (by partition); None if there is no such record."""
     column, partitions = batch.column("offset"), batch.column("partition")
     matches: Any = None
     for partition in pc.unique(partitions).to_pylist():
@@ -283,7 +296,7 @@ def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -
 
 
 MAX_CRASHING_RECORDS = 20
-"""Maximum number per batch. More crashes are caused by the machine or the program."""
+"""Maximum number of crashing records of a batch. If more crash, the records aren't the cause."""
 
 
 def crashing_offsets(
@@ -292,12 +305,12 @@ def crashing_offsets(
     """Return the offsets of records that crash a Python worker each time they are read alone.
 
     Args:
-        spans: the offsets of a batch that crashed a worker, for each Kafka partition.
         crashes: reads a part of the batch and returns whether this crashes a worker.
 
     Returns:
-        The sorted offsets of each Kafka partition. Empty if no single record crashes a worker
-        (out of memory, a killed machine), or if more than `MAX_CRASHING_RECORDS` do.
+        The sorted offsets by Kafka partition. Empty if more than `MAX_CRASHING_RECORDS` records
+        crash a worker, or if none does: then the crash had another cause, such as a lack of
+        memory.
     """
     crashing: dict[int, list[int]] = {}
     waiting = [dict(spans)]
@@ -322,7 +335,6 @@ def _size(spans: Mapping[int, OffsetSpan]) -> int:
 def _halves(
     spans: Mapping[int, OffsetSpan],
 ) -> tuple[dict[int, OffsetSpan], dict[int, OffsetSpan]]:
-    """Split offsets into two non-empty halves, in the order of partition and offset."""
     left = _size(spans) // 2
     first: dict[int, OffsetSpan] = {}
     second: dict[int, OffsetSpan] = {}

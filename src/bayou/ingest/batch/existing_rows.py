@@ -1,4 +1,4 @@
-"""Offsets of existing rows and migrated records that no transaction identifier covers."""
+"""Finds and commits the offsets of existing rows and migrated records."""
 
 from __future__ import annotations
 
@@ -15,26 +15,13 @@ from bayou.ingest.config import Topic
 from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import KafkaTopic, skip_lost_offsets, starting_offsets
 
-__all__ = ["cover_existing_rows", "existing_offsets"]
-
 
 def cover_existing_rows(
     topic: Topic, kafka: KafkaTopic, target: TargetTable, storage_options: dict[str, str]
 ) -> bool:
-    """Commit the offsets of existing rows and migrated records that the table doesn't cover.
+    """Commit the offsets of existing rows and migrated records, so that they aren't ingested again.
 
-    Args:
-        topic: the topic.
-        kafka: the description of the Kafka topic.
-        target: the opened target table.
-        storage_options: the options of the object store.
-
-    Returns:
-        Whether anything was committed.
-
-    Raises:
-        PipelineError: Kafka doesn't have these offsets, or the table has rows without offsets and
-            `on-missing-offsets` is `fail`. Nothing is committed.
+    Returns whether there were any.
     """
     covered = target.covered
     new = existing_offsets(topic, kafka, covered, target.snapshot, storage_options)
@@ -43,6 +30,7 @@ def cover_existing_rows(
     positions = covered | {p: o + 1 for p, o in new.items()}
     if topic.config.on_data_loss == "continue":
         positions = skip_lost_offsets(kafka, positions)
+    # Raises if Kafka lacks one of the offsets, before anything is committed.
     starting_offsets(kafka, positions, key=topic.key)
     target.cover(new)
     return True
@@ -55,18 +43,12 @@ def existing_offsets(
     snapshot: SnapshotHandle | None,
     storage_options: dict[str, str],
 ) -> dict[int, int]:
-    """Return the last offset of existing rows or migrated records in each uncovered partition.
+    """Return the last offset of existing rows and migrated records, by partition.
+
+    Partitions without them are omitted, and so are the partitions in `covered`.
 
     Args:
-        topic: the topic.
-        kafka: the description of the Kafka topic.
-        covered: the next offsets from the table's transaction identifiers.
-        snapshot: the table's snapshot, None if there is no table.
-        storage_options: the options of the object store.
-
-    Raises:
-        PipelineError: the table has rows of the topic but covers none of its partitions, and
-            `on-missing-offsets` is `fail`.
+        covered: the next offset by partition, as committed to the table.
     """
     if snapshot is None:
         return {}

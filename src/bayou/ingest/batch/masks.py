@@ -19,16 +19,12 @@ import pyarrow as pa
 
 from bayou.kernel.arrow.compute import pc
 
-__all__ = ["apply_masks", "has_field", "mask_problem"]
-
 
 def apply_masks(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
     """Return a batch with masked fields.
 
-    Args:
-        batch: the rows.
-        masks: masks by the path of a field, such as `place.city`, also inside arrays. Paths are
-            case-insensitive; missing fields are skipped.
+    The keys of `masks` are paths of fields, such as `place.city`, also inside arrays. Paths are
+    case-insensitive; missing fields are skipped.
     """
     for path, mask in masks.items():
         for at, rest in _matches(batch.schema, path.split(".")):
@@ -38,7 +34,7 @@ def apply_masks(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBat
 
 
 def mask_problem(schema: pa.Schema, path: str, mask: str) -> str | None:
-    """Return why a mask can't be applied to a field; None if it can, or the field is missing."""
+    """Return why a mask can't be applied; None if there is no problem or no field at `path`."""
     types = list(_field_types(schema, path.split(".")))
     exists = any(not inside for _, inside in types)
     for kind, inside in types:
@@ -57,7 +53,10 @@ def has_field(schema: pa.Schema, path: str) -> bool:
 def _field_types(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[pa.DataType, bool]]:
-    """Yield the types at a path, and whether parts of the path remain."""
+    """Yield the type of each field on which a path ends, and whether parts of the path remain.
+
+    Parts remain after a field that has no nested fields, such as a string that contains JSON.
+    """
     known = list(fields)
     for at, rest in _matches(known, parts):
         kind = known[at].type
@@ -71,7 +70,7 @@ def _field_types(
 def _matches(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield the index of each field that a path may start with, and the rest of the path.
+    """Yield the index of each field with which the path may start, and the remaining parts.
 
     A name may contain dots, so `a.b` matches both a column of that name and a field of `a`. The
     suffix `[]` of an array is optional.
@@ -86,12 +85,12 @@ def _matches(
 
 
 def _is_scalar(kind: pa.DataType) -> bool:
-    """Whether a type can't contain fields; a string may be the JSON of an object."""
+    """Whether a type has no fields. Strings and binary values may be JSON objects with fields."""
     return not (pa.types.is_nested(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _index(fields: Iterable[pa.Field[Any]], name: str) -> int:
-    """Index of the field with a case-insensitive name; -1 for none."""
+    """Return the index of a field by name, ignoring case; -1 if there is no such field."""
     lowercase = name.lower()
     return next((at for at, field in enumerate(fields) if field.name.lower() == lowercase), -1)
 

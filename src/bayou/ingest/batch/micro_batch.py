@@ -17,65 +17,55 @@ from bayou.errors import (
     RecordsLostError,
 )
 from bayou.ingest.batch.arrow_transfer import decode_rows, driver_bytes
+from bayou.ingest.batch.batch_bytes import record_limit, shortened
 from bayou.ingest.batch.batch_task import BatchTask, BatchTaskResult, crashing_offsets
 from bayou.ingest.batch.rows import RowLayout
-from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.broker import RecreatedTopicCheck
+from bayou.ingest.batch.table_definition import lacks_layout_columns
+from bayou.ingest.batch.topic_tables import TopicTables
+from bayou.ingest.broker import KafkaSource
 from bayou.ingest.config import Topic
-from bayou.ingest.dead_letters.table import DeadLetterTable
 from bayou.ingest.decode import merge_fields
-from bayou.ingest.decode.formats import RecordFormat
 from bayou.ingest.events import AttemptFailed, BatchReport
-from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.retries import (
     TRANSIENT_ERRORS,
     BatchFailedError,
     attempt_failed_event,
     retry_delay,
 )
-from bayou.ingest.schema.policy import SchemaPolicy, schema_change_tags
+from bayou.ingest.schema.policy import SchemaPolicy, commit_tags
+from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.ingest.topic_errors import WorkerCrashedError, records_lost_error, translate_errors
 from bayou.ingest.upsert import UpsertResult, UpsertTable
 from bayou.ingest.upsert.on_executors import CachedRows, merge_on_executors
 from bayou.kernel import Snapshot, Transaction
-from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaTasks, OffsetRange, TopicPartition
 from bayou.spark.write.tasks import decode_adds
 
-__all__ = ["MicroBatchWriter"]
-
 
 class MicroBatchWriter:
-    """Writes the micro-batches of one topic sequentially."""
+    """Writes the micro-batches of one topic sequentially.
+
+    `on_retry` is called with each failed attempt before the attempt is repeated.
+    """
 
     def __init__(
         self,
-        *,
         topic: Topic,
-        engine: Engine,
-        watch: RecreatedTopicCheck,
-        target: TargetTable,
-        dead_letters: DeadLetterTable,
-        json_schema: str | None,
-        schema_columns: StructType,
-        storage_options: Mapping[str, str],
-        kafka_options: Mapping[str, str],
-        record_format: RecordFormat | None = None,
+        tables: TopicTables,
+        source: KafkaSource,
+        schema: RecordSchema,
+        *,
         on_retry: Callable[[AttemptFailed], None] | None = None,
     ) -> None:
         self._topic = topic
-        self._engine = engine
-        self._watch = watch
-        self._target = target
-        self._dead_letters = dead_letters
-        self._policy = SchemaPolicy(
-            topic, target, json_schema=json_schema, schema_columns=schema_columns
-        )
-        self._storage_options = storage_options
-        self._kafka_options = kafka_options
-        self._record_format = RecordFormat() if record_format is None else record_format
+        self._tables = tables
+        self._target = tables.target
+        self._dead_letters = tables.dead_letters
+        self._source = source
+        self._policy = SchemaPolicy(topic, tables.target, schema)
         self._on_retry = on_retry
         self._covered: dict[int, int] = {}
         self._known_dead_letters: dict[int, dict[int, frozenset[bytes]]] = {}
@@ -84,28 +74,20 @@ class MicroBatchWriter:
         self._set_aside: dict[int, tuple[int, ...]] = {}  # records that crash a Python worker
 
     def open(self) -> dict[int, int]:
-        """Read the current state of the tables.
-
-        Returns:
-            The next offset to read of each Kafka partition that the target covers.
-
-        Raises:
-            PipelineError: the target doesn't accept this topic's records.
-        """
+        """Read the tables; return the next offset of each partition that has committed offsets."""
         self._target.open()
+        self._set_opened()
+        return self._covered
+
+    def _set_opened(self) -> None:
         self._policy.layout(self._policy.columns())
         self._covered = self._target.covered
         self._known_dead_letters = self._dead_letters.uncovered_dead_letters(
-            self._covered, self._storage_options
+            self._covered, self._tables.storage_options
         )
-        return self._covered
 
     def process(self, spark: SparkSession, spans: Mapping[int, OffsetSpan]) -> BatchReport:
         """Write a micro-batch to the tables exactly once.
-
-        Args:
-            spark: the session that runs its tasks.
-            spans: the offsets of the batch, for each Kafka partition.
 
         Raises:
             RecordsLostError: Kafka doesn't have all records any more.
@@ -120,7 +102,8 @@ class MicroBatchWriter:
                 if attempt == 0:
                     self._target.refresh()
                 else:
-                    self.open()
+                    self._target.reopen()
+                    self._set_opened()
                 report = self._attempt(spark, spans, began)
                 return replace(report, retries=attempt, conflicts=conflicts)
             except RecordsLostError as error:  # a retry wouldn't find more records
@@ -140,7 +123,8 @@ class MicroBatchWriter:
         self, spark: SparkSession, spans: Mapping[int, OffsetSpan], began: float
     ) -> BatchReport:
         self._refuse_gaps(spans)
-        new = {p: s for p, s in spans.items() if s.end > self._covered.get(p, 0)}
+        covered = {p: max(s.start, self._covered.get(p, 0)) for p, s in spans.items()}
+        new = ranges_between(covered, {p: s.end for p, s in spans.items()})
         if not new:
             return BatchReport(topic=self._topic.key, seconds=time.monotonic() - began)
         read_at = time.time_ns() // 1000
@@ -152,10 +136,23 @@ class MicroBatchWriter:
         self, spark: SparkSession, new: Mapping[int, OffsetSpan], read_at: int
     ) -> BatchReport:
         columns = self._policy.columns()
-        while True:  # terminates: each iteration adds columns for new fields or refuses them
+        max_bytes = self._topic.config.processing.max_batch_bytes
+        # Terminates: each iteration removes records, or adds or refuses columns for new fields.
+        while True:
             layout = self._policy.layout(columns)
             transaction, added = self._begin(layout, new)
-            results = self._run_surviving(spark, new, layout, transaction, read_at)
+            results = self._run_surviving(
+                spark, new, layout, transaction, read_at, max_bytes=max_bytes
+            )
+            if max_bytes is not None and (read := sum(r.bytes_read for r in results)) > max_bytes:
+                records = sum(r.records_read for r in results)
+                smaller = shortened(new, record_limit(records, max_bytes, read / records))
+                if smaller is None:
+                    max_bytes = None  # each partition has one record
+                if smaller is not None or any(r.too_large for r in results):
+                    self._discard(results)
+                    new = new if smaller is None else smaller
+                    continue
             if any(result.too_many for result in results):
                 self._discard(results)
                 self._large = sum(span.end - span.start for span in new.values())
@@ -168,20 +165,22 @@ class MicroBatchWriter:
             self._discard(results)
             columns = self._policy.widened(columns, new_fields)
         try:
-            self._watch.check_not_recreated()
+            self._source.recreated.check_not_recreated()
         except BayouError:
             self._discard(results)
             raise
         report = BatchReport(
             topic=self._topic.key,
             spans=new,
+            record_bytes=sum(r.bytes_read for r in results),
             dead_letters=sum(r.dead_letters for r in results),
             left_out=sum(r.left_out for r in results),
+            filtered=sum(r.filtered for r in results),
             ignored=tuple(sorted({name for r in results for name in r.ignored})),
         )
         began = time.monotonic()
         known = self._target.version is not None
-        tags = schema_change_tags(report.ignored, self._target.new_columns(layout) if known else ())
+        tags = commit_tags(report, self._target.new_columns(layout) if known else ())
         if self._topic.upsert_keys is not None:
             report = self._upsert(report, results, layout, tags)
         else:
@@ -194,16 +193,21 @@ class MicroBatchWriter:
                     new_columns=added,
                     bytes=sum(add.size for add in decode_adds([r.row_actions for r in results])),
                 )
+        if report.new_columns:
+            self._target.comment_columns()
         return replace(report, commit_seconds=time.monotonic() - began)
 
     def _is_large(self, spans: Mapping[int, OffsetSpan]) -> bool:
-        """Whether an upsert's rows may exceed the driver's memory: from half of a size that did."""
+        """Whether an upsert's rows may exceed the driver's memory.
+
+        True if an earlier batch exceeded the memory, and this batch has at least half as many
+        records.
+        """
         size = sum(span.end - span.start for span in spans.values())
         return self._large is not None and 2 * size >= self._large
 
     @contextlib.contextmanager
     def _release_cached_rows(self) -> Iterator[None]:
-        """Release rows that executors cache for the batch."""
         try:
             yield
         finally:
@@ -218,18 +222,20 @@ class MicroBatchWriter:
         layout: RowLayout,
         transaction: Transaction | None,
         read_at: int,
+        *,
+        max_bytes: int | None,
     ) -> list[BatchTaskResult]:
         """Run the tasks; records that crash a Python worker are located and become dead letters."""
 
         def crashes(part: Mapping[int, OffsetSpan]) -> bool:
             try:
-                self._discard(self._run(spark, part, layout, transaction, read_at))
+                self._discard(self._run(spark, part, layout, transaction, read_at, max_bytes=None))
             except WorkerCrashedError:
                 return True
             return False
 
         try:
-            return self._run(spark, spans, layout, transaction, read_at)
+            return self._run(spark, spans, layout, transaction, read_at, max_bytes=max_bytes)
         except WorkerCrashedError:
             crashing = crashing_offsets(spans, crashes)
             if not crashing:
@@ -237,7 +243,7 @@ class MicroBatchWriter:
             for partition, offsets in crashing.items():
                 known = self._set_aside.get(partition, ())
                 self._set_aside[partition] = tuple(sorted({*known, *offsets}))
-            return self._run(spark, spans, layout, transaction, read_at)
+            return self._run(spark, spans, layout, transaction, read_at, max_bytes=max_bytes)
 
     def _run(
         self,
@@ -246,21 +252,23 @@ class MicroBatchWriter:
         layout: RowLayout,
         transaction: Transaction | None,
         read_at: int,
+        *,
+        max_bytes: int | None,
     ) -> list[BatchTaskResult]:
         topic = self._topic.config.kafka_topic
         records = KafkaTasks.of(
-            self._kafka_options,
+            self._source.options,
             [OffsetRange(TopicPartition(topic, p), s.start, s.end) for p, s in spans.items()],
             tasks=spark.sparkContext.defaultParallelism,
         )
         state = None
         if transaction is not None:
-            state = transaction.transaction_state(self._engine).to_bytes()
-        reading = self._policy.reading(layout, self._record_format, read_at)
+            state = transaction.transaction_state(self._tables.engine).to_bytes()
+        reading = self._policy.reading(layout, read_at)
         task = BatchTask(
             topic=self._topic.key,
             records=records,
-            engine=self._engine.description(),
+            engine=self._tables.engine.description(),
             table_path=self._target.path,
             dead_letter_path=self._dead_letters.path,
             row_state=state,
@@ -270,15 +278,17 @@ class MicroBatchWriter:
             known_dead_letters=self._known_dead_letters,
             set_aside=self._set_aside,
             max_bytes=0 if reading.upsert is None else driver_bytes(spark) // len(records.tasks),
+            max_batch_bytes=max_bytes,
         )
         tasks = len(records.tasks)
         with translate_errors(self._topic.key):
             results: list[BatchTaskResult]
+            if self._cached_rows is not None:
+                self._cached_rows.close()
+                self._cached_rows = None
             if self._is_large(spans):
-                if self._cached_rows is not None:
-                    self._cached_rows.close()
                 self._cached_rows = CachedRows(spark, task.run_in_chunks, tasks)
-                results = self._cached_rows.outcomes()
+                results = self._cached_rows.results()
             else:
                 # An RDD, because planning and compiling a DataFrame of task numbers takes 0.1 s.
                 numbers = spark.sparkContext.parallelize(range(tasks), tasks)
@@ -296,13 +306,17 @@ class MicroBatchWriter:
         spans: Mapping[int, OffsetSpan],
         tags: Mapping[str, str],
     ) -> int | None:
-        """Commit dead letters, then rows: a crash in between only repeats the batch."""
+        """Commit dead letters, then rows; return the new version of the target.
+
+        After a crash between the commits, the batch is repeated. The result is None if
+        `transaction` is None, or if the target already has the records of `spans`.
+        """
         rows = decode_adds([r.row_actions for r in results])
         with discard_unless_committed(lambda: self._target.discard(rows)):
             self._commit_dead_letters(results, spans)
         if transaction is None:
             return None
-        # A separate block, because the commit of the dead letters isn't the commit of the rows.
+        # A separate block: each block deletes the files if the one commit inside it fails.
         with discard_unless_committed(lambda: self._target.discard(rows)):
             version = self._target.commit(transaction, rows, spans, tags=tags)
         if version is None:
@@ -317,7 +331,7 @@ class MicroBatchWriter:
         layout: RowLayout,
         tags: Mapping[str, str],
     ) -> BatchReport:
-        """Commit dead letters, then deleted keys, then the target."""
+        """Commit an upsert: dead letters, deleted keys, then rows. Return the complete report."""
         self._commit_dead_letters(results, report.spans)
         if self._cached_rows is not None and (count := sum(r.rows for r in results)):
             added = self._target.new_columns(layout)
@@ -353,7 +367,7 @@ class MicroBatchWriter:
                 snapshot,
                 layout.schema,
                 rows=rows,
-                storage_options=self._storage_options,
+                storage_options=self._tables.storage_options,
                 transaction_ids=transaction_ids,
                 table_properties=table_properties,
             )
@@ -371,17 +385,15 @@ class MicroBatchWriter:
     def _begin(
         self, layout: RowLayout, spans: Mapping[int, OffsetSpan]
     ) -> tuple[Transaction | None, tuple[str, ...]]:
-        """Start the target's transaction.
+        """Return a new transaction of the target, and the names of the columns to be added.
 
-        Returns None for an upsert, and if the table doesn't exist and its partition columns aren't
-        known yet.
+        The transaction is None for an upsert, and if the table doesn't exist and its partition or
+        clustering columns aren't known yet.
         """
         if self._topic.upsert_keys is not None:
             return None, ()
-        if self._target.version is None:
-            names = layout.schema.names
-            if any(c not in names for c in self._topic.config.destination.partition_columns):
-                return None, ()
+        if self._target.version is None and lacks_layout_columns(self._topic, layout.schema):
+            return None, ()
         return self._target.begin(layout, spans)
 
     def _refuse_gaps(self, spans: Mapping[int, OffsetSpan]) -> None:
@@ -392,13 +404,12 @@ class MicroBatchWriter:
                 raise PipelineError(
                     f"topic {key!r}: {self._target.path} is at offset {covered} of partition "
                     f"{partition}, but the next batch begins at {span.start}: the table was rolled "
-                    "back while this pipeline wrote to it. Start the pipeline again to read those "
-                    "records from Kafka again, or restore the table first.",
+                    "back while this pipeline wrote to it. Start the pipeline again to read the "
+                    "missing records from Kafka again, or restore the table first.",
                     topic=key,
                 )
 
     def _discard(self, results: Sequence[BatchTaskResult]) -> None:
-        """Delete the files of a batch that won't be committed."""
         self._target.discard(decode_adds([r.row_actions for r in results]))
         self._dead_letters.discard(decode_adds([r.dead_letter_actions for r in results]))
 

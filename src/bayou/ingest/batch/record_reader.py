@@ -1,4 +1,4 @@
-"""Reads records in the columns of the Kafka source as rows of a target and dead letters."""
+"""Converts records from the Kafka source to rows of the target and dead letters."""
 
 from __future__ import annotations
 
@@ -8,31 +8,27 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.ingest.batch.expressions import RowExpressions
+from bayou.ingest.batch.filtered_decoder import FilteredDecoder
 from bayou.ingest.batch.masks import apply_masks
-from bayou.ingest.batch.rows import RowLayout, with_partition_strings
+from bayou.ingest.batch.rows import RowLayout, with_key_json, with_partition_strings
 from bayou.ingest.dead_letters.records import dead_letter_rows
 from bayou.ingest.decode import Decoded, DecodePlan, merge_fields
 from bayou.ingest.decode.formats import RecordDecoder, RecordFormat
-from bayou.ingest.upsert import DELETED, ChangeReader, UpsertKeys
+from bayou.ingest.upsert import DELETED, ChangeReader, UpsertKeys, key_columns
 from bayou.protocol.schema import StructType
-
-__all__ = ["RecordReader", "RecordReading"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordReading:
-    """How records are read. Can be pickled.
+    """Settings for converting records to rows. Can be pickled.
 
     Attributes:
-        plan: how to decode records.
-        layout: the target's columns.
         ingestion_timestamp: microseconds since the epoch.
-        format: the format of the values.
-        masks: masks by the path of a field, see `masked`.
-        upsert: the keys of an upsert; None to append rows.
-        debezium: whether records are in Debezium's envelope.
-        partition_columns: the table's partition columns.
-        folders: whether partition values are in folder names.
+        masks: masks by the path of a field, see `apply_masks`.
+        expressions: the derived columns and the filter.
+        deletes_filtered: whether records of an upsert that are filtered out delete their keys.
+        folders: whether folder names contain partition values, which limits the values' length.
     """
 
     plan: DecodePlan
@@ -40,52 +36,53 @@ class RecordReading:
     ingestion_timestamp: int
     format: RecordFormat = field(default_factory=RecordFormat)
     masks: Mapping[str, str] = field(default_factory=dict)
+    expressions: RowExpressions = field(default_factory=RowExpressions)
     upsert: UpsertKeys | None = None
     debezium: bool = False
+    deletes_filtered: bool = False
     partition_columns: tuple[str, ...] = ()
     folders: bool = True
 
 
 class RecordReader:
-    """Reads batches sequentially. Not thread-safe.
+    """Converts batches of records to rows and dead letters. Not thread-safe.
 
     Attributes:
-        new_fields: fields without a column; after the first one, `read` yields no more rows.
-        ignored: fields that were dropped.
+        new_fields: record fields for which the table has no column. After the first such field,
+            `read` yields no more rows.
+        filtered: number of records that the filter removed, and that delete no keys.
     """
 
     def __init__(self, reading: RecordReading) -> None:
         self._reading = reading
-        self._decoder = RecordDecoder(reading.format, reading.plan)
+        self._decoder = FilteredDecoder(reading.format, reading.plan, reading.expressions)
         self._changes: ChangeReader | None = None
         if reading.upsert is not None:
             self._changes = ChangeReader(
-                self._decoder, reading.plan.columns, reading.upsert, debezium=reading.debezium
+                self._decoder.decoder,
+                reading.plan.columns,
+                reading.upsert,
+                decode=self._decoder.decode,
+                decode_keys=self._key_decoder() if reading.deletes_filtered else None,
+                debezium=reading.debezium,
             )
         self.new_fields = StructType()
         self.ignored: frozenset[str] = frozenset()
+        self.filtered = 0
 
     def read(
         self, source: pa.RecordBatch
     ) -> Iterator[tuple[pa.RecordBatch | None, pa.RecordBatch | None]]:
-        """Yield rows of the target and dead letters, None for none; upsert rows have `DELETED`.
+        """Convert a batch; yield pairs of target rows and dead letters, each None if empty.
+
+        Rows of an upsert have the additional column `DELETED`.
 
         Args:
-            source: columns of the Kafka source, with packed headers.
+            source: records with packed headers, see `bayou.spark.kafka.columns.unpack_headers`.
         """
         reading = self._reading
-        for part, decoded, deleted in self._decoded(source):
-            self.new_fields = merge_fields(self.new_fields, decoded.new_fields)
-            self.ignored |= decoded.ignored
-            if self.new_fields.fields:
-                continue  # only collect the other new fields; the rows will be read again
+        for part, good, deleted in self.decode(source):
             dead_letters = rows = None
-            good = decoded
-            if reading.masks:
-                good = replace(good, columns=apply_masks(good.columns, reading.masks))
-            good = with_partition_strings(
-                good, reading.partition_columns, folders=reading.folders and not deleted
-            )
             if len(good.bad_positions):
                 dead_letters = dead_letter_rows(good, part, reading.ingestion_timestamp)
             if len(good.positions):
@@ -95,10 +92,46 @@ class RecordReader:
                     rows = rows.append_column(DELETED, flags)
             yield rows, dead_letters
 
+    def decode(self, source: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded, bool]]:
+        """Decode, mask and filter a batch, and add derived columns; see `read`.
+
+        Yields records, their values for `RowLayout.rows`, and whether the records delete their
+        keys. Yields nothing after the first new field.
+        """
+        reading = self._reading
+        for part, decoded, deleted in self._decoded(source):
+            self.new_fields = merge_fields(self.new_fields, decoded.new_fields)
+            self.ignored |= decoded.ignored
+            if self.new_fields.fields:
+                continue  # only collect the other new fields; the rows will be read again
+            self.filtered += len(decoded.filtered)
+            good = decoded
+            if reading.masks:
+                good = replace(good, columns=apply_masks(good.columns, reading.masks))
+            if deleted:
+                good = reading.expressions.without_values(good)
+            else:
+                good = reading.expressions.derive(good, part)
+            good = with_partition_strings(
+                good, part, reading.partition_columns, folders=reading.folders and not deleted
+            )
+            good, part_with_key = with_key_json(
+                good, part, reading.layout, self._decoder.decoder, deleted=deleted
+            )
+            yield part_with_key, good, deleted
+
+    def _key_decoder(self) -> RecordDecoder:
+        """Return a decoder of the key and ordering columns of records that aren't validated."""
+        reading = self._reading
+        assert reading.upsert is not None
+        columns = key_columns(reading.plan.columns, reading.upsert)
+        plan = DecodePlan(columns=columns, json_schema=None, discover=False, ignore=True)
+        return RecordDecoder(replace(reading.format, json_schema=None), plan)
+
     def _decoded(self, source: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded, bool]]:
-        """Yield records, their decoded values, and whether they delete their keys."""
+        """Yield records, their decoded values, and whether the records delete their keys."""
         if self._changes is None:
-            yield source, self._decoder.decode(source.column("value")), False
+            yield source, self._decoder.decode(source.column("value"), source), False
             return
         for change in self._changes.read(source):
             yield change.source, change.decoded, change.deleted

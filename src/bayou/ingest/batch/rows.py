@@ -6,42 +6,37 @@
 | `_kafka_topic`, `_kafka_partition`, `_kafka_offset` | string, int, long | not null |
 | `_ingestion_timestamp` | timestamp | when the batch was read, not null |
 | `_processed_at` | timestamp | when the row was written, not null |
-| `_kafka_timestamp` | timestamp | the record's or a neighbor's; optional, always for upserts |
+| `_kafka_timestamp` | timestamp | the record's, else a neighbor's; optional, except in upserts |
 | `_kafka_key`, `_kafka_headers` | binary, array of (`key`, `value`) | optional |
+| `_kafka_key_json` | string | the decoded key as JSON, optional |
 | `year`, `month`, `day` | strings `2024`, `01`, `05` | of the event time, UTC; not null |
 
-The last three are only added if they are partition columns and the record has no such field.
+`year`, `month` and `day` are only added if they are partition columns and the record has no such
+field.
 
-Delta's log can't distinguish an empty string from null in partition columns. Empty strings become
-null before an upsert compares rows with the table, because `''` would never match its row. A string
-that is too long for a folder name makes its record a dead letter.
+Partition columns: Delta's log can't distinguish an empty string from null. Empty strings and empty
+binary values of partition columns become null before an upsert compares rows with the table;
+otherwise `''` would never match the table's row, which has null. A record becomes a dead letter if
+the value of a partition column is too long for a folder name, or is binary but not UTF-8, because
+the log stores strings.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from bayou.ingest.dead_letters.records import HEADERS, header_lists
 from bayou.ingest.decode import Decoded
+from bayou.ingest.decode.formats import RecordDecoder
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
 from bayou.protocol.file_names import MAX_FOLDER_NAME_BYTES, partition_directory
 from bayou.protocol.schema import BINARY, INTEGER, LONG, STRING, TIMESTAMP, StructField, StructType
-
-__all__ = [
-    "KAFKA_COLUMNS",
-    "RECORD_COLUMNS",
-    "TIME_PARTS",
-    "RowLayout",
-    "record_part",
-    "with_partition_strings",
-]
-
 
 KAFKA_COLUMNS = StructType(
     (
@@ -58,12 +53,15 @@ RECORD_COLUMNS = StructType(
         StructField(name="_kafka_timestamp", data_type=TIMESTAMP),
         StructField(name="_kafka_key", data_type=BINARY),
         StructField(name="_kafka_headers", data_type=HEADERS),
+        StructField(name="_kafka_key_json", data_type=STRING),
     )
 )
 """Optional columns with Kafka's metadata of a record; a topic's configuration selects them."""
 
 TIME_PARTS = {"year": (pc.year, 4), "month": (pc.month, 2), "day": (pc.day, 2)}
-"""Partition columns derived from the event time: their function and width."""
+"""Partition columns derived from the event time: pyarrow's function and the number of digits."""
+_KAFKA_KEY = "_kafka_key"
+_KEY_JSON = "key_json"
 _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
@@ -72,16 +70,22 @@ class RowLayout:
     """The columns of a target table. Can be pickled.
 
     Attributes:
-        record: the record's fields.
+        record: columns for the fields of records that are decoded.
         time_parts: which of year, month and day are derived from the event time.
-        event_time: the field of the event time, None for the record's Kafka timestamp.
-        more: names of the selected `RECORD_COLUMNS`.
+        event_time: the column of the event time, None for the record's Kafka timestamp.
+        more: names of the optional columns (`RECORD_COLUMNS`) that the table has.
+        unstored: lowercase names of fields in `record` that the table's rows don't have.
+        derived: the columns that expressions define.
+        dropped: the table's columns for fields that are dropped now; new rows have null.
     """
 
     record: StructType
     time_parts: tuple[str, ...]
     event_time: str | None
     more: tuple[str, ...] = ()
+    unstored: frozenset[str] = frozenset()
+    derived: StructType = field(default_factory=StructType)
+    dropped: StructType = field(default_factory=StructType)
 
     @classmethod
     def of(
@@ -90,40 +94,66 @@ class RowLayout:
         partition_columns: Sequence[str],
         event_time: str | None,
         more: Sequence[str] = (),
+        *,
+        unstored: frozenset[str] = frozenset(),
+        derived: StructType | None = None,
+        dropped: StructType | None = None,
     ) -> RowLayout:
-        """Return the layout for records with these fields."""
-        parts = tuple(c for c in partition_columns if c in TIME_PARTS and record.get(c) is None)
-        return cls(record=record, time_parts=parts, event_time=event_time, more=tuple(more))
+        derived = StructType() if derived is None else derived
+        parts = tuple(
+            c
+            for c in partition_columns
+            if c in TIME_PARTS
+            and derived.get(c) is None
+            and (record.get(c) is None or c in unstored)
+        )
+        return cls(
+            record=record,
+            time_parts=parts,
+            event_time=event_time,
+            more=tuple(more),
+            unstored=unstored,
+            derived=derived,
+            dropped=StructType() if dropped is None else dropped,
+        )
+
+    @property
+    def stored(self) -> StructType:
+        """The columns of `record` that the table has."""
+        return StructType(tuple(f for f in self.record if f.name.lower() not in self.unstored))
+
+    @property
+    def inputs(self) -> StructType:
+        """The columns of `record` that are only read by expressions or as the event time."""
+        return StructType(tuple(f for f in self.record if f.name.lower() in self.unstored))
 
     @property
     def schema(self) -> StructType:
-        """The table's schema."""
         parts = tuple(
             StructField(name=p, data_type=STRING, nullable=False) for p in self.time_parts
         )
         more = tuple(f for f in RECORD_COLUMNS if f.name in self.more)
-        return StructType((*self.record, *KAFKA_COLUMNS, *more, *parts))
+        fields = (*self.stored, *self.derived, *self.dropped)
+        return StructType((*fields, *KAFKA_COLUMNS, *more, *parts))
 
     @property
     def taken(self) -> frozenset[str]:
-        """Lowercase column names, which a new field of a record can't have."""
+        """Lowercase names of all columns; a new field of a record can't have one of these names."""
         return frozenset(n.lower() for n in self.schema.names)
 
     def rows(
         self, decoded: Decoded, source: pa.RecordBatch, ingestion_timestamp: int
     ) -> pa.RecordBatch:
-        """Return the table's rows for a decoded batch.
+        """Return the table's rows for a decoded batch with the derived columns.
 
-        Args:
-            decoded: the records' columns and positions in `source`.
-            source: columns of the Kafka source.
-            ingestion_timestamp: microseconds since the epoch.
+        `ingestion_timestamp` is in microseconds since the epoch.
         """
         count = len(decoded.positions)
         from_kafka = source.select(["topic", "partition", "offset"]).take(decoded.positions)
-        kafka_time = _kafka_times(source, ingestion_timestamp).take(decoded.positions)
+        kafka_time = kafka_times(source, ingestion_timestamp).take(decoded.positions)
         columns = [
-            *decoded.columns.columns,
+            *(decoded.columns.column(f.name) for f in (*self.stored, *self.derived)),
+            *(_nulls(count, to_arrow_type(f.data_type)) for f in self.dropped),
             from_kafka.column("topic").cast(pa.string()),
             from_kafka.column("partition").cast(pa.int32()),
             from_kafka.column("offset").cast(pa.int64()),
@@ -148,6 +178,8 @@ class RowLayout:
                 return kafka_time
             case "_kafka_key":
                 return records.column("key").cast(pa.binary())
+            case "_kafka_key_json":
+                return records.column(_KEY_JSON)
             case _:
                 headers = records.column("headers")
                 if pa.types.is_list(headers.type):
@@ -157,15 +189,46 @@ class RowLayout:
     def _event_time(self, decoded: Decoded, kafka_time: pa.Array[Any]) -> pa.Array[Any]:
         if self.event_time is None:
             return kafka_time
-        field = decoded.columns.column(self.event_time).cast(pa.timestamp("us"))
-        result: pa.Array[Any] = pc.coalesce(field.cast(_UTC_MICROSECONDS), kafka_time)
+        values = decoded.columns.column(self.event_time).cast(pa.timestamp("us"))
+        result: pa.Array[Any] = pc.coalesce(values.cast(_UTC_MICROSECONDS), kafka_time)
         return result
+
+
+def with_key_json(
+    decoded: Decoded,
+    source: pa.RecordBatch,
+    layout: RowLayout,
+    decoder: RecordDecoder,
+    *,
+    deleted: bool = False,
+) -> tuple[Decoded, pa.RecordBatch]:
+    """Add the keys as JSON to the source, if the layout has the column `_kafka_key_json`.
+
+    Records whose key can't be read become dead letters, except records that delete a row.
+    """
+    if "_kafka_key_json" not in layout.more:
+        return decoded, source
+    keys: list[Any] = source.column("key").to_pylist()
+    positions: list[Any] = decoded.positions.to_pylist()
+    texts: list[str | None] = [None] * len(keys)
+    reasons: dict[str, list[int]] = {}
+    for position in positions:
+        try:
+            texts[position] = decoder.key_text(keys[position])
+        except ValueError as error:
+            if deleted:
+                continue
+            reasons.setdefault(f"the Kafka key: {error}", []).append(position)
+    for reason, bad in reasons.items():
+        refused = pc.is_in(decoded.positions, value_set=pa.array(bad, decoded.positions.type))
+        decoded = _refuse(decoded, refused, reason)
+    return decoded, source.append_column(_KEY_JSON, pa.array(texts, pa.string()))
 
 
 def record_part(
     schema: StructType, partition_columns: Sequence[str], more: Sequence[str] = ()
 ) -> StructType:
-    """Return the record's fields in the schema of a table that has a `RowLayout`."""
+    """Return a table's schema without the columns that `RowLayout` adds to the record's fields."""
     added = {*KAFKA_COLUMNS.names, *more}
     for name in partition_columns:
         field = schema.get(name)
@@ -174,17 +237,23 @@ def record_part(
     return StructType(tuple(f for f in schema if f.name not in added))
 
 
-def _kafka_times(source: pa.RecordBatch, ingestion_timestamp: int) -> Any:
-    """Return Kafka's timestamps; a missing timestamp is replaced by that of a neighbor.
+def kafka_times(source: pa.RecordBatch, ingestion_timestamp: int) -> Any:
+    """Return Kafka's timestamps; a missing timestamp is taken from the record before or after.
 
-    Timestamps order the records of an upsert: the ingestion timestamp would order the record after
-    later records of its key.
+    Timestamps order the records of an upsert. The ingestion timestamp is used only if no record of
+    `source` has a timestamp, because a record with the ingestion timestamp would come after later
+    records of the same key.
     """
     timestamps: Any = source.column("timestamp").cast(_UTC_MICROSECONDS)
     if timestamps.null_count:
         timestamps = pc.fill_null_backward(pc.fill_null_forward(timestamps))
         timestamps = pc.fill_null(timestamps, pa.scalar(ingestion_timestamp, _UTC_MICROSECONDS))
     return timestamps
+
+
+def _nulls(count: int, kind: Any) -> pa.Array[Any]:
+    values: pa.Array[Any] = pa.nulls(count, kind)
+    return values
 
 
 def _repeated(microseconds: int, count: int) -> pa.Array[Any]:
@@ -201,22 +270,26 @@ _MAX_ESCAPED_BYTES = 3
 """Maximum number of bytes in a folder name for one byte of a string."""
 
 
-def with_partition_strings(decoded: Decoded, columns: Sequence[str], *, folders: bool) -> Decoded:
-    """Return decoded records with the strings of partition columns as the table stores them.
+def with_partition_strings(
+    decoded: Decoded, source: pa.RecordBatch, columns: Sequence[str], *, folders: bool
+) -> Decoded:
+    """Replace empty strings and empty binary values of partition columns by null.
+
+    Records with values that the table can't store become dead letters.
 
     Args:
-        decoded: the records.
-        columns: the table's partition columns.
-        folders: whether partition values are in folder names.
+        folders: whether folder names contain partition values, which limits the values' length.
     """
     for name in columns:
         at = decoded.columns.schema.get_field_index(name)
-        if at < 0 or not pa.types.is_string(decoded.columns.schema.field(at).type):
+        if name == _KAFKA_KEY and at < 0:
+            decoded = _refuse_values(decoded, name, _keys(decoded, source), folders=folders)
             continue
-        if folders:
-            decoded = _refuse_long_values(decoded, name)
+        if at < 0 or not _is_string_or_binary(decoded.columns.schema.field(at).type):
+            continue
+        decoded = _refuse_values(decoded, name, decoded.columns.column(at), folders=folders)
         values: Any = decoded.columns.column(at)
-        empty = pc.equal(values, "")
+        empty = pc.equal(pc.binary_length(values), 0)
         if pc.any(empty, min_count=0).as_py():
             with_nulls = pc.if_else(empty, pa.scalar(None, values.type), values)
             field = decoded.columns.schema.field(at)
@@ -224,20 +297,46 @@ def with_partition_strings(decoded: Decoded, columns: Sequence[str], *, folders:
     return decoded
 
 
-def _refuse_long_values(decoded: Decoded, name: str) -> Decoded:
-    values: Any = decoded.columns.column(name)
+def _is_string_or_binary(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_binary(kind)
+
+
+def _keys(decoded: Decoded, source: pa.RecordBatch) -> Any:
+    return source.column("key").cast(pa.binary()).take(decoded.positions)
+
+
+def _refuse_values(decoded: Decoded, name: str, values: Any, *, folders: bool) -> Decoded:
+    if pa.types.is_binary(values.type):
+        bad = [value for value in values.unique().to_pylist() if not _is_utf8(value)]
+        refused = pc.is_in(values, value_set=pa.array(bad, values.type))
+        reason = f"field {name!r} isn't UTF-8, as a binary value of a partition column must be"
+        decoded = _refuse(decoded, refused, reason)
+        values = values.filter(pc.invert(refused)).cast(pa.string())
+    if not folders:
+        return decoded
     room = (MAX_FOLDER_NAME_BYTES - len(_folder(name, "x")) + 1) // _MAX_ESCAPED_BYTES
     suspects = values.filter(pc.greater(pc.binary_length(values), room)).unique()
-    if not len(suspects):
-        return decoded
     too_long = [
         value for value in suspects.to_pylist() if len(_folder(name, value)) > MAX_FOLDER_NAME_BYTES
     ]
-    bad = pc.is_in(values, value_set=pa.array(too_long, values.type))
     reason = (
         f"field {name!r} is too long for a partition column: its folder name would have more "
         f"than {MAX_FOLDER_NAME_BYTES} bytes"
     )
+    return _refuse(decoded, pc.is_in(values, value_set=pa.array(too_long, values.type)), reason)
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _refuse(decoded: Decoded, bad: Any, reason: str) -> Decoded:
+    if not pc.any(bad, min_count=0).as_py():
+        return decoded
     refused = decoded.positions.filter(bad)
     good = pc.invert(bad)
     return replace(

@@ -1,4 +1,7 @@
-"""Checks of a target table: its columns, keys, partitioning and offsets, and a RESTORE."""
+"""Checks that a table can be a topic's target.
+
+The columns, keys, partitioning and offsets must fit the topic, and there must be no RESTORE.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,16 @@ from bayou.ingest.batch.rows import KAFKA_COLUMNS
 from bayou.ingest.config import Topic
 from bayou.ingest.offsets import KafkaTopic, check_not_recreated
 from bayou.kernel import Engine, Snapshot, Table
+from bayou.protocol.schema import STRING
 
-__all__ = ["INGEST", "KEY_COLUMNS", "TRANSACTION_RETENTION", "check_not_restored", "check_target"]
-
-
-KEY_COLUMNS = "bayou.keyColumns"
+_KEY_COLUMNS = "bayou.keyColumns"
 """The table property with the key columns of an upsert."""
+
+_HASHED_KEY_COLUMNS = "bayou.hashedKeyColumns"
+"""The table property with the key columns that a mask hashes; unset if there are none."""
+
+_FORMATTED_KEY_COLUMNS = "bayou.formattedKeyColumns"
+"""The table property with the key columns of `timestamp-formats`; unset if there are none."""
 
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 """The table property that lets transaction identifiers, and so offsets, expire."""
@@ -25,13 +32,7 @@ TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> None:
     """Check that a table can be the target of a topic.
 
-    Args:
-        topic: the topic.
-        kafka: the description of the Kafka topic; None if rows come from elsewhere.
-        snapshot: the table's latest snapshot.
-
-    Raises:
-        PipelineError: the table can't be the target.
+    `kafka` is None if the rows to write don't come from Kafka.
     """
     key = topic.key
     if kafka is not None:
@@ -50,7 +51,7 @@ def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> 
             "or disable it.",
             topic=key,
         )
-    _check_keys(topic, snapshot)
+    check_keys(topic, snapshot)
     configured = topic.config.destination.partition_columns
     if tuple(configured) != tuple(snapshot.partition_columns):
         raise PipelineError(
@@ -67,19 +68,83 @@ def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> 
         )
 
 
-def _check_keys(topic: Topic, snapshot: Snapshot) -> None:
-    keys, stored = topic.upsert_keys, snapshot.properties.get(KEY_COLUMNS)
-    if keys is None or stored is None:
+def key_properties(topic: Topic) -> dict[str, str]:
+    """Return the table properties that store a topic's upsert keys; empty if it appends records."""
+    if topic.upsert_keys is None:
+        return {}
+    properties = {_KEY_COLUMNS: json.dumps(topic.upsert_keys.columns)}
+    if hashed := _hashed_keys(topic):
+        properties[_HASHED_KEY_COLUMNS] = json.dumps(hashed)
+    if formatted := _formatted_keys(topic):
+        properties[_FORMATTED_KEY_COLUMNS] = json.dumps(formatted)
+    return properties
+
+
+def _hashed_keys(topic: Topic) -> list[str]:
+    masked = {path.lower() for path in topic.config.column_masks}
+    columns = () if topic.upsert_keys is None else topic.upsert_keys.columns
+    return sorted(column for column in columns if column.lower() in masked)
+
+
+def _formatted_keys(topic: Topic) -> list[str]:
+    columns = () if topic.upsert_keys is None else topic.upsert_keys.columns
+    return sorted(column for column in columns if column in topic.config.column_timestamps)
+
+
+def check_keys(topic: Topic, snapshot: Snapshot) -> None:
+    """Check that the table's rows were written with the topic's keys, their masks and formats.
+
+    If the topic has no keys, the rows must have been appended.
+    """
+    key, keys, path = topic.key, topic.upsert_keys, snapshot.path
+    stored = snapshot.properties.get(_KEY_COLUMNS)
+    columns: list[str] = [] if stored is None else json.loads(stored)
+    if stored is None:
+        if keys is not None and any(a.startswith(_PIPELINES) for a in snapshot.transactions):
+            raise PipelineError(
+                f"topic {key!r}: {path} has records that were appended, so a key may have several "
+                "rows. Set another table-path for enable-upsert, or disable it.",
+                topic=key,
+            )
         return
-    columns = json.loads(stored)
-    if sorted(columns) != sorted(keys.columns):
-        key = topic.key
+    if keys is None:
         raise PipelineError(
-            f"topic {key!r}: {snapshot.path} has one row for each ({', '.join(columns)}), but "
-            f"key-columns is ({', '.join(keys.columns)}). Restore the original key-columns, or set "
-            "another table-path.",
+            f"topic {key!r}: {path} has one row for each ({', '.join(columns)}), but this topic "
+            "appends records. Set enable-upsert and key-columns again, or set another table-path.",
             topic=key,
         )
+    if sorted(columns) != sorted(keys.columns):
+        raise PipelineError(
+            f"topic {key!r}: {path} has one row for each ({', '.join(columns)}), but key-columns "
+            f"is ({', '.join(keys.columns)}). Restore the original key-columns, or set another "
+            "table-path.",
+            topic=key,
+        )
+    were: list[str] = json.loads(snapshot.properties.get(_HASHED_KEY_COLUMNS, "[]"))
+    hashed = _hashed_keys(topic)
+    if sorted(were) != hashed:
+        raise PipelineError(
+            f"topic {key!r}: masks hash the key columns ({', '.join(hashed)}), but the rows in "
+            f"{path} were written with ({', '.join(were)}) hashed, so each key would get a second "
+            "row. Restore the "
+            "original masks, or set another table-path.",
+            topic=key,
+        )
+    were = json.loads(snapshot.properties.get(_FORMATTED_KEY_COLUMNS, "[]"))
+    for name in sorted({*were} ^ {*_formatted_keys(topic)}):
+        field = snapshot.schema.get(name)
+        if field is not None and field.data_type == STRING:  # it stores the timestamp as ISO 8601
+            raise PipelineError(
+                f"topic {key!r}: the rows in {path} were written "
+                f"{'with' if name in were else 'without'} timestamp-formats for the key column "
+                f"{name!r}, so each key would get a second row. Restore the original "
+                "timestamp-formats, or set another table-path.",
+                topic=key,
+            )
+
+
+_PIPELINES = ("kafka/", "migration/")
+"""Prefixes of the application ids of Kafka records and migrated files."""
 
 
 INGEST = " (ingest)"
@@ -89,25 +154,23 @@ INGEST = " (ingest)"
 def check_not_restored(
     engine: Engine, table: Table, topic: Topic, version: int, known: int | None
 ) -> None:
-    """Check for a RESTORE, which removes rows but keeps the offsets that the table covers.
+    """Check that no recent commit is a RESTORE.
+
+    A RESTORE removes rows, but the table still records that their offsets are processed.
 
     Args:
-        engine: the engine.
-        table: the table.
-        topic: the topic.
-        version: the latest version.
-        known: check commits after this version; None for those after a pipeline's last commit.
-
-    Raises:
-        PipelineError: the topic's `accept-restore` doesn't accept a RESTORE.
+        version: the latest version of the table.
+        known: check the commits after this version; None to check the commits after the
+            pipeline's last commit.
     """
     accepted = topic.config.accept_restore
     accepted = -1 if accepted is None else accepted
     for commit in _newest_commits(engine, table, version, known):
         restored = commit["version"]
-        if known is None and str(commit.get("engineInfo")).endswith(INGEST):
-            return
-        if commit.get("operation") == "RESTORE" and restored > accepted:
+        operation, engine_info = commit.get("operation"), str(commit.get("engineInfo"))
+        if known is None and engine_info.endswith(INGEST) and operation != "OPTIMIZE":
+            return  # an auto compaction doesn't check the table
+        if operation == "RESTORE" and restored > accepted:
             key = topic.key
             raise PipelineError(
                 f"topic {key!r}: version {restored} of {table.path} is a RESTORE. It may have "
@@ -123,7 +186,7 @@ def check_not_restored(
 def _newest_commits(
     engine: Engine, table: Table, version: int, known: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the commits after a version, newest first; None for all commits of the log."""
+    """Yield the commits after the version `known`, newest first; all commits if `known` is None."""
     if known is not None:
         newest, commits = version, table.history(engine, version - known)
         while commits and commits[0]["version"] > newest:  # commits were added meanwhile

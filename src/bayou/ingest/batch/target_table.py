@@ -10,12 +10,30 @@ import pyarrow as pa
 
 from bayou.api import SnapshotHandle
 from bayou.errors import (
+    BayouError,
     ConcurrentTransactionError,
     PipelineError,
     SchemaError,
+    TablePropertyError,
+    UnsupportedFeatureError,
 )
-from bayou.ingest.batch.rows import RowLayout, record_part
-from bayou.ingest.batch.target_checks import INGEST, KEY_COLUMNS, check_not_restored, check_target
+from bayou.ingest.batch.filter_history import filter_properties
+from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.stored_columns import input_properties, record_columns_of
+from bayou.ingest.batch.table_definition import (
+    TableDifference,
+    apply_definition,
+    comment_columns,
+    table_differences,
+    with_column_comments,
+    with_definition,
+)
+from bayou.ingest.batch.target_checks import (
+    INGEST,
+    check_not_restored,
+    check_target,
+    key_properties,
+)
 from bayou.ingest.config import Topic
 from bayou.ingest.offsets import (
     KafkaTopic,
@@ -27,6 +45,7 @@ from bayou.ingest.upsert import DELETED, UpsertResult, UpsertTable
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
+from bayou.kernel.commands.optimize.auto_compaction import compact_after
 from bayou.kernel.data_writer.data_writer import uses_partition_folders
 from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.commit import discard_unless_committed
@@ -36,17 +55,19 @@ from bayou.protocol.properties import CHECKPOINT_INTERVAL, TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO as BAYOU
 
-__all__ = ["ENGINE_INFO", "TargetTable"]
-
 ENGINE_INFO = f"{BAYOU}{INGEST}"
-"""The `engineInfo` of the pipeline's commits."""
+"""The `engineInfo` of commits that record offsets.
+
+`check_not_restored` looks for a RESTORE after the last commit with this `engineInfo`. Commits that
+don't check for a RESTORE, such as changes of comments, therefore have the `engineInfo` `BAYOU`.
+"""
 
 
 class TargetTable:
     """The target table of one topic.
 
-    `open` reads the table's state, `refresh` reads it again before a batch. The other methods use
-    this state. Without a Kafka topic no offsets are tracked.
+    `open` reads the latest snapshot, and `refresh` reads it again before a batch. The other methods
+    use this snapshot. If the rows don't come from Kafka, no offsets are committed.
     """
 
     def __init__(self, engine: Engine, topic: Topic, kafka: KafkaTopic | None) -> None:
@@ -60,106 +81,133 @@ class TargetTable:
 
     @property
     def path(self) -> str:
-        """The table's resolved path."""
         return self._table.path
 
     @property
     def version(self) -> int | None:
-        """The latest known version, None if there is no table."""
+        """The last version that was read or committed; None if there is no table."""
         return self._version
 
     @property
     def snapshot(self) -> SnapshotHandle | None:
-        """The latest known snapshot, None if there is no table."""
+        """The last snapshot that was read; None if there is no table."""
         return None if self._snapshot is None else SnapshotHandle(self._engine, self._snapshot)
 
     @property
     def covered(self) -> dict[int, int]:
-        """The next offset to read of each covered Kafka partition."""
+        """The next offset to read of each Kafka partition that has committed offsets."""
         return dict(self._covered)
 
     @property
     def columns(self) -> StructType:
-        """The table's columns of record fields; empty if there is no table."""
+        """The columns of fields of records, without columns such as `_kafka_offset`.
+
+        Includes fields that only expressions read. Empty if there is no table.
+        """
         if self._snapshot is None:
             return StructType()
-        return record_part(
-            self._snapshot.schema, self._snapshot.partition_columns, self._topic.more_columns
-        )
+        return record_columns_of(self._topic, self._snapshot)
+
+    @property
+    def schema(self) -> StructType:
+        """The table's schema; empty if there is no table."""
+        return StructType() if self._snapshot is None else self._snapshot.schema
 
     @property
     def widens(self) -> bool:
-        """Whether the table allows type widening."""
         return self._snapshot is not None and TYPE_WIDENING.read(self._snapshot.properties)
 
     @property
     def folders_show_values(self) -> bool:
-        """Whether partition values are in folder names."""
         if self._snapshot is None:
             return True
         return uses_partition_folders(self._snapshot.properties, self._snapshot.partition_columns)
 
     def open(self) -> None:
-        """Read the latest version, without comparing it with the known one.
+        """Read the latest version and check that it can be the topic's target.
 
-        Raises:
-            PipelineError: the table can't be the target of this topic, or was restored after the
-                pipeline's last commit.
+        Unlike `refresh`, accepts a version that is older than the last one read.
         """
         self._set_snapshot(self._latest())
         if self._snapshot is not None:
             check_target(self._topic, self._kafka, self._snapshot)
             self._check_not_restored(None, self._snapshot)
 
-    def refresh(self) -> None:
-        """Read the latest version, which must be a successor of the known one.
+    def differences(self) -> tuple[TableDifference, ...]:
+        """The configured settings that differ from the table's; empty if there is no table."""
+        return () if self._snapshot is None else table_differences(self._topic, self._snapshot)
+
+    def apply_definition(self) -> None:
+        """Change the table to the configured definition.
 
         Raises:
-            PipelineError: the table was deleted, replaced or rolled back.
-            ConcurrentTransactionError: another writer has changed the covered offsets.
+            PipelineError: the table can't have the definition.
+            CommitConflictError: another writer changed the table at the same time.
         """
-        known, covered = self._version, self._covered
-        table_id = None if self._snapshot is None else self._snapshot.table_id
-        latest = self._latest()
-        if known is not None:
-            change = None
-            if latest is None:
-                change = "was deleted"
-            elif table_id is not None and latest.table_id != table_id:
-                change = "was replaced by another table"
-            elif latest.version < known:
-                change = f"was rolled back from version {known} to {latest.version}"
-            if change is not None:
-                raise PipelineError(
-                    f"topic {self._topic.key!r}: {self.path} {change} while this pipeline wrote to "
-                    "it. Start the pipeline again to read the missing records from Kafka again, or "
-                    "restore the table first.",
-                    topic=self._topic.key,
-                )
-        self._set_snapshot(latest)
+        if self._snapshot is None:
+            return
+        try:
+            apply_definition(self._engine, self._topic, self._snapshot, engine_info=BAYOU)
+        except (SchemaError, TablePropertyError, UnsupportedFeatureError) as error:
+            raise PipelineError(
+                f"topic {self._topic.key!r}: apply-table-changes: {error.message}",
+                topic=self._topic.key,
+            ) from error
+        self.open()
+
+    def comment_columns(self) -> None:
+        """Set the configured comments of columns that the last commit added.
+
+        Errors are ignored: the next start reports the missing comments as differences.
+        """
+        latest = self._latest() if self._topic.config.destination.column_comments else None
         if latest is None:
             return
-        check_target(self._topic, self._kafka, latest)
-        if latest.version != known:
-            self._check_not_restored(known, latest)
-        if self._covered != covered:
+        with contextlib.suppress(BayouError):
+            comment_columns(self._engine, self._topic, latest, engine_info=BAYOU)
+
+    def refresh(self) -> None:
+        """Read the latest version.
+
+        Raises:
+            PipelineError: the table was deleted, replaced, restored or rolled back.
+            ConcurrentTransactionError: another pipeline committed offsets of this topic.
+        """
+        covered = self._covered
+        latest = self._set_successor()
+        if latest is not None and self._covered != covered:
             raise ConcurrentTransactionError(
-                f"{self.path}: another writer has changed the covered offsets.",
+                f"{self.path}: another pipeline committed offsets of this topic. Nothing was "
+                "written. Run only one pipeline for this topic and table.",
                 table=self.path,
                 winning_version=latest.version,
             )
+
+    def reopen(self) -> None:
+        """Read the latest version after a failed commit.
+
+        The commit may have succeeded in spite of the error, so `covered` may have changed.
+
+        Raises:
+            PipelineError: the table was deleted, replaced, restored or rolled back.
+        """
+        covered = self._covered
+        latest = self._set_successor()
+        uncovered = [p for p, offset in covered.items() if self._covered.get(p, 0) < offset]
+        if latest is not None and uncovered:
+            raise self._changed_error("was rolled back and covers fewer offsets")
 
     @property
     def checkpoint_interval(self) -> int:
         """Number of commits between checkpoints, from the configuration or else the table."""
         known = {} if self._snapshot is None else self._snapshot.properties
-        return CHECKPOINT_INTERVAL.read({**known, **self._properties})
+        return CHECKPOINT_INTERVAL.read({**known, **self._checkpoint_properties})
 
     def merged(self, columns: StructType, others: StructType) -> StructType:
-        """Return columns merged with the new columns of `others`.
+        """Return `columns` followed by the columns that only `others` has.
 
         Raises:
-            PipelineError: a column has a different type.
+            PipelineError: a column has incompatible types in `columns` and `others`.
         """
         try:
             return merge_schemas(self.path, columns, others, widens=self.widens)
@@ -170,7 +218,7 @@ class TargetTable:
             ) from error
 
     def with_column(self, columns: StructType, field: StructField) -> StructType | None:
-        """Return columns with a (partial) column added; None if the table can't have it."""
+        """Return `columns` with `field`; None if `columns` has it or the field can't be added."""
         try:
             merged = merge_schemas(self.path, columns, StructType((field,)))
         except SchemaError:
@@ -183,7 +231,7 @@ class TargetTable:
         return {} if snapshot is None else snapshot.transactions
 
     def no_rows(self, layout: RowLayout) -> pa.Table:
-        """Return an empty batch for `last_of_each_key`."""
+        """Return an empty table with the columns that `last_of_each_key` takes."""
         fields = [*to_arrow_schema(layout.schema), pa.field(DELETED, pa.bool_())]
         return pa.schema(fields).empty_table()
 
@@ -193,20 +241,12 @@ class TargetTable:
         spans: Mapping[int, OffsetSpan],
         transaction_ids: Mapping[str, int] | None = None,
     ) -> tuple[Transaction, tuple[str, ...]]:
-        """Start a transaction that adds rows of a layout and covers offsets.
-
-        Args:
-            layout: the columns of the rows.
-            spans: the offsets to cover.
-            transaction_ids: additional transaction identifiers.
+        """Start a transaction that adds rows of a layout and records the offsets of `spans`.
 
         Returns:
             The transaction, and the names of the columns that it adds to the table.
-
-        Raises:
-            PipelineError: the layout doesn't fit the table.
         """
-        destination = self._topic.config.destination
+        destination, schema = self._topic.config.destination, layout.schema
         if self._snapshot is None:
             builder = (
                 self._table.create_transaction_builder(
@@ -215,14 +255,16 @@ class TargetTable:
                 .with_table_created()
                 .with_partition_columns(destination.partition_columns)
             )
+            builder = with_definition(builder, self._topic)
+            schema = with_column_comments(self._topic, schema)
         else:
             builder = self._snapshot.build_update_table_transaction(
                 ENGINE_INFO, Operation.STREAMING_UPDATE
             ).with_schema_evolution(True)
-        builder = builder.with_schema(layout.schema).with_operation_parameters(
+        builder = builder.with_schema(schema).with_operation_parameters(
             {"outputMode": "Append", "topic": self._topic.config.kafka_topic}
         )
-        builder = builder.with_table_properties(self._properties)
+        builder = builder.with_table_properties(self._properties(layout))
         ids = {**self._transaction_ids(spans), **(transaction_ids or {})}
         for application, version in ids.items():
             builder = builder.with_transaction_id(application, version)
@@ -231,16 +273,11 @@ class TargetTable:
         return transaction, self.new_columns(layout)
 
     def cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None = None) -> None:
-        """Commit offsets as covered, without adding rows.
-
-        Args:
-            offsets: the last covered offset of each partition.
-            tags: tags of the commit, shown in the history.
-        """
+        """Record that partitions were read up to and including `offsets`; add no rows."""
         assert self._snapshot is not None
         builder = self._snapshot.build_update_table_transaction(
             ENGINE_INFO, Operation.STREAMING_UPDATE
-        )
+        ).with_table_properties(key_properties(self._topic))
         spans = {p: OffsetSpan(start=0, end=last + 1) for p, last in offsets.items()}
         for application, version in self._transaction_ids(spans).items():
             builder = builder.with_transaction_id(application, version)
@@ -256,32 +293,27 @@ class TargetTable:
         *,
         tags: Mapping[str, str] | None = None,
     ) -> int | None:
-        """Commit rows and the offsets that they cover.
-
-        Args:
-            transaction: the transaction of `begin`.
-            adds: the data files.
-            spans: the offsets that the rows cover.
-            tags: tags of the commit, shown in the history.
+        """Commit rows and their offsets. `tags` are shown in the table's history.
 
         Returns:
-            The version, None if the table already covers the offsets.
+            The committed version; None if the table had already recorded these offsets.
         """
         result = transaction.commit(self._engine, adds, tags=tags)
         result.run_post_commit_hooks(self._engine)
+        compact_after(self._engine, transaction, result)
         self._committed(result.version, spans)
         return None if result.already_committed else result.version
 
     def last_of_each_key(self, rows: pa.Table) -> pa.Table:
-        """Return the rows of a batch to upsert, at most one for each key."""
+        """Return the rows of a batch to upsert: at most one for each key, the last one."""
         self.clear_deleted_keys()
         return self._upserts().last_of_each_key(self._snapshot, rows)
 
     def clear_deleted_keys(self) -> None:
-        """Remove the deleted keys of an earlier table at this path, before creating the table.
+        """Clear the deleted keys table if the target doesn't exist yet.
 
-        Deleted keys of a table that another process has created in the meantime stay; the commit
-        that creates the table fails then.
+        Its keys are from an earlier table at the target's path. If another process has created the
+        target in the meantime, nothing is cleared, and this process fails to create the target.
         """
         if self._topic.upsert_keys is None or self._snapshot is not None:
             return
@@ -297,21 +329,7 @@ class TargetTable:
         *,
         tags: Mapping[str, str] | None = None,
     ) -> UpsertResult:
-        """Upsert the rows of `last_of_each_key` and cover the offsets, in one commit.
-
-        Args:
-            winners: the rows of `last_of_each_key`.
-            layout: the columns of the rows.
-            spans: the offsets to cover.
-            transaction_ids: additional transaction identifiers.
-            tags: tags of the commit, as JSON in `userMetadata`.
-
-        Raises:
-            PipelineError: the layout doesn't fit the table.
-            CommitConflictError: another writer's commit conflicts.
-            CommitFailedError: the commit failed.
-            StorageError: the store failed.
-        """
+        """Upsert rows of `last_of_each_key` and record the offsets of `spans`, in one commit."""
         upserts = self._upserts(tags)
         upserts.deleted_keys.remember(winners)
         if self._snapshot is None:
@@ -321,7 +339,7 @@ class TargetTable:
                 self._snapshot,
                 winners,
                 transaction_ids={**self._transaction_ids(spans), **(transaction_ids or {})},
-                table_properties=self._properties,
+                table_properties=self._properties(layout),
             )
         self._committed(result.version, spans)
         return result
@@ -338,14 +356,11 @@ class TargetTable:
     ) -> UpsertResult:
         """Upsert rows that are on executors, by a merge function.
 
-        A missing table is created by a separate commit, which covers no offset.
+        A missing table is created by a separate commit, which records no offsets.
 
         Args:
-            merge: merges the rows; called with the table, the snapshot, and the transaction
-                identifiers and properties that its commit sets.
-            layout: the columns of the rows.
-            spans: the offsets to cover.
-            tags: tags of the commit, as JSON in `userMetadata`.
+            merge: commits the upsert. Its arguments are the table, the snapshot, and the
+                transaction identifiers and table properties to commit.
         """
         if self._snapshot is None:
             self.clear_deleted_keys()
@@ -355,7 +370,8 @@ class TargetTable:
         assert self._snapshot is not None
         with self._schema_errors():
             ids = self._transaction_ids(spans)
-            result = merge(self._upserts(tags), self._snapshot, ids, self._properties)
+            properties = self._properties(layout)
+            result = merge(self._upserts(tags), self._snapshot, ids, properties)
         self._committed(result.version, spans)
         return result
 
@@ -364,7 +380,6 @@ class TargetTable:
         return tuple(n for n in layout.schema.names if n not in self._column_names)
 
     def discard(self, adds: Sequence[AddFile]) -> None:
-        """Delete files that won't be committed."""
         if adds:
             delete_data_files(self._engine, self.path, adds)
 
@@ -382,12 +397,22 @@ class TargetTable:
         return () if self._snapshot is None else self._snapshot.schema.names
 
     @property
-    def _properties(self) -> dict[str, str]:
+    def _checkpoint_properties(self) -> dict[str, str]:
         interval = self._topic.config.destination.delta_config.checkpoint_interval
-        properties = {} if interval is None else {CHECKPOINT_INTERVAL.key: str(interval)}
-        if self._topic.upsert_keys is not None:
-            properties[KEY_COLUMNS] = json.dumps(self._topic.upsert_keys.columns)
-        return properties
+        return {} if interval is None else {CHECKPOINT_INTERVAL.key: str(interval)}
+
+    def _properties(self, layout: RowLayout) -> dict[str, str]:
+        """Return the table properties that each commit of rows sets."""
+        known = {} if self._snapshot is None else self._snapshot.properties
+        filters: dict[str, str] = {}
+        if self._kafka is not None:
+            filters = filter_properties(self._topic, known, self._covered)
+        return {
+            **self._checkpoint_properties,
+            **key_properties(self._topic),
+            **input_properties(layout, known),
+            **filters,
+        }
 
     def _upserts(self, tags: Mapping[str, str] | None = None) -> UpsertTable:
         keys = self._topic.upsert_keys
@@ -421,6 +446,39 @@ class TargetTable:
             version = self.commit(transaction, adds, spans)
         assert version is not None  # a new table covers no offsets
         return UpsertResult(version=version, inserted=rows.num_rows, updated=0, deleted=0)
+
+    def _set_successor(self) -> Snapshot | None:
+        """Load, check and return the latest snapshot; None if there is no table.
+
+        Raises:
+            PipelineError: the table was deleted, replaced, restored or rolled back.
+        """
+        known = self._version
+        table_id = None if self._snapshot is None else self._snapshot.table_id
+        latest = self._latest()
+        if known is not None:
+            if latest is None:
+                raise self._changed_error("was deleted")
+            if table_id is not None and latest.table_id != table_id:
+                raise self._changed_error("was replaced by another table")
+            if latest.version < known:
+                raise self._changed_error(
+                    f"was rolled back from version {known} to {latest.version}"
+                )
+        if latest is not None:
+            check_target(self._topic, self._kafka, latest)
+            if latest.version != known:
+                self._check_not_restored(known, latest)
+        self._set_snapshot(latest)
+        return latest
+
+    def _changed_error(self, change: str) -> PipelineError:
+        return PipelineError(
+            f"topic {self._topic.key!r}: {self.path} {change} while this pipeline wrote to it. "
+            "Start the pipeline again to read the missing records from Kafka again, or restore the "
+            "table first.",
+            topic=self._topic.key,
+        )
 
     def _latest(self) -> Snapshot | None:
         exists = self._table.exists(self._engine)

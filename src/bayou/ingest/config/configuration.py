@@ -12,8 +12,6 @@ from bayou.ingest.config.table_paths import resolve_path
 from bayou.ingest.config.topic import TopicConfig
 from bayou.ingest.upsert_keys import UpsertKeys
 
-__all__ = ["Configuration", "Topic"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
@@ -21,7 +19,6 @@ class Topic:
 
     Attributes:
         key: the topic's key in the configuration.
-        config: the topic's section.
         table_path: the target table: a URI, or an absolute local path.
         schema_file: absolute path of the schema file, None to infer the schema.
     """
@@ -41,8 +38,7 @@ class Topic:
 
     @property
     def more_columns(self) -> tuple[str, ...]:
-        """Additional columns with Kafka's metadata of a record."""
-        more = tuple(f"_kafka_{name}" for name in self.config.kafka_columns)
+        more = tuple(f"_kafka_{name.replace('-', '_')}" for name in self.config.kafka_columns)
         if self.upsert_keys is not None and "_kafka_timestamp" not in more:
             more += ("_kafka_timestamp",)
         return more
@@ -53,14 +49,11 @@ class Configuration:
     """A configuration that can be run.
 
     Attributes:
-        file: the path of the YAML file.
-        connector: the validated section.
-        topics: the topics in the order of the file.
-        state_path: absolute folder for locks, times of maintenance and spark.log.
-        notices: keys of the file that have no effect.
-        refusals: settings that can't be applied and must not be ignored.
-        missing_broker: the notice if the brokers aren't configured.
-        folder: the folder of the file.
+        state_path: absolute path of the folder for locks, the times of maintenance runs, and
+            `spark.log`.
+        notices: a notice for each setting that has no effect or needs attention.
+        refusals: a notice for each setting that is an error when a pipeline starts.
+        missing_broker: the notice that no brokers are configured; None if brokers are configured.
     """
 
     file: str
@@ -73,7 +66,7 @@ class Configuration:
     folder: Path = Path()
 
     def find_topic(self, name: str) -> Topic | None:
-        """Return the topic with this key, or whose table has this name or path; None for none."""
+        """Return the topic whose key, table name or table path is `name`; None if none matches."""
         for topic in self.topics:
             if name == topic.key:
                 return topic
@@ -84,7 +77,7 @@ class Configuration:
         return None
 
     def topic(self, name: str) -> Topic:
-        """Return the topic as `find_topic` does.
+        """Return the topic whose key, table name or table path is `name`.
 
         Raises:
             ArgumentError: no topic matches.
@@ -99,7 +92,7 @@ class Configuration:
         return topic
 
     def json_path(self, topic: Topic) -> str | None:
-        """Return the path of a topic's JSON files to migrate; None for no migration."""
+        """Return the path of a topic's JSON files to migrate; None if migration is disabled."""
         migration = self.connector.migration
         if not migration.enabled:
             return None
@@ -112,19 +105,11 @@ class Configuration:
         return str(Path(topic.table_path).parent / "json" / topic.key)
 
     def check_supported(self) -> None:
-        """Check that there are no `refusals`.
-
-        Raises:
-            ConfigurationError: one line for each of `refusals`.
-        """
+        """Raise an error if there are `refusals`."""
         self._refuse(self.refusals)
 
     def check_runnable(self) -> None:
-        """Check that the configuration can be run.
-
-        Raises:
-            ConfigurationError: one line for each of `refusals`, and for `missing_broker`.
-        """
+        """Raise an error if there are `refusals` or no brokers are configured."""
         missing = () if self.missing_broker is None else (self.missing_broker,)
         self._refuse((*missing, *self.refusals))
 

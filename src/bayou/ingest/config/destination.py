@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt, field_validator, model_validator
+from pydantic import Field, PositiveInt, WithJsonSchema, field_validator, model_validator
 
-from bayou.ingest.config.section import Section
+from bayou.ingest.config.section import Section, property_text
+from bayou.protocol import properties
+from bayou.protocol.property_strings import PropertyValueError, column_path
 
-__all__ = ["DeltaConfig", "DestinationConfig"]
+_RESERVED = {
+    "delta.setTransactionRetentionDuration": "with it the offsets in the table expire, and records "
+    "are read twice; remove it",
+    "delta.feature.clustering": "clustering needs columns; set cluster-by",
+}
+"""Table properties that the pipeline refuses, with the reason and the way out."""
+
+_PROPERTIES_SCHEMA = WithJsonSchema(
+    {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+)
+_CONSTRAINT = "delta.constraints."
+_MAX_CLUSTERING = 4
 
 
 class DeltaConfig(Section):
@@ -24,6 +37,11 @@ class DeltaConfig(Section):
         description="Maximum number of columns that one batch may add to the table; nested columns "
         "count one by one. A record with a field beyond the limit becomes a dead letter.",
     )
+    table_properties: Annotated[dict[str, str], _PROPERTIES_SCHEMA] = Field(
+        default={},
+        description="Table properties such as delta.enableChangeDataFeed, set when the table is "
+        "created. For an existing table see apply-table-changes.",
+    )
     checkpoint_interval: PositiveInt | None = Field(
         default=None, description="Number of commits between checkpoints: delta.checkpointInterval."
     )
@@ -38,17 +56,24 @@ class DeltaConfig(Section):
     )
     deleted_keys_retention_hours: PositiveInt = Field(
         default=720,
-        description="How long an upsert remembers deleted keys, so that an older record that "
+        description="Hours for which an upsert retains deleted keys, so that an older record that "
         "arrives late doesn't restore a deleted row.",
     )
     enable_optimize: bool = Field(
         default=False,
-        description="true: small files of all partitions are compacted, by schedule and after "
-        "optimize-interval.",
+        description="true: small files of all partitions are compacted, on the maintenance "
+        "schedule and after every optimize-interval records.",
     )
     optimize_interval: PositiveInt | None = Field(
         default=None,
-        description="Number of records after which the table is optimized, once no others wait.",
+        description="Number of written records after which the table is optimized, as soon as no "
+        "more records are waiting.",
+    )
+    z_order_by: tuple[str, ...] = Field(
+        default=(),
+        description="Columns by which enable-optimize sorts the rows of a partition in Z-order, "
+        "instead of only compacting small files. All rows of a partition with small files are "
+        "sorted.",
     )
     enable_vacuum: bool = Field(
         default=False,
@@ -57,19 +82,63 @@ class DeltaConfig(Section):
     )
     vacuum_retention_hours: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
-        description="Retention of files that the current version doesn't need. Default and "
-        "minimum: the table's delta.deletedFileRetentionDuration, a week unless set.",
+        description="Hours for which files that the current version doesn't need are retained. "
+        "Default and minimum: the table's delta.deletedFileRetentionDuration, a week unless set.",
     )
     enable_compaction: bool = Field(
         default=False,
         description="true: small files of the partitions that were written since the last "
-        "compaction are compacted, by schedule and after compaction-interval.",
+        "compaction are compacted, on the maintenance schedule and after every compaction-interval "
+        "records.",
     )
     compaction_interval: PositiveInt | None = Field(
         default=None,
-        description="Number of records after which written partitions are compacted, once no "
-        "others wait.",
+        description="Number of written records after which partitions are compacted, as soon as no "
+        "more records are waiting.",
     )
+
+    @field_validator("z_order_by")
+    @classmethod
+    def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _distinct_columns(value)
+
+    @field_validator("table_properties", mode="before")
+    @classmethod
+    def _are_strings(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        for key, item in value.items():
+            if item is None or isinstance(item, dict | list):
+                raise ValueError(f"{key} must be a string, a number or a boolean")
+        return {str(key): property_text(item) for key, item in value.items()}
+
+    @field_validator("table_properties")
+    @classmethod
+    def _are_known(cls, value: dict[str, str]) -> dict[str, str]:
+        try:
+            properties.validate(value)
+        except PropertyValueError as error:
+            raise ValueError(str(error)) from error
+        for key in properties.normalize(value):
+            reason = _RESERVED.get(key)
+            if key.lower().startswith(_CONSTRAINT):
+                reason = "a constraint is checked against all rows; add it with ALTER TABLE"
+            elif key.lower().startswith("bayou."):
+                reason = "the pipeline sets it; remove it"
+            if reason is not None:
+                raise ValueError(f"{key} can't be set here: {reason}")
+        return value
+
+    @model_validator(mode="after")
+    def _intervals_agree(self) -> DeltaConfig:
+        if self.checkpoint_interval is not None and properties.CHECKPOINT_INTERVAL.key in (
+            properties.normalize(self.table_properties)
+        ):
+            raise ValueError(
+                "checkpoint-interval and delta.checkpointInterval in table-properties are the same "
+                "setting; write one of them"
+            )
+        return self
 
 
 class DestinationConfig(Section):
@@ -77,22 +146,39 @@ class DestinationConfig(Section):
 
     bucket: str | None = Field(
         default=None,
-        description="The bucket of table-path. With table-name it replaces table-path.",
+        description="The bucket of table-path. bucket and table-name together replace table-path.",
     )
     table_path: str | None = Field(
         default=None,
-        description="s3:// or s3a:// URI, or a local path (relative to this file). "
+        description="Local path, relative to this file, or URI of s3, abfss, az, gs or hdfs. "
         "Default: s3a://<bucket>/<table-name>.",
     )
     table_name: str | None = Field(
         default=None,
-        description="Name in messages, views and SQL. Default: the last part of table-path.",
+        description="Name of the table in connector.catalog. If bucket is set instead of "
+        "table-path, also the last part of the path. Default: the last part of table-path.",
     )
     format: Literal["delta"] = Field(default="delta", description="delta is the only format.")
     partition_columns: tuple[str, ...] = Field(
         default=(),
         description="Partition columns. year, month and day are derived from the event time unless "
         "the record has a field of that name.",
+    )
+    cluster_by: tuple[str, ...] = Field(
+        default=(),
+        description="Up to four columns by which OPTIMIZE clusters the rows (liquid clustering), "
+        "instead of partition-columns. Fields of structs are written as address.city.",
+    )
+    comment: str | None = Field(default=None, description="The table's comment.")
+    column_comments: dict[str, str] = Field(
+        default={},
+        description="Comments of columns, by their names. A column that is added later gets its "
+        "comment then.",
+    )
+    apply_table_changes: bool = Field(
+        default=False,
+        description="true: at the start, an existing table is changed to table-properties, "
+        "cluster-by, comment and column-comments. false: differences are only reported.",
     )
     key_columns: tuple[str, ...] = Field(
         default=(),
@@ -113,19 +199,68 @@ class DestinationConfig(Section):
     def _only_delta(cls, value: object) -> object:
         if value != "delta":
             raise ValueError(
-                f"format {value!r} isn't supported: files without a transaction log can't be "
-                "exactly once; write 'delta'"
+                f"format {value!r} isn't supported: without a transaction log, records can't be "
+                "written exactly once; write 'delta'"
             )
         return value
 
     @field_validator("partition_columns", "key_columns")
     @classmethod
     def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        folded = [v.lower() for v in value]
-        for position, name in enumerate(folded):
-            if name in folded[:position]:
+        return _distinct_columns(value)
+
+    @field_validator("cluster_by", mode="after")
+    @classmethod
+    def _can_cluster(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(value) > _MAX_CLUSTERING:
+            raise ValueError(f"{len(value)} columns are listed; Delta allows {_MAX_CLUSTERING}")
+        paths = [_path(name) for name in value]
+        folded = [tuple(step.lower() for step in path) for path in paths]
+        for position, path in enumerate(folded):
+            if path in folded[:position]:
                 raise ValueError(f"column {value[position]!r} is listed twice")
         return value
+
+    @field_validator("column_comments")
+    @classmethod
+    def _name_columns(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            _path(name)
+        return value
+
+    @model_validator(mode="after")
+    def _layouts_agree(self) -> DestinationConfig:
+        if self.cluster_by and self.partition_columns:
+            raise ValueError(
+                "a table is either clustered or partitioned; set cluster-by or partition-columns"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _orders_agree(self) -> DestinationConfig:
+        columns = self.delta_config.z_order_by
+        if columns and self.cluster_by:
+            raise ValueError(
+                "a clustered table is sorted by cluster-by; remove delta-config.z-order-by"
+            )
+        partitions = {name.lower() for name in self.partition_columns}
+        for name in columns:
+            if name.lower() in partitions:
+                raise ValueError(
+                    f"delta-config.z-order-by has the partition column {name!r}, which has one "
+                    "value in each partition; use other columns"
+                )
+        return self
+
+    @property
+    def clustering_paths(self) -> tuple[tuple[str, ...], ...]:
+        """The paths of the clustering columns."""
+        return tuple(_path(name) for name in self.cluster_by)
+
+    @property
+    def comment_paths(self) -> dict[tuple[str, ...], str]:
+        """The configured comments by the paths of their columns."""
+        return {_path(name): comment for name, comment in self.column_comments.items()}
 
     @model_validator(mode="after")
     def _keys_agree(self) -> DestinationConfig:
@@ -148,7 +283,7 @@ class DestinationConfig(Section):
         if self.table_path is None:
             if self.bucket is None or self.table_name is None:
                 raise ValueError(
-                    "table-path is missing (or bucket and table-name, which form it together)"
+                    "table-path is missing; set table-path, or both bucket and table-name"
                 )
             return self
         if self.bucket is None:
@@ -173,5 +308,22 @@ class DestinationConfig(Section):
 
     @property
     def name(self) -> str:
-        """The table's name."""
         return self.table_name or self.path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def _distinct_columns(names: tuple[str, ...]) -> tuple[str, ...]:
+    folded = [name.lower() for name in names]
+    for position, name in enumerate(folded):
+        if name in folded[:position]:
+            raise ValueError(f"column {names[position]!r} is listed twice")
+    return names
+
+
+def _path(name: str) -> tuple[str, ...]:
+    try:
+        return column_path(name)
+    except ValueError:
+        raise ValueError(
+            f"{name!r} isn't a column; write a name such as city, address.city, or `a.b` in "
+            "backticks if the name has a dot"
+        ) from None

@@ -1,4 +1,4 @@
-"""Reads a YAML file as plain values, with the line of every key.
+"""Reads a YAML file as dicts, lists and scalars, with the line of every key.
 
 `${VAR}`, `${VAR:-default}` and `${file:PATH}` are replaced in strings. `${file:PATH}` is the
 content of a file, such as a mounted secret, without the trailing newline. `$${` is an escaped `${`.
@@ -21,20 +21,10 @@ from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 
 from bayou.errors import ConfigurationError
 
-__all__ = [
-    "FREE_SECTIONS",
-    "Document",
-    "KeyPath",
-    "load_yaml",
-    "no_home",
-    "read_document",
-    "show_key",
-]
-
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 FREE_SECTIONS: tuple[KeyPath, ...] = (("connector", "kafka"), ("connector", "spark"))
-"""Sections whose other keys are dotted properties of Kafka or Spark."""
+"""Sections in which any unknown key is a property of librdkafka or Spark, with dots in its name."""
 
 _VARIABLE = re.compile(
     r"\$(?P<literal>\$\{)|\$\{file:(?P<file>[^}]*)\}|\$\{(?P<name>[^}:]*)(?::-(?P<default>[^}]*))?\}"
@@ -47,18 +37,19 @@ class Document:
     """The values of a YAML file (dicts, lists, scalars) and the line of each key path.
 
     Attributes:
-        file: the file's name.
         values: the values of the file, including overrides and environment variables.
         lines: the line of each key path in the file, counted from 1.
-        elsewhere: the source of each key path that isn't from the file, for messages.
-        clear_texts: key paths of the file's literal strings and numbers.
+        elsewhere: for each key path that was set outside the file, the source as shown in messages,
+            such as `--set KEY`.
+        literal_values: the key path of each string and number that doesn't depend on
+            `${file:PATH}` or on a `${VAR}` without a default.
     """
 
     file: str
     values: dict[str, Any]
     lines: Mapping[KeyPath, int]
     elsewhere: dict[KeyPath, str] = field(default_factory=dict)
-    clear_texts: frozenset[KeyPath] = frozenset()
+    literal_values: frozenset[KeyPath] = frozenset()
 
     def line_of(self, path: KeyPath) -> int | None:
         """Return the line of the key, or of the nearest enclosing key."""
@@ -69,7 +60,7 @@ class Document:
         return None
 
     def where(self, path: KeyPath) -> str:
-        """Return `file:line`, or the other source of the value."""
+        """Return where a value was set, such as `pipeline.yaml:12` or `--set KEY`."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.elsewhere:
                 return self.elsewhere[path[:length]]
@@ -77,11 +68,7 @@ class Document:
         return self.file if line is None else f"{self.file}:{line}"
 
     def substituted(self, value: object, path: KeyPath, environment: Mapping[str, str]) -> Any:
-        """Return a value as plain values with its variables substituted.
-
-        Raises:
-            ConfigurationError: a variable that isn't set.
-        """
+        """Convert a value of `load_yaml` to dicts, lists and scalars; replace its variables."""
         return _plain(value, path, self, environment)
 
     def error(self, message: str, path: KeyPath) -> ConfigurationError:
@@ -104,19 +91,21 @@ def show_key(path: KeyPath) -> str:
 
 
 def no_home(path: str) -> str:
-    """Return the message for a path such as `~nobody/x`."""
+    """Return the error message for a path such as `~nobody/x`, whose user has no home folder."""
     return f"user {path.partition('/')[0]!r} has no home folder; write the full path"
 
 
 class _Constructor(RoundTripConstructor):
-    """Constructs dates as strings, and numbers that remember their literal."""
+    """A YAML constructor that reads dates as strings.
+
+    A number keeps its spelling in the file, such as `007`, in the attribute `written`.
+    """
 
     def construct_yaml_int(self, node: Any) -> Any:
-        """Construct an integer with its literal, because a password may start with a zero."""
+        """Construct an integer that keeps its leading zeros: the value may be a password."""
         return _with_literal(super().construct_yaml_int(node), node)
 
     def construct_yaml_float(self, node: Any) -> Any:
-        """Construct a float with its literal."""
         return _with_literal(super().construct_yaml_float(node), node)
 
 
@@ -132,7 +121,7 @@ _Constructor.add_constructor("tag:yaml.org,2002:float", _Constructor.construct_y
 
 
 def load_yaml(text: str) -> Any:
-    """Parse YAML.
+    """Parse YAML. The result also has the lines of keys.
 
     Raises:
         YAMLError: the text isn't valid YAML; the message quotes no value.
@@ -153,12 +142,7 @@ def load_yaml(text: str) -> Any:
 
 
 def read_document(file: Path, environment: Mapping[str, str]) -> Document:
-    """Read a file and substitute its variables.
-
-    Raises:
-        ConfigurationError: the file doesn't exist, isn't YAML or isn't a mapping, or a variable
-            isn't set.
-    """
+    """Read a file and substitute its variables."""
     name = str(file)
     try:
         text = file.read_text(encoding="utf-8")
@@ -179,7 +163,7 @@ def read_document(file: Path, environment: Mapping[str, str]) -> Document:
         raise ConfigurationError(f"{name}: not valid YAML: {error}", file=name) from None
     if not isinstance(loaded, CommentedMap):
         raise ConfigurationError(
-            f"{name}: must be a mapping that begins with 'connector:'", file=name, line=1
+            f"{name}: must be a YAML mapping with the top-level key 'connector'", file=name, line=1
         )
     lines: dict[KeyPath, int] = {}
     _collect_lines(loaded, (), lines)
@@ -187,7 +171,7 @@ def read_document(file: Path, environment: Mapping[str, str]) -> Document:
     values = _plain(loaded, (), positions, environment)
     assert isinstance(values, dict)
     literals = frozenset(_literals(loaded, ()))
-    return Document(file=name, values=values, lines=lines, clear_texts=literals)
+    return Document(file=name, values=values, lines=lines, literal_values=literals)
 
 
 def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> None:
@@ -204,7 +188,7 @@ def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> No
 
 
 def _line_of_key(node: CommentedMap | CommentedSeq, key: object) -> int:
-    """Line of a key; for a merged key (`<<: *others`), the line of the merging mapping."""
+    """Return a key's line, from 1; the line of `node` if the key comes from a merge (`<<: *x`)."""
     known = node.lc.data or {}
     line: int = known[key][0] if key in known else node.lc.line
     return line + 1
@@ -221,7 +205,7 @@ def _literals(node: object, path: KeyPath) -> Iterator[KeyPath]:
 
 
 def _is_external(variable: re.Match[str]) -> bool:
-    """Whether the value isn't in the file; a default is."""
+    """Whether a `${...}` is `${file:PATH}`, or `${VAR}` without a default."""
     return variable["file"] is not None or bool(variable["name"] and not variable["default"])
 
 
@@ -278,7 +262,6 @@ def _substitute(text: str, path: KeyPath, at: Document, environment: Mapping[str
 
 
 def _file_content(name: str, path: KeyPath, at: Document) -> str:
-    """Return the content of a file whose path is relative to the configuration."""
     if not name.strip() or ":-" in name:
         raise at.error(f"'${{file:{name}}}' must be ${{file:PATH}}, without a default", path)
     try:
@@ -295,7 +278,10 @@ def _file_content(name: str, path: KeyPath, at: Document) -> str:
 
 
 def _without_values(text: str) -> str:
-    """Return the first line of a parser's message without quoted values of the file."""
+    """Return the first line of a YAML parser's message, without the values that the message quotes.
+
+    They may be secrets.
+    """
     line = text.strip().splitlines()[0] if text.strip() else "unreadable"
     if duplicate := _DUPLICATE.match(line):
         return f"duplicate key {duplicate[1]!r}"

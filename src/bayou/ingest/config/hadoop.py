@@ -1,14 +1,13 @@
 """Translates `spark.hadoop.fs.s3a.*` of `connector.spark` to settings of `connector.storage`.
 
-A configuration written for delta-spark configures the store there. Spark doesn't access the store
-here, so these settings are removed from its conf and fill in what `connector.storage` lacks.
+A configuration for delta-spark configures the object store with these settings. Bayou accesses the
+store without Spark, so the settings move from Spark's conf to `connector.storage`. A key
+that `connector.storage` already has keeps its value.
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-__all__ = ["S3A_PREFIX", "take_s3a_settings"]
 
 S3A_PREFIX = "spark.hadoop.fs.s3a."
 
@@ -24,10 +23,10 @@ _SSL = "connection.ssl.enabled"
 
 
 def take_s3a_settings(values: dict[str, Any]) -> dict[str, str | None]:
-    """Move the s3a settings of a configuration's plain values in place.
+    """Move the s3a settings of a configuration to `connector.storage`, in place.
 
     Returns:
-        For each s3a setting the corresponding key of `connector.storage`, None for no equivalent.
+        The key of `connector.storage` for each s3a setting; None for a setting without such a key.
     """
     connector = values.get("connector")
     spark = connector.get("spark") if isinstance(connector, dict) else None
@@ -55,7 +54,7 @@ def take_s3a_settings(values: dict[str, Any]) -> dict[str, str | None]:
             case _:
                 storage[key] = value
     if isinstance(storage, dict) and str(storage.get("endpoint", "")).startswith("http://"):
-        storage.setdefault("allow-http", True)  # s3a needs no further setting for http
+        storage.setdefault("allow-http", True)  # as for s3a, an http URL is enough
     return taken
 
 

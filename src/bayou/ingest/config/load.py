@@ -19,16 +19,14 @@ from bayou.ingest.config.hadoop import take_s3a_settings
 from bayou.ingest.config.model import PipelineConfig
 from bayou.ingest.config.notices import missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
-from bayou.ingest.config.own_files import files_in_tables
+from bayou.ingest.config.pipeline_files import files_in_tables
 from bayou.ingest.config.table_paths import (
     dead_letters_path,
     deleted_keys_path,
     ledger_path,
-    place_of_table,
+    normalized_table_path,
     resolve_path,
 )
-
-__all__ = ["load_configuration"]
 
 
 def load_configuration(
@@ -42,7 +40,7 @@ def load_configuration(
     Args:
         file: the YAML file.
         settings: `key=value` overrides, with dotted paths as keys.
-        environment: the environment variables; None for those of the process.
+        environment: the environment variables; None for `os.environ`.
 
     Raises:
         ConfigurationError: the configuration is invalid. The message has one line for each
@@ -84,7 +82,7 @@ def load_configuration(
 
 
 def _missing_homes(document: Document, config: PipelineConfig) -> list[ConfigurationError]:
-    """Return errors for paths that start with a home folder that doesn't exist."""
+    """Return an error for each path that starts with `~` or `~user` but has no home folder."""
     connector = config.connector
     paths: dict[KeyPath, str] = {("connector", "state-path"): connector.state_path or ""}
     for key, topic in connector.topics.items():
@@ -113,11 +111,17 @@ def _topics(
     for key, topic in config.connector.topics.items():
         at: KeyPath = ("connector", "topics", key)
         schema_file = folder / Path(topic.schema_file).expanduser() if topic.schema_file else None
-        if schema_file is not None and not schema_file.is_file():
+        if topic.schema_file and "://" in topic.schema_file:  # its path may contain a password
             problems.append(
                 document.error(
-                    f"the file {schema_file} doesn't exist; schema-file is relative to the "
-                    "configuration",
+                    "a URL isn't supported; set the path of a local file", (*at, "schema-file")
+                )
+            )
+        elif schema_file is not None and not schema_file.is_file():
+            problems.append(
+                document.error(
+                    f"the file {schema_file} doesn't exist; schema-file is relative to the folder "
+                    "of this file",
                     (*at, "schema-file"),
                 )
             )
@@ -126,7 +130,7 @@ def _topics(
         except ArgumentError as error:
             problems.append(document.error(str(error), (*at, "destination", "table-path")))
             continue
-        table = place_of_table(table_path)
+        table = normalized_table_path(table_path)
         if table in taken:
             problems.append(
                 document.error(
@@ -148,8 +152,14 @@ def _topics(
             ("connector", "topics", topic.key, "destination", "table-path"),
         )
         for topic in topics
-        if (table := place_of_table(topic.table_path)) in beside
+        if (table := normalized_table_path(topic.table_path)) in beside
     ]
+    for key, json_path in config.connector.migration.json_path.items():
+        try:
+            resolve_path(json_path, folder)
+        except ArgumentError as error:
+            at = ("connector", "migration", "json-path", key)
+            problems.append(document.error(str(error), at))
     known = config.connector.topics
     problems += [
         document.error(
@@ -203,7 +213,6 @@ def _one_error(document: Document, detail: ErrorDetails) -> ConfigurationError:
 
 
 def _allowed_keys(path: KeyPath) -> list[str]:
-    """Return the keys that the section at `path` may have."""
     kind: Any = PipelineConfig
     for part in path:
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -237,7 +246,7 @@ def _closest(name: str, allowed: Sequence[str]) -> str | None:
 
 
 def _joined(problems: Sequence[ConfigurationError]) -> ConfigurationError:
-    """Combine errors into one, with line and key of the first and one line for each message."""
+    """Combine errors into one: line and key of the first error, and one line for each message."""
     ordered = sorted(problems, key=lambda p: p.line or 0)
     first = ordered[0]
     return ConfigurationError(

@@ -1,26 +1,25 @@
 """The schema of the pipeline's YAML file.
 
-Keys are in kebab case. `bayou.ingest.config.notices` reports keys that have no effect, and keys
-that can't be ignored without changing the resulting table.
+Keys are in kebab case. `bayou.ingest.config.notices` reports keys that have no effect, and settings
+with which a pipeline can't start.
 """
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from bayou.ingest.config.catalog import CatalogConfig
 from bayou.ingest.config.connections import (
     KafkaConfig,
-    SchemaRegistryConfig,
     SparkConfig,
-    StorageConfig,
 )
 from bayou.ingest.config.operations import MaintenanceConfig, MigrationConfig, MonitoringConfig
+from bayou.ingest.config.registry import SchemaRegistryConfig
 from bayou.ingest.config.section import Section
+from bayou.ingest.config.storage import StorageConfig
 from bayou.ingest.config.topic import TopicConfig
-
-__all__ = ["ConnectorConfig", "PipelineConfig"]
 
 
 class ConnectorConfig(Section):
@@ -30,10 +29,16 @@ class ConnectorConfig(Section):
         description="Topics by a key that you choose, which messages and metrics use."
     )
     kafka: KafkaConfig = Field(default_factory=KafkaConfig, description="The broker.")
-    storage: StorageConfig = Field(default_factory=StorageConfig, description="The object store.")
+    storage: StorageConfig = Field(default_factory=StorageConfig, description="The object stores.")
     spark: SparkConfig = Field(default_factory=SparkConfig, description="Spark.")
+    catalog: CatalogConfig | None = Field(
+        default=None,
+        description="The catalog in which the tables are registered by table-name. Without this "
+        "section, tables are used by their paths.",
+    )
     schema_registry: SchemaRegistryConfig | None = Field(
-        default=None, description="The registry of the schemas of Avro and Protobuf records."
+        default=None,
+        description="The schema registry of Avro, Protobuf and JSON Schema records.",
     )
     migration: MigrationConfig = Field(
         default_factory=MigrationConfig,
@@ -52,6 +57,25 @@ class ConnectorConfig(Section):
         "because the tables contain their offsets. Default: .bayou beside this file. "
         "Environment: BAYOU_STATE_PATH.",
     )
+
+    @model_validator(mode="after")
+    def _have_names(self) -> ConnectorConfig:
+        """Check the names of the tables in the catalog."""
+        if self.catalog is None:
+            return self
+        topics: dict[str, str] = {}
+        for key, topic in self.topics.items():
+            try:
+                name = self.catalog.qualified_name(topic.destination.name).lower()
+            except ValueError as error:
+                raise ValueError(f"topics.{key}.destination: {error}") from error
+            other = topics.setdefault(name, key)
+            if other != key:
+                raise ValueError(
+                    f"topics.{other} and topics.{key} have the same table {name} in the catalog; "
+                    "write another table-name"
+                )
+        return self
 
 
 class PipelineConfig(Section):

@@ -1,26 +1,21 @@
-"""Keys of the configuration that have no effect, or that are refused."""
+"""Messages about keys of the configuration that have no effect, or that are errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from bayou.engines.arrow.storage.object_store_files import opening_problem
+from bayou.ingest.config.catalog import IMPLEMENTATION
 from bayou.ingest.config.connections import SparkConfig, client_refusal
 from bayou.ingest.config.document import Document, KeyPath, show_key
 from bayou.ingest.config.model import PipelineConfig
 from bayou.ingest.config.plaintext_secrets import clear_secrets
-
-__all__ = [
-    "DROPPED_SPARK_CONF",
-    "Notice",
-    "missing_broker",
-    "notices",
-    "refusals",
-    "without_delta_spark",
-]
+from bayou.ingest.config.registry import registry_refusal
 
 _MAINTENANCE = {
     "optimize_interval": "enable_optimize",
+    "z_order_by": "enable_optimize",
     "compaction_interval": "enable_compaction",
     "vacuum_retention_hours": "enable_vacuum",
 }
@@ -31,6 +26,9 @@ DROPPED_SPARK_CONF = {
 }
 """delta-spark's settings. Spark fails to start with them if delta-spark's JAR is missing."""
 
+
+_HADOOP_STORES = {"spark.hadoop.fs.azure.": "azure", "spark.hadoop.fs.gs.": "google"}
+"""Prefixes of Hadoop's settings of stores, and the section of `connector.storage` for the store."""
 
 _PLAINTEXT_NOTICE = (
     "a plaintext secret, visible to everybody who can read the file; write ${NAME} and set NAME in "
@@ -53,8 +51,13 @@ _SCHEDULED = {
     "enable_compaction": ("compaction_interval", "write compaction-interval"),
     "enable_vacuum": (None, "run bayou vacuum instead"),
 }
-"""Scheduled maintenance tasks, the interval that triggers them without a schedule, and the advice
-without both."""
+"""For each maintenance task, the key of the interval that also triggers it (None: only the schedule
+does), and the advice if neither triggers it."""
+_OF_REGISTRY = {
+    "decode": ("protobuf", "json-schema"),
+    "decode-key": ("avro", "protobuf", "json-schema"),
+}
+"""For each key of a topic, the formats that can't be read without a schema registry."""
 _DEBEZIUM_WITHOUT_UPSERT = (
     "debezium needs an upsert, which has one row for each key; write enable-upsert: true and "
     "key-columns, or decode: json to append the envelopes unchanged"
@@ -63,7 +66,7 @@ _DEBEZIUM_WITHOUT_UPSERT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A key of the configuration without effect, or a refused one, and a one-line message."""
+    """A one-line message about a key of the configuration."""
 
     key: str
     line: int | None
@@ -73,12 +76,9 @@ class Notice:
 def notices(
     config: PipelineConfig, document: Document, s3a: Mapping[str, str | None]
 ) -> tuple[Notice, ...]:
-    """Return a notice for every key of the file that has no effect.
+    """Return notices of keys that have no effect, moved s3a settings and plaintext secrets.
 
-    Args:
-        config: the validated file.
-        document: the document, for the lines of the keys.
-        s3a: the result of `take_s3a_settings`.
+    `s3a` is the result of `take_s3a_settings`.
     """
     result: list[Notice] = []
 
@@ -88,7 +88,7 @@ def notices(
     for key, topic in config.connector.topics.items():
         delta = topic.destination.delta_config
         for name, switch in _MAINTENANCE.items():
-            if getattr(delta, name) is not None and not getattr(delta, switch):
+            if getattr(delta, name) not in (None, ()) and not getattr(delta, switch):
                 at = (*_delta_path(key), name.replace("_", "-"))
                 note(at, f"not used without {switch.replace('_', '-')}: true")
         if config.connector.maintenance.seconds is None:
@@ -98,16 +98,24 @@ def notices(
                     note(at, f"does nothing with maintenance.schedule: off; {instead}")
         if delta.enable_upsert and not topic.destination.upsert_keys:
             note((*_delta_path(key), "enable-upsert"), _UPSERT_WITHOUT_KEYS)
+        processing = topic.processing
+        if "on_filtered" in processing.model_fields_set:
+            at = ("connector", "topics", key, "processing", "on-filtered")
+            if processing.where is None:
+                note(at, "not used without where")
+            elif not topic.destination.upsert_keys:
+                note(at, "not used: without enable-upsert and key-columns, no row is replaced")
         if topic.destination.ordering_column is not None and not topic.destination.upsert_keys:
             at = ("connector", "topics", key, "destination", "ordering-column")
-            note(at, "not used: without enable-upsert and key-columns it appends")
+            note(at, "not used: without enable-upsert and key-columns, every record is appended")
         if "enable_upsert" in delta.model_fields_set and not delta.enable_upsert:
-            for section, at in (
+            for columns, parent in (
                 (topic.destination.key_columns, ("connector", "topics", key, "destination")),
                 (delta.key_columns, _delta_path(key)),
             ):
-                if section:
-                    note((*at, "key-columns"), "not used: with enable-upsert: false it appends")
+                if columns:
+                    at = (*parent, "key-columns")
+                    note(at, "not used: with enable-upsert: false, every record is appended")
     migration = config.connector.migration
     if migration.json_path and not migration.enabled:
         at = ("connector", "migration", "json-path")
@@ -115,14 +123,32 @@ def notices(
     for conf in _dropped(config.connector.spark):
         note(
             ("connector", "spark", conf),
-            "dropped: it belongs to delta-spark, whose JAR isn't needed",
+            "not used: the setting loads delta-spark, whose JAR isn't needed",
         )
+    for conf in config.connector.spark.conf():
+        for prefix, section in _HADOOP_STORES.items():
+            if conf.startswith(prefix):
+                note(
+                    ("connector", "spark", conf),
+                    f"not used: the object store is configured by connector.storage.{section}",
+                )
     for conf, storage_key in s3a.items():
         note(
             ("connector", "spark", conf),
-            "without effect here; see connector.storage"
+            "not used: the object store is configured by connector.storage"
             if storage_key is None
-            else f"read as connector.storage.{storage_key}, which takes precedence",
+            else f"used as connector.storage.{storage_key}, unless that key is set",
+        )
+    catalog = config.connector.catalog
+    if (
+        catalog is not None
+        and catalog.type == "session"
+        and config.connector.spark.conf().get(IMPLEMENTATION) != "hive"
+    ):
+        note(
+            ("connector", "catalog"),
+            "the session catalog is in memory, so its entries are lost when the run ends; set "
+            f"{IMPLEMENTATION}: hive in connector.spark",
         )
     for path in clear_secrets(document):
         note(path, _PLAINTEXT_NOTICE)
@@ -130,11 +156,25 @@ def notices(
 
 
 def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
-    """Return a notice for every setting that can't be applied and must not be ignored."""
+    """Return a notice for each setting that is an error when a pipeline starts."""
     result: list[Notice] = []
-    reason = client_refusal(config.connector.kafka.client_properties())
-    if reason is not None:
-        result.append(_notice(document, ("connector", "kafka"), reason))
+    refused = client_refusal(config.connector.kafka)
+    if refused is not None:
+        path, reason = refused
+        result.append(_notice(document, ("connector", "kafka", *path), reason))
+    options = config.connector.storage.storage_options()
+    for table in {topic.destination.path for topic in config.connector.topics.values()}:
+        problem = opening_problem(table, options)
+        if problem is not None:
+            result.append(_notice(document, ("connector", "storage"), problem))
+    catalog = config.connector.catalog
+    problem = None if catalog is None else catalog.problem(config.connector.spark.conf())
+    if problem is not None:
+        result.append(_notice(document, ("connector", "catalog"), problem))
+    registry = config.connector.schema_registry
+    if registry is not None and (refused := registry_refusal(registry)) is not None:
+        path, reason = refused
+        result.append(_notice(document, ("connector", "schema-registry", *path), reason))
     for key, topic in config.connector.topics.items():
         destination = topic.destination
         delta = destination.delta_config
@@ -146,9 +186,20 @@ def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
             result.append(
                 _notice(document, ("connector", "topics", key, "decode"), _DEBEZIUM_WITHOUT_UPSERT)
             )
-        if topic.decode == "protobuf" and config.connector.schema_registry is None:
-            at = ("connector", "topics", key, "decode")
-            result.append(_notice(document, at, "protobuf needs connector.schema-registry"))
+        for name, form in (("decode", topic.decode), ("decode-key", topic.decode_key)):
+            if registry is None and form in _OF_REGISTRY[name]:
+                at = ("connector", "topics", key, name)
+                result.append(_notice(document, at, f"{form} needs connector.schema-registry"))
+        if (
+            registry is not None
+            and registry.subject_name_strategy in ("record-name", "topic-record-name")
+            and topic.schema_record is None
+            and topic.decode in ("avro", "protobuf", "json-schema")
+        ):
+            strategy = registry.subject_name_strategy
+            reason = f"subject-name-strategy {strategy} needs it; set the full name of the type"
+            at = ("connector", "topics", key, "schema-record")
+            result.append(_notice(document, at, reason))
         if topic.decode == "avro" and not (config.connector.schema_registry or topic.schema_file):
             at = ("connector", "topics", key, "decode")
             result.append(
@@ -171,7 +222,10 @@ def missing_broker(config: PipelineConfig, document: Document) -> Notice | None:
 
 
 def without_delta_spark(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return a Spark conf without delta-spark's classes; other classes of a key are retained."""
+    """Return a Spark conf without delta-spark's classes.
+
+    If a setting lists several classes, the others are retained.
+    """
     retained = dict(conf)
     for key, value in DROPPED_SPARK_CONF.items():
         if key in retained:

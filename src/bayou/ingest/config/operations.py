@@ -10,8 +10,6 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from bayou.ingest.config.section import Section
 
-__all__ = ["MaintenanceConfig", "MigrationConfig", "MonitoringConfig", "is_loopback"]
-
 _SCHEDULES: dict[str, float | None] = {"hourly": 3600.0, "daily": 86400.0, "off": None}
 
 
@@ -28,8 +26,8 @@ class MonitoringConfig(Section):
     )
     token: SecretStr | None = Field(
         default=None,
-        description="Token of the readers: Authorization: Bearer TOKEN, or ?token=TOKEN for the "
-        "page. /healthz and /readyz need no token.",
+        description="Token that requests must contain: the header Authorization: Bearer TOKEN, or "
+        "?token=TOKEN for the status page. /healthz and /readyz need no token.",
     )
     interval_seconds: Annotated[float, Field(gt=0)] = Field(
         default=10, description="Interval at which the end offsets are read from the brokers."
@@ -48,7 +46,7 @@ class MonitoringConfig(Section):
 
 
 class MaintenanceConfig(Section):
-    """The schedule of maintenance; `delta-config` of each topic enables its tasks."""
+    """The schedule of maintenance. The `delta-config` of each topic enables maintenance tasks."""
 
     schedule: str = Field(
         default="hourly",
@@ -62,7 +60,7 @@ class MaintenanceConfig(Section):
     def _is_schedule(cls, value: str) -> str:
         if value not in _SCHEDULES and not re.fullmatch(r"[1-9][0-9]*[smh]", value):
             raise ValueError(
-                f"{value!r} isn't a valid schedule; write hourly, daily, off, or 15m, 2h, 90s"
+                f"{value!r} isn't a valid schedule; write hourly, daily, off, or an interval: 15m"
             )
         return value
 
@@ -84,19 +82,19 @@ class MigrationConfig(Section):
     )
     json_path: dict[str, str] = Field(
         default_factory=dict,
-        description="Folder or file of each topic, by the topic's key. Default: json/<key> in the "
-        "bucket of its table, or beside a local table.",
+        description="Folder or file of each topic's JSON files, by the topic's key. Default: "
+        "json/<key> in the bucket of its table, or beside a local table.",
     )
     settle_seconds: Annotated[float, Field(ge=0)] = Field(
         default=60,
         description="An incomplete last line (no newline, not a complete JSON object) is read only "
-        "when its file hasn't changed for this time; until then it waits for the next migration.",
+        "if its file hasn't changed for this many seconds, otherwise by a later migration.",
     )
     on_renamed_file: Literal["fail", "migrate"] = Field(
         default="fail",
         description="When a new file starts with the records of a migrated file that no longer "
         "exists, because it was renamed, moved or compressed: fail stops the migration, migrate "
-        "treats them as new records.",
+        "adds the file's records again as new rows.",
     )
 
 

@@ -11,8 +11,6 @@ from ruamel.yaml.error import YAMLError
 from bayou.errors import ConfigurationError
 from bayou.ingest.config.document import FREE_SECTIONS, Document, KeyPath, load_yaml
 
-__all__ = ["ENVIRONMENT_KEYS", "apply_environment", "apply_overrides"]
-
 ENVIRONMENT_KEYS: Mapping[str, tuple[str, ...]] = {
     "KAFKA_BOOTSTRAP_SERVERS": ("connector", "kafka", "bootstrap-servers"),
     "AWS_ENDPOINT_URL": ("connector", "storage", "endpoint"),
@@ -28,13 +26,10 @@ ENVIRONMENT_KEYS: Mapping[str, tuple[str, ...]] = {
 def apply_overrides(
     document: Document, settings: Sequence[str], environment: Mapping[str, str]
 ) -> None:
-    """Write each `key=value` into the document; the value is YAML and may contain variables.
+    """Set each `key=value` in the document; the value is YAML and may contain variables.
 
-    Existing keys that contain dots (topic keys, librdkafka properties) are matched.
-
-    Raises:
-        ConfigurationError: an override isn't `key=value`, or its path leads through a value
-            without keys.
+    A dot in `key` separates sections, unless it belongs to an existing key with dots, such as a
+    topic's key or a librdkafka property.
     """
     for setting in settings:
         key, separator, text = setting.partition("=")
@@ -73,12 +68,17 @@ def apply_environment(document: Document, environment: Mapping[str, str]) -> Non
 
 
 def _aliases(key: str) -> tuple[str, ...]:
-    """Return the names of a key."""
+    """Return the spellings of a key that the file may use; only `bootstrap-servers` has two."""
     return (key, "bootstrap.servers") if key == "bootstrap-servers" else (key,)
 
 
 def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) -> KeyPath:
-    """Set a value at a dotted path; return the matched path."""
+    """Set a value, and return its key path.
+
+    Args:
+        parts: the key, split at each dot. Parts of a key that contains dots are joined again.
+        setting: the key as written, for messages.
+    """
     section: Any = values
     walked: tuple[str, ...] = ()
     while parts:

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 
 from bayou.ingest.config.document import Document, KeyPath
 
-__all__ = ["clear_secrets", "is_secret"]
-
 _SECRET = re.compile(
     r"(^|[.-])(password|passphrase|secret|secret-key|secret\.key|session-token|session\.token|token"
-    r"|key\.pem|keystore\.key|jaas\.config|oauthbearer\.config)$"
+    r"|account-key|key\.pem|keystore\.key|jaas\.config|oauthbearer\.config)$"
 )
 _SECTIONS_WITHOUT_SECRETS = ("topics", "migration")
-"""Sections of `connector` without secrets, whose keys are names of fields and topics."""
+"""Sections of `connector` that aren't searched, because their keys are names of topics, fields."""
 
 
 def is_secret(key: str) -> bool:
@@ -23,12 +21,9 @@ def is_secret(key: str) -> bool:
 
 
 def clear_secrets(document: Document) -> Iterator[KeyPath]:
-    """Yield the paths of secrets whose plaintext value is in the file.
-
-    Values from `--set`, environment variables or other files aren't in the file.
-    """
+    """Yield the key path of each secret that the file contains as plaintext."""
     for path in document.lines:
         if path[1:2] and path[1] in _SECTIONS_WITHOUT_SECRETS:
             continue
-        if is_secret(str(path[-1])) and path in document.clear_texts:
+        if is_secret(str(path[-1])) and path in document.literal_values:
             yield path

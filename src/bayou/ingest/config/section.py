@@ -9,11 +9,9 @@ from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
 
 from bayou.ingest.config.plaintext_secrets import is_secret
 
-__all__ = ["Section", "checked_properties", "in_clear", "kebab", "property_text"]
-
 
 def kebab(name: str) -> str:
-    """Return a field's name in kebab case."""
+    """Return the YAML key of a field: its name with `-` for `_`."""
     return name.replace("_", "-")
 
 
@@ -32,7 +30,7 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def _is_one_line(cls, value: Any) -> Any:
-        """Refuse line breaks in secrets, which would end up in headers and logins."""
+        """Refuse control characters in secrets, which are sent in HTTP headers and logins."""
         if isinstance(value, SecretStr) and not value.get_secret_value().isprintable():
             raise ValueError(
                 "the value has a line break or another control character; remove it "
@@ -48,7 +46,14 @@ class Section(BaseModel):
 
 
 def checked_properties(values: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Check that properties of Kafka or Spark are strings, numbers or booleans."""
+    """Return properties of Kafka or Spark unchanged, after a check of their types.
+
+    Args:
+        known: keys that aren't checked, because they have fields.
+
+    Raises:
+        ValueError: a property isn't a string, a number or a boolean.
+    """
     for key, value in values.items():
         if key not in known and (value is None or isinstance(value, dict | list)):
             raise ValueError(f"{key} must be a string, a number or a boolean")
@@ -56,10 +61,10 @@ def checked_properties(values: dict[str, Any], known: Collection[str]) -> dict[s
 
 
 def property_text(value: object) -> str:
-    """Return a property's value as a string for Kafka's client and Spark."""
+    """Return a property's value as the string for Kafka's client or Spark, such as `true`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def in_clear(value: SecretStr | None) -> str | None:
-    """Return the plaintext of a secret."""
+    """Return the plaintext of a secret; None if there is no secret."""
     return None if value is None else value.get_secret_value()

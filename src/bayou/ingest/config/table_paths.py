@@ -1,35 +1,36 @@
-"""Resolves table paths, and returns the paths of the tables beside a target table."""
+"""Resolves table paths, and derives the paths of a target table's auxiliary tables."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from bayou.engines.arrow.storage.object_uris import is_local_path, split_object_uri
-
-__all__ = [
-    "dead_letters_path",
-    "deleted_keys_path",
-    "ledger_path",
-    "place_of_table",
-    "resolve_path",
-]
+from bayou.errors import ArgumentError
+from bayou.redaction import without_secrets
 
 
-def place_of_table(table_path: str) -> str:
-    """Return a normalized table path: `s3a://` and `s3://` are the same store."""
+def normalized_table_path(table_path: str) -> str:
+    """Normalize a table path for comparisons: `s3a://a/b` and `s3://a/b` become equal."""
     if _is_uri(table_path):
         return "/".join(split_object_uri(table_path)).rstrip("/")
     return table_path
 
 
 def resolve_path(table_path: str, folder: Path) -> str:
-    """Return an absolute local path, or a URI.
+    """Return an absolute local path, resolved from `folder`; URIs only lose a final `/`.
 
     Raises:
-        ArgumentError: the URI's scheme isn't supported.
+        ArgumentError: the URI isn't a path of an object store, or contains a secret. Paths are
+            part of messages, logs and tables, so a secret would be shown.
     """
     if _is_uri(table_path):
         split_object_uri(table_path)
+        if "?" in table_path and without_secrets(table_path) != table_path:
+            raise ArgumentError(
+                f"{without_secrets(table_path)}: a path can't contain a token or a signature. Set "
+                "the store's credentials in connector.storage or in the environment.",
+                argument="path",
+            )
         return table_path.rstrip("/")
     table_path = table_path.removeprefix("file://").removeprefix("file:")
     return str((folder / Path(table_path).expanduser()).resolve())

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bayou.ingest.config.destination import DestinationConfig
+from bayou.ingest.config.processing import ProcessingConfig
 from bayou.ingest.config.section import Section
 from bayou.ingest.decode.formats import is_timestamp_format
 
-__all__ = ["ObjectiveConfig", "ProcessingConfig", "TopicConfig"]
-
+_NOT_IN_PARQUET = re.compile(r"[ ,;{}()\n\t=]")
+"""Characters that names of columns can't have without column mapping."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
-
-
-class ProcessingConfig(Section):
-    """How records are grouped into commits."""
-
-    batch_size: PositiveInt = Field(
-        default=100_000, description="Maximum number of records in a commit."
-    )
-    flush_interval: Annotated[float, Field(gt=0)] = Field(
-        default=60,
-        description="Seconds from the first waiting record to the commit of a smaller batch.",
-    )
-    max_retries: Annotated[int, Field(ge=0)] = Field(
-        default=3,
-        description="Retries of a failed batch, and of brokers that don't answer, before the "
-        "topic stops with an error.",
-    )
-    restart_interval: Annotated[float, Field(ge=0)] = Field(
-        default=300,
-        description="Seconds after which a topic that stopped with an error of brokers, store or "
-        "Spark is restarted, while other topics run. 0: it stays stopped. The run ends when all "
-        "topics have stopped.",
-    )
 
 
 class ObjectiveConfig(Section):
@@ -44,8 +23,8 @@ class ObjectiveConfig(Section):
 
     freshness_seconds: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
-        description="A record is in the table within this time. Status page and metrics count "
-        "violations, which consume the error budget of the alert rules.",
+        description="Objective: each record is in the table within this time. The status page and "
+        "metrics count violations, which consume the error budget of the alert rules.",
     )
 
 
@@ -58,10 +37,13 @@ class TopicConfig(Section):
         description="JSON Schema of a record (draft-07 or 2020-12), relative to this file. "
         "Without it the schema is inferred from the first batch.",
     )
-    starting_offsets: Literal["earliest", "latest"] = Field(
+    starting_offsets: Literal["earliest", "latest"] | dt.datetime | dict[int, int] = Field(
         default="earliest",
-        description="Where to start while the table covers no offset of the topic. `latest` is the "
-        "end of the topic at the first start.",
+        description="Where to start while the table has no offsets of the topic: earliest; "
+        "latest, the end of the topic at the first start; a timestamp such as "
+        "2026-01-05T00:00:00Z, the first record of each partition that isn't older; or offsets by "
+        "partition, such as {0: 23, 1: 0}, where other partitions start at their first record. A "
+        "timestamp without an offset is in UTC.",
     )
     on_data_loss: Literal["fail", "continue"] = Field(
         default="fail",
@@ -78,25 +60,40 @@ class TopicConfig(Section):
     on_unknown_schema: Literal["dead-letter", "stop"] = Field(
         default="dead-letter",
         description="When the schema registry doesn't have the schema of a record after a few "
-        "attempts: dead-letter makes the record a dead letter, stop stops the topic. An address "
-        "that isn't a schema registry always stops the topic.",
+        "attempts: dead-letter makes the record a dead letter, stop stops the topic. If the URL "
+        "isn't a schema registry's, the topic always stops.",
     )
     accept_restore: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
-        description="Version of the last intended RESTORE of the table: the pipeline resumes after "
-        "the offsets that the table covered before it, and the removed rows stay removed.",
+        description="Version number of the last RESTORE of the table that was intended. The "
+        "pipeline resumes after the offsets that it had read before the RESTORE, so it doesn't add "
+        "the removed rows again.",
     )
     event_time: str | None = Field(
         default=None,
         description="Timestamp or date field from which year, month and day are derived, in UTC. "
         "Default, and for nulls: the record's Kafka timestamp.",
     )
-    decode: Literal["json", "debezium", "avro", "protobuf", "csv", "string", "binary"] = Field(
+    decode: Literal[
+        "json", "debezium", "avro", "protobuf", "json-schema", "csv", "string", "binary"
+    ] = Field(
         default="json",
         description="Format of a record's value: a JSON object; a JSON object in Debezium's "
-        "envelope (op, before, after), which needs enable-upsert; Avro or Protobuf with connector."
-        "schema-registry, Avro also with an .avsc file as schema-file; a line of CSV, whose "
+        "envelope (op, before, after), which needs enable-upsert; Avro, Protobuf or JSON "
+        "(json-schema) with a schema of connector.schema-registry, Avro also with an .avsc file as "
+        "schema-file; a line of CSV, whose "
         "columns schema-file names in order; a string or bytes, which become the column value.",
+    )
+    decode_key: Literal["json", "avro", "protobuf", "json-schema"] = Field(
+        default="json",
+        description="Format of Kafka keys: JSON or a string (json); Avro, Protobuf or JSON "
+        "(json-schema) with a schema of connector.schema-registry. Upserts decode the keys of "
+        "records without a value, which delete rows; key-json decodes all keys.",
+    )
+    schema_record: str | None = Field(
+        default=None,
+        description="Full name of the record's type in the schema registry, such as "
+        "com.example.Order, for subject-name-strategy record-name and topic-record-name.",
     )
     csv_delimiter: str = Field(
         default=",", min_length=1, max_length=1, description="Delimiter of csv."
@@ -120,11 +117,12 @@ class TopicConfig(Section):
         "(numbers), iso, or a pattern of strptime such as '%d.%m.%Y %H:%M:%S'. A string without an "
         "offset is in UTC. A schema-file describes the original value.",
     )
-    kafka_columns: tuple[Literal["key", "headers", "timestamp"], ...] = Field(
+    kafka_columns: tuple[Literal["key", "key-json", "headers", "timestamp"], ...] = Field(
         default=(),
         description="Additional columns with Kafka's metadata of a record: _kafka_key (binary), "
+        "_kafka_key_json (the key, decoded with decode-key, as JSON), "
         "_kafka_headers (array of key and value), _kafka_timestamp. Masks don't apply to them; key "
-        "can't be combined with a masked key column.",
+        "and key-json can't be combined with a masked key column.",
     )
     schema_policy: Literal["evolve", "freeze", "dead-letter"] | None = Field(
         default=None,
@@ -135,23 +133,45 @@ class TopicConfig(Section):
     destination: DestinationConfig = Field(description="The table.")
     processing: ProcessingConfig = Field(
         default_factory=ProcessingConfig,
-        description="How records are grouped into commits.",
+        description="Derived columns and filters of records, and how records are grouped into "
+        "commits.",
     )
     slo: ObjectiveConfig = Field(
         default_factory=ObjectiveConfig, description="Service level objective of the table."
     )
+
+    @field_validator("starting_offsets", mode="before")
+    @classmethod
+    def _is_start(cls, value: object) -> object:
+        match value:
+            case "earliest" | "latest":
+                return value
+            case dict():
+                return _offsets_by_partition(value)
+            case dt.datetime():
+                start = value
+            case dt.date():
+                start = dt.datetime.combine(value, dt.time())
+            case str():
+                try:
+                    start = dt.datetime.fromisoformat(value)
+                except ValueError as error:
+                    raise _not_a_start(value) from error
+            case _:
+                raise _not_a_start(value)
+        return start if start.tzinfo is not None else start.replace(tzinfo=dt.UTC)
 
     @field_validator("masks")
     @classmethod
     def _are_masks(cls, value: dict[str, str]) -> dict[str, str]:
         for path, mask in value.items():
             if not re.fullmatch(r"hash|drop|truncate:[1-9][0-9]*", mask):
-                raise ValueError(f"{path} is {mask!r}; write hash, drop, or truncate:3")
+                raise ValueError(f"mask of {path}: {mask!r}; write hash, drop, or truncate:3")
         return value
 
     @property
     def policy(self) -> Literal["evolve", "freeze", "dead-letter"]:
-        """The effective schema policy."""
+        """The `schema-policy`. Its default depends on `enable-schema-evolution`."""
         if self.schema_policy is not None:
             return self.schema_policy
         evolves = self.destination.delta_config.enable_schema_evolution
@@ -170,20 +190,24 @@ class TopicConfig(Section):
 
     @property
     def column_timestamps(self) -> dict[str, str]:
-        """Timestamp formats by column."""
         if self.flatten is None:
             return self.timestamp_formats
         return {p.replace(".", self.flatten): form for p, form in self.timestamp_formats.items()}
 
     @property
     def column_masks(self) -> dict[str, str]:
-        """Masks by every possible path of their fields in the table's columns."""
+        """The mask of each column path; a masked field appears with each of its `column_paths`."""
         return {
             column: mask for path, mask in self.masks.items() for column in self.column_paths(path)
         }
 
     def column_paths(self, path: str) -> tuple[str, ...]:
-        """Return the possible paths of a field in the table; `flatten` stops at the first array."""
+        """Return the column paths that a record's field can have in the table.
+
+        Without `flatten`, this is only `path`. With `flatten`, the column path depends on which
+        fields of the path are arrays, because fields inside an array aren't flattened. The result
+        has the column path for each case.
+        """
         if self.flatten is None:
             return (path,)
         parts = path.split(".")
@@ -200,16 +224,77 @@ class TopicConfig(Section):
             if path.lower() in keys and mask != "hash":
                 raise ValueError(
                     f"masks: {path} is a key column, and {mask} would merge the rows of several "
-                    "keys; write hash"
+                    "keys; use the mask 'hash'"
                 )
-            if path.lower() in keys and "key" in self.kafka_columns:
-                raise ValueError(
-                    f"masks: {path} is a key column, which kafka-columns: [key] would store "
-                    "unmasked as _kafka_key; remove key from kafka-columns"
-                )
+            for name in {"key", "key-json"}.intersection(self.kafka_columns):
+                if path.lower() in keys:
+                    raise ValueError(
+                        f"masks: {path} is a key column, which kafka-columns: [{name}] would store "
+                        f"unmasked; remove {name} from kafka-columns"
+                    )
             if keys and path.lower() == ordering:
                 raise ValueError(f"masks: {path} is the ordering-column, which can't be masked")
         return self
+
+    @model_validator(mode="after")
+    def _processing_fits(self) -> TopicConfig:
+        destination, processing = self.destination, self.processing
+        derived = {name.lower() for name in processing.columns}
+        dropped = {name.lower() for name in processing.drop}
+        mapping = "delta.columnmapping.mode"
+        if mapping not in map(str.lower, destination.delta_config.table_properties):
+            for name in processing.columns:
+                if _NOT_IN_PARQUET.search(name):
+                    raise ValueError(
+                        f"processing: columns: {name!r} has a space or one of ,;{{}}()=; use "
+                        "another name"
+                    )
+        ordering = [destination.ordering_column] if destination.ordering_column else []
+        for key, names in (
+            ("key-columns", destination.upsert_keys),
+            ("ordering-column", ordering if destination.upsert_keys else ()),
+        ):
+            for name in names:
+                if name.lower() in derived | dropped:
+                    how = "columns derives it" if name.lower() in derived else "drop removes it"
+                    raise ValueError(
+                        f"processing: {name} is in {key}, but {how}; {key} needs a field of the "
+                        "records that is stored unchanged"
+                    )
+        stored = [*destination.partition_columns, *(p[0] for p in destination.clustering_paths)]
+        for name in stored:
+            if name.lower() in dropped:
+                raise ValueError(
+                    f"processing: {name} is a column of partition-columns or cluster-by, but drop "
+                    "removes it; remove it from drop"
+                )
+        keys = {name.lower() for name in destination.upsert_keys}
+        masked = {path.lower() for path in self.column_masks}
+        if "_kafka_key" in processing.inputs and keys & masked:
+            raise ValueError(
+                "processing: an expression reads _kafka_key, in which a masked key column isn't "
+                "masked; read the key column instead"
+            )
+        return self
+
+    @property
+    def deletes_filtered(self) -> bool:
+        """Whether a record that is filtered out deletes the row of its key."""
+        return self.processing.on_filtered == "delete" and bool(self.destination.upsert_keys)
+
+    @property
+    def input_fields(self) -> frozenset[str]:
+        """Lowercase names of the fields that aren't stored, but that the row is computed from."""
+        processing = self.processing
+        read = set(processing.inputs)
+        if self.event_time is not None and self.event_time not in processing.columns:
+            read.add(self.event_time.lower())
+        return processing.unstored & read
+
+    @property
+    def skipped_fields(self) -> frozenset[str]:
+        """Lowercase names of the fields of records that are neither stored nor read."""
+        return self.processing.unstored - self.input_fields
 
     @model_validator(mode="after")
     def _policies_agree(self) -> TopicConfig:
@@ -233,3 +318,25 @@ class TopicConfig(Section):
                 "'_', '-'"
             )
         return value
+
+
+def _not_a_start(value: object) -> ValueError:
+    return ValueError(
+        f"{value!r} isn't a start; write earliest, latest, a timestamp such as "
+        "2026-01-05T00:00:00Z, or offsets by partition such as {0: 23, 1: 0}"
+    )
+
+
+def _offsets_by_partition(value: dict[object, object]) -> dict[int, int]:
+    offsets: dict[int, int] = {}
+    if not value:
+        raise ValueError("it has no offsets; write offsets such as {0: 23, 1: 0}, or earliest")
+    for partition, offset in value.items():
+        number = str(partition)
+        if not number.isdecimal() or type(offset) is not int or offset < 0:
+            raise ValueError(
+                f"{partition!r}: {offset!r} isn't an offset of a partition; write offsets such as "
+                "{0: 23, 1: 0}"
+            )
+        offsets[int(number)] = offset
+    return offsets

@@ -1,5 +1,6 @@
 """Dead letters, the records that could not become rows, and their replay.
 
-`records` has the schema of a dead letter, `table` writes the dead letter table,
-`dead_letter_replay` decodes dead letters again.
+`records` defines the schema of a dead letter, `table` writes the dead letter table, and
+`dead_letter_replay` decodes dead letters again. `upsert_replay` replays the dead letters of an
+upsert.
 """

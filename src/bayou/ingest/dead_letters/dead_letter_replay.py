@@ -1,16 +1,17 @@
 """Replays dead letters with the current schema, each at most once.
 
-A replay commits the rows, then deletes their dead letters. After a crash in between, the next
-replay finds the rows by their offsets and deletes the dead letters. Of two concurrent replays only
-one can commit, because each increments the same transaction identifier of the target. Dead letters
-at offsets that the target doesn't cover yet are skipped, because a run will process their records.
+A replay commits the rows to the target, then deletes their dead letters. After a crash between the
+two commits, the next replay finds the offsets of the dead letters in the target and only deletes
+the dead letters. Of two concurrent replays only one can commit, because both increment the same
+transaction identifier of the target. Dead letters at offsets that the target hasn't recorded yet
+are skipped, because the next run of the pipeline processes these records again.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -18,24 +19,27 @@ import pyarrow as pa
 from bayou.api import SnapshotHandle, TableHandle, table
 from bayou.engines import for_path
 from bayou.errors import CommitConflictError, PipelineError, SchemaError
-from bayou.ingest.batch.masks import apply_masks
-from bayou.ingest.batch.rows import RowLayout, record_part, with_partition_strings
+from bayou.ingest.batch.filter_history import filter_properties
+from bayou.ingest.batch.record_reader import RecordReader, RecordReading
+from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.stored_columns import input_properties, record_columns_of
+from bayou.ingest.batch.target_checks import check_keys
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
-from bayou.ingest.dead_letters.upsert_replay import upsert_letters
-from bayou.ingest.decode import (
-    Decoded,
-    DecodePlan,
-    merge_fields,
-)
-from bayou.ingest.decode.formats import RecordDecoder
+from bayou.ingest.dead_letters.upsert_replay import letters_by_partition, upsert_letters
+from bayou.ingest.decode import Decoded, DecodePlan
 from bayou.ingest.inspection import TopicTables
 from bayou.ingest.inspection.seen_offsets import TopicOffsets
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
 from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.schema.new_columns import with_new_columns, within_limit
-from bayou.ingest.schema.policy import check_masks
-from bayou.ingest.schema.topic_format import topic_columns, topic_format, validated_by
+from bayou.ingest.schema.policy import (
+    check_masks,
+    read_columns,
+    row_expressions,
+    row_layout,
+)
+from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.kernel import Operation, delete_data_files, write_data
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.data_writer.data_writer import uses_partition_folders
@@ -45,8 +49,6 @@ from bayou.kernel.transaction.schema_evolution import merge_schemas
 from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO
 
-__all__ = ["ReplayResult", "delete_dead_letters", "replay_dead_letters"]
-
 _ATTEMPTS = 5
 
 
@@ -55,18 +57,22 @@ class ReplayResult:
     """The result of a replay.
 
     Attributes:
-        topic: the topic's key in the configuration.
-        replayed: rows that were added to the target.
-        already: dead letters whose row was already added by an interrupted replay.
-        refused: dead letters that still don't fit; they remain, with their original reason.
-        reasons: number of refused dead letters by their current reason.
-        left: dead letters at offsets that the target doesn't cover yet; they remain.
-        version: the target's version, None if nothing was added.
+        replayed: number of dead letters that became rows.
+        already: number of dead letters whose rows the target already has, from an interrupted
+            replay.
+        filtered: number of dead letters whose records `processing.where` filters out now; they are
+            deleted without becoming rows.
+        refused: number of dead letters that still can't become rows. They remain in the dead letter
+            table with their original reasons.
+        reasons: number of refused dead letters for each reason that this replay found.
+        left: number of dead letters at offsets that the target hasn't recorded yet. They remain.
+        version: the version of the target that has the rows; None if nothing was committed.
     """
 
     topic: str
     replayed: int = 0
     already: int = 0
+    filtered: int = 0
     refused: int = 0
     reasons: Mapping[str, int]
     left: int = 0
@@ -76,20 +82,10 @@ class ReplayResult:
 def replay_dead_letters(
     configuration: Configuration, topic: Topic, *, where: str | None = None, dry_run: bool = False
 ) -> ReplayResult:
-    """Move dead letters that fit now to the target.
+    """Move dead letters that can now become rows to the target.
 
-    A concurrently running pipeline isn't affected.
-
-    Args:
-        configuration: the configuration.
-        topic: the topic.
-        where: an SQL condition on the columns of the dead letter table.
-        dry_run: change nothing, only report the result.
-
-    Raises:
-        PipelineError: the table doesn't exist, or a mask can't be applied.
-        ConfigurationError: the schema file is invalid.
-        CommitConflictError: other writers' commits conflicted five times in a row.
+    The pipeline may run at the same time. `where` selects dead letters: an SQL condition on the
+    columns of the dead letter table.
     """
     if topic.upsert_keys is not None:
         result = upsert_letters(configuration, topic, where=where, dry_run=dry_run)
@@ -109,18 +105,9 @@ def replay_dead_letters(
 def delete_dead_letters(
     configuration: Configuration, topic: Topic, *, where: str | None = None
 ) -> int:
-    """Delete dead letters at offsets that the target covers.
+    """Delete dead letters at offsets that the target has recorded; return their number.
 
-    Args:
-        configuration: the configuration.
-        topic: the topic.
-        where: an SQL condition on the columns of the dead letter table.
-
-    Returns:
-        The number of deleted dead letters.
-
-    Raises:
-        PredicateError: `where` isn't a valid condition.
+    `where` is an SQL condition on the columns of the dead letter table.
     """
     tables = TopicTables.of(configuration, topic)
     if not tables.dead_letters.exists() or not tables.target.exists():
@@ -143,37 +130,39 @@ class _Replay:
         options = configuration.connector.storage.storage_options()
         self._topic = topic
         self._name = topic.config.kafka_topic
-        self._schema = schema
-        self._format = topic_format(configuration, topic, schema)
+        self._schema = RecordSchema.of(configuration, topic, schema)
         self._engine: Engine = for_path(topic.table_path, options)
         self._target: TableHandle = table(topic.table_path, engine=self._engine)
         self._dead_letters = table(dead_letters_path(topic.table_path), options)
         self._where = f"topic = '{self._name}'" + (f" AND ({where})" if where else "")
+        self._letters = TopicOffsets()
         self._reasons: dict[str, int] = {}
         self._done: list[pa.RecordBatch] = []
-        self._replayed = self._already = self._refused = self._left = 0
+        self._replayed = self._already = self._filtered = self._refused = self._left = 0
 
     def run(self, *, dry_run: bool) -> ReplayResult:
         if not self._target.exists():
             raise PipelineError(
-                f"topic {self._topic.key!r}: there is no table at {self._target.path}, so the "
-                "covered offsets are unknown. Run the pipeline first.",
+                f"topic {self._topic.key!r}: there is no table at {self._target.path}. "
+                "Run the pipeline first.",
                 topic=self._topic.key,
             )
         if not self._dead_letters.exists():
-            return self._outcome(None)
+            return self._result(None)
         dead_letters = self._dead_letters.snapshot()
         snapshot = self._target.snapshot()
+        check_keys(self._topic, snapshot.kernel)
         version = self._add_rows(dead_letters, snapshot, dry_run=dry_run)
         if not dry_run:
             self._delete_done()
-        return self._outcome(version)
+        return self._result(version)
 
-    def _outcome(self, version: int | None) -> ReplayResult:
+    def _result(self, version: int | None) -> ReplayResult:
         return ReplayResult(
             topic=self._topic.key,
             replayed=self._replayed,
             already=self._already,
+            filtered=self._filtered,
             refused=self._refused,
             reasons=dict(self._reasons),
             left=self._left,
@@ -186,12 +175,23 @@ class _Replay:
         covered = covered_offsets(self._name, snapshot.transactions)
         seen = self._seen(dead_letters, snapshot)
         columns = self._columns(dead_letters, snapshot, covered, seen)
-        layout = self._layout(columns)
+        layout = self._layout(columns, snapshot)
         application = f"bayou-replay/{dead_letters.kernel.table_id}"
         transaction = (
             snapshot.kernel.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
             .with_schema_evolution(True)
             .with_schema(layout.schema)
+            .with_table_properties(
+                {
+                    **input_properties(layout, snapshot.kernel.properties),
+                    **filter_properties(
+                        self._topic,
+                        snapshot.kernel.properties,
+                        covered,
+                        letters_by_partition(self._letters),
+                    ),
+                }
+            )
             .with_transaction_id(application, snapshot.transactions.get(application, -1) + 1)
             .with_operation_parameters({"mode": "Append", "replayedFrom": self._dead_letters.path})
             .build(self._engine)
@@ -203,7 +203,7 @@ class _Replay:
                 pass
             return None
         adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
-        if not adds:
+        if not adds and not self._filtered:
             return None
         with discard_unless_committed(
             lambda: delete_data_files(self._engine, self._target.path, adds)
@@ -213,15 +213,13 @@ class _Replay:
         return result.version
 
     def _seen(self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle) -> TopicOffsets:
-        """Return the offsets of the target's rows in the range of the dead letters."""
+        """Return the target's offsets between the lowest and highest offset of a dead letter."""
         seen = TopicOffsets()
-        bounds = [
-            pc.min_max(batch.column("offset")).as_py()
-            for batch in dead_letters.to_batches(["offset"], self._where)
-            if batch.num_rows
-        ]
+        for batch in dead_letters.to_batches(["partition", "offset"], self._where):
+            self._letters.add(batch)
+        bounds = [self._letters.of(p).once for p in self._letters.partitions]
         if bounds:
-            first, last = min(b["min"] for b in bounds), max(b["max"] for b in bounds)
+            first, last = min(b.min() for b in bounds), max(b.max() for b in bounds)
             within = OffsetSpan(start=first, end=last + 1)
             seen.read(snapshot, self._name, prefix="_kafka_", within=within)
         return seen
@@ -233,17 +231,22 @@ class _Replay:
         covered: Mapping[int, int],
         seen: TopicOffsets,
     ) -> StructType:
-        """Return the columns of the table, the schema file and new fields of the dead letters."""
+        """Return the record columns of the rows to add.
+
+        These are the table's columns and the fields that only expressions read. With the schema
+        policy `evolve`, columns of the schema file and of new fields follow.
+        """
         path = self._target.path
-        columns = record_part(snapshot.schema, snapshot.partition_columns, self._topic.more_columns)
-        if self._topic.config.policy != "evolve":
+        columns = record_columns_of(self._topic, snapshot.kernel)
+        if self._topic.config.policy == "evolve":
+            columns = merge_schemas(path, columns, read_columns(self._topic, self._schema.columns))
+        elif not self._topic.config.input_fields:
             return columns
-        columns = merge_schemas(path, columns, topic_columns(self._topic, self._schema))
-        new = StructType()
+        reader = RecordReader(self._reading(self._layout(columns, snapshot), folders=True))
         for batch in dead_letters.to_batches(filter=self._where):
-            waiting = self._waiting(batch, covered, seen)
-            decoded = self._decoder(self._layout(columns)).decode(waiting.column("value"))
-            new = merge_fields(new, decoded.new_fields)
+            for _ in reader.decode(self._waiting(batch, covered, seen)):
+                pass
+        new = reader.new_fields
 
         def with_column(columns: StructType, field: StructField) -> StructType | None:
             try:
@@ -267,20 +270,15 @@ class _Replay:
         *,
         folders: bool,
     ) -> Iterator[pa.RecordBatch]:
-        config = self._topic.config
-        read_at = time.time_ns() // 1000
-        decoder = self._decoder(layout, discover=False)
+        reading = self._reading(layout, folders=folders, discover=False)
+        reader = RecordReader(reading)
         for batch in dead_letters.to_batches(filter=self._where):
-            waiting = self._waiting(batch, covered, seen, count=True)
-            decoded = decoder.decode(waiting.column("value"))
-            decoded = replace(decoded, columns=apply_masks(decoded.columns, config.column_masks))
-            decoded = with_partition_strings(
-                decoded, config.destination.partition_columns, folders=folders
-            )
-            self._count(decoded, waiting)
-            seen.add(self._done[-1])  # a duplicate dead letter becomes one row
-            if len(decoded.positions):
-                yield layout.rows(decoded, waiting, read_at)
+            waiting = _with_timestamps(self._waiting(batch, covered, seen, count=True))
+            for records, decoded, _ in reader.decode(waiting):
+                self._count(decoded, waiting)
+                seen.add(self._done[-1])  # a duplicate dead letter becomes one row
+                if len(decoded.positions):
+                    yield layout.rows(decoded, records, reading.ingestion_timestamp)
 
     def _waiting(
         self,
@@ -290,7 +288,11 @@ class _Replay:
         *,
         count: bool = False,
     ) -> pa.RecordBatch:
-        """Return the dead letters at covered offsets whose rows aren't in the target."""
+        """Return the dead letters at recorded offsets whose rows aren't in the target yet.
+
+        If `count` is true, the dead letters that aren't returned are counted in `ReplayResult.left`
+        or `ReplayResult.already`.
+        """
         partitions, offsets = batch.column("partition"), batch.column("offset")
         ready: Any = pa.array([False] * batch.num_rows)
         existing: Any = ready
@@ -311,31 +313,39 @@ class _Replay:
         self._refused += len(decoded.bad_positions)
         for row in pc.value_counts(decoded.reasons).to_pylist():
             self._reasons[row["values"]] = self._reasons.get(row["values"], 0) + row["counts"]
-        self._done.append(_offsets(waiting.take(decoded.positions)))
+        self._filtered += len(decoded.filtered)
+        done = pa.concat_arrays([decoded.positions, decoded.filtered])
+        self._done.append(_offsets(waiting.take(done)))
 
-    def _decoder(self, layout: RowLayout, *, discover: bool | None = None) -> RecordDecoder:
-        policy = self._topic.config.policy
-        return RecordDecoder(
-            self._format,
-            DecodePlan(
-                columns=layout.record,
-                json_schema=validated_by(self._topic, self._schema),
-                discover=policy == "evolve" if discover is None else discover,
-                ignore=policy == "freeze",
-                taken=layout.taken,
-                max_new_fields=self._max_new_columns,
-            ),
-        )
-
-    def _layout(self, columns: StructType) -> RowLayout:
-        check_masks(self._topic, columns)
+    def _reading(
+        self, layout: RowLayout, *, folders: bool, discover: bool | None = None
+    ) -> RecordReading:
         config = self._topic.config
-        return RowLayout.of(
-            columns,
-            config.destination.partition_columns,
-            config.event_time,
-            self._topic.more_columns,
+        read_at = time.time_ns() // 1000
+        plan = DecodePlan(
+            columns=layout.record,
+            json_schema=self._schema.validated_by,
+            discover=config.policy == "evolve" if discover is None else discover,
+            ignore=config.policy == "freeze",
+            taken=layout.taken - config.processing.unstored,
+            inputs=frozenset() if discover is False else config.input_fields,
+            skipped=config.skipped_fields,
+            max_new_fields=self._max_new_columns,
         )
+        return RecordReading(
+            plan=plan,
+            layout=layout,
+            ingestion_timestamp=read_at,
+            format=self._schema.format,
+            masks=config.column_masks,
+            expressions=row_expressions(self._topic, layout, read_at),
+            partition_columns=config.destination.partition_columns,
+            folders=folders,
+        )
+
+    def _layout(self, columns: StructType, snapshot: SnapshotHandle) -> RowLayout:
+        check_masks(self._topic, columns)
+        return row_layout(self._topic, columns, snapshot.schema)
 
     def _delete_done(self) -> None:
         done = pa.Table.from_batches(self._done) if self._done else None
@@ -350,7 +360,7 @@ class _Replay:
 
 
 def _deduplicated(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the first dead letter of each record."""
+    """Return the first dead letter at each offset; one record can have several dead letters."""
     positions = pa.table(
         {
             "partition": batch.column("partition"),
@@ -363,6 +373,14 @@ def _deduplicated(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     rows: Any = firsts.column("row_min").combine_chunks()
     return batch.take(rows.take(pc.sort_indices(rows)))
+
+
+def _with_timestamps(letters: pa.RecordBatch) -> pa.RecordBatch:
+    at = letters.schema.get_field_index("timestamp")
+    kind: Any = letters.schema.field(at).type
+    read_at = letters.column("_ingestion_timestamp").cast(kind)
+    timestamps = pc.coalesce(letters.column(at), read_at)
+    return letters.set_column(at, letters.schema.field(at), timestamps)
 
 
 def _offsets(batch: pa.RecordBatch) -> pa.RecordBatch:

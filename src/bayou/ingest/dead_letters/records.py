@@ -5,7 +5,7 @@
 | `reason` | string | why the record was refused |
 | `topic`, `partition`, `offset` | string, int, long | the record's position in Kafka |
 | `timestamp` | timestamp | the record's Kafka timestamp |
-| `headers` | array of (`key` string, `value` binary) | null for none |
+| `headers` | array of (`key` string, `value` binary) | null if the record has no headers |
 | `key`, `value` | binary | the raw bytes |
 | `_ingestion_timestamp` | timestamp | when the batch was read |
 """
@@ -30,14 +30,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 from bayou.spark.kafka.columns import unpack_headers
-
-__all__ = [
-    "DEAD_LETTER_SCHEMA",
-    "HEADERS",
-    "dead_letter_rows",
-    "fingerprints",
-    "unread_rows",
-]
 
 HEADERS = ArrayType(
     element_type=StructType(
@@ -70,12 +62,9 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 def fingerprints(records: pa.RecordBatch | pa.Table) -> list[bytes]:
-    """Return a fingerprint of each record from its Kafka timestamp, key and value.
+    """Return a hash of each record's Kafka timestamp, key and value.
 
-    An offset doesn't identify a record, because a recreated topic has the same offsets.
-
-    Args:
-        records: columns of the Kafka source, or rows of the dead letter table.
+    An offset alone doesn't identify a record, because a recreated topic uses the offsets again.
     """
     timestamps = records.column("timestamp").cast(_TIMESTAMP).cast(pa.int64()).to_pylist()
     keys, values = records.column("key").to_pylist(), records.column("value").to_pylist()
@@ -95,8 +84,7 @@ def dead_letter_rows(
     """Return the dead letters of the refused records of a decoded batch.
 
     Args:
-        decoded: the positions of refused records in `source`, and their reasons.
-        source: columns of the Kafka source, with packed headers.
+        source: the batch, with the columns of the Kafka source; headers are packed.
         ingestion_timestamp: microseconds since the epoch.
     """
     refused = source.take(decoded.bad_positions)
@@ -107,8 +95,7 @@ def unread_rows(source: pa.RecordBatch, reason: str, ingestion_timestamp: int) -
     """Return the dead letters of records that are refused without being decoded.
 
     Args:
-        source: columns of the Kafka source, with packed headers.
-        reason: the reason of all dead letters.
+        source: the records, with the columns of the Kafka source; headers are packed.
         ingestion_timestamp: microseconds since the epoch.
     """
     reasons: Any = pa.repeat(pa.scalar(reason), source.num_rows)
@@ -130,7 +117,7 @@ def _rows(
 
 
 def header_lists(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Convert packed headers of the Kafka source to lists of `key` and `value`."""
+    """Convert record headers, packed by the Kafka source, to `kind`: lists of (`key`, `value`)."""
     if pa.types.is_list(packed.type):
         return packed.cast(kind)
     values: list[Any] = packed.to_pylist()

@@ -1,4 +1,4 @@
-"""The dead letter table of a topic, committed before the target."""
+"""The dead letter table of a topic; a batch commits to it before it commits to the target."""
 
 from __future__ import annotations
 
@@ -20,11 +20,17 @@ from bayou.ingest.offsets import (
     recorded_start,
     start_app_id,
 )
-from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files
+from bayou.kernel import (
+    Operation,
+    Snapshot,
+    Table,
+    Transaction,
+    TransactionBuilder,
+    delete_data_files,
+)
 from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
-
-__all__ = ["DeadLetterTable"]
+from bayou.protocol.actions import Transaction as TransactionIdentifier
 
 
 class DeadLetterTable:
@@ -40,57 +46,62 @@ class DeadLetterTable:
 
     @property
     def path(self) -> str:
-        """The table's resolved path."""
         return self._table.path
 
     def task_state(self) -> bytes:
-        """Return the transaction state for tasks."""
+        """Return what executor tasks need to write files, see `Transaction.transaction_state`."""
         if self._state is None:
             transaction = self._begin(self._snapshot(), {})
             self._state = transaction.transaction_state(self._engine).to_bytes()
         return self._state
 
     def known_start(self) -> dict[int, int]:
-        """Return the recorded start of a first run with `starting-offsets: latest`, if any."""
+        """Return the start offsets that `fix_start` recorded; empty if it recorded none."""
         snapshot = self._snapshot()
         return {} if snapshot is None else recorded_start(self._kafka, snapshot.transactions)
 
-    def fix_start(self, positions: Mapping[int, int]) -> dict[int, int]:
-        """Record the start offsets of a first run with `starting-offsets: latest`, only once.
+    def fix_start(
+        self, positions: Mapping[int, int], known: Mapping[int, int]
+    ) -> Mapping[int, int]:
+        """Record and return the start offsets of a first run.
 
-        Returns:
-            The recorded start offsets.
+        If another run has recorded start offsets meanwhile, return those and record nothing.
+
+        Args:
+            known: the start offsets that `known_start` returned.
         """
         snapshot = self._snapshot()
-        known = {} if snapshot is None else recorded_start(self._kafka, snapshot.transactions)
-        if known:
-            return known
-        starts = {start_app_id(self._kafka, p): offset for p, offset in positions.items()}
+        latest = {} if snapshot is None else recorded_start(self._kafka, snapshot.transactions)
+        if latest != known:
+            return latest
+        if positions == known:
+            return positions
+        # An offset may be lower than the recorded one, so `with_transaction_id` isn't enough.
+        starts = [
+            TransactionIdentifier(app_id=start_app_id(self._kafka, p), version=offset)
+            for p, offset in positions.items()
+        ]
+        builder = self._builder(snapshot).with_copied_transaction_ids(starts)
         try:
-            self._begin(snapshot, starts).commit(self._engine, ())
-        except CommitConflictError:  # another first run was first, or the table changed
-            return self.fix_start(positions)
-        return dict(positions)
+            builder.build(self._engine).commit(self._engine, ())
+        except CommitConflictError:  # another run recorded its start first, or the table changed
+            return self.fix_start(positions, known)
+        return positions
 
     def uncovered_dead_letters(
         self, covered: Mapping[int, int], storage_options: Mapping[str, str]
     ) -> dict[int, dict[int, frozenset[bytes]]]:
-        """Return the offsets of dead letters that the target doesn't cover.
+        """Return the dead letters at offsets that the target hasn't recorded yet.
 
-        A crash between the two commits leaves them. These records stay dead letters, even if they
-        could be decoded now.
+        A crash after the commit of dead letters and before the target's commit leaves such dead
+        letters. Their records stay dead letters, even if they could be decoded now.
 
         Args:
-            covered: next offsets of the target.
-            storage_options: the options of the object store.
+            covered: the next offset of each partition, as recorded by the target.
 
         Returns:
-            For each Kafka partition the offsets, with the `fingerprints` of their dead letters. If
-            the topic was recreated, these may include fingerprints of other records.
-
-        Raises:
-            PipelineError: the table's offsets expire, or it has dead letters of an earlier topic
-                with this name.
+            For each Kafka partition and offset, the `fingerprints` of the dead letters. If the
+            topic was recreated, some may be fingerprints of the former topic's records.
         """
         snapshot = self._snapshot()
         self._seen = self._topic_transactions(snapshot)
@@ -102,7 +113,7 @@ class DeadLetterTable:
         if TRANSACTION_RETENTION in snapshot.properties:
             raise PipelineError(
                 f"topic {self._topic.key!r}: {self.path} has the property {TRANSACTION_RETENTION}, "
-                "with which the table's offsets expire. Unset the property.",
+                "so that the table's offsets expire. Unset the property.",
                 topic=self._topic.key,
             )
         ahead = {
@@ -130,9 +141,9 @@ class DeadLetterTable:
     def commit(self, adds: Sequence[AddFile], spans: Mapping[int, OffsetSpan]) -> None:
         """Add dead letters and record the processed offsets.
 
-        New dead letters are added even if their offsets are already recorded (a retry whose dead
-        letters differ). Each commit increments one transaction identifier of the topic, so that
-        dead letters of two pipelines always conflict.
+        Dead letters are added even if their offsets are already recorded: a retried batch can have
+        other dead letters than the first attempt. Each commit increments one transaction identifier
+        of the topic, so that concurrent commits of two pipelines conflict.
 
         Raises:
             ConcurrentTransactionError: another pipeline has added dead letters of this topic.
@@ -141,7 +152,8 @@ class DeadLetterTable:
         transactions = self._topic_transactions(snapshot)
         if transactions != self._seen:
             raise ConcurrentTransactionError(
-                f"{self.path}: another writer has changed the covered offsets.",
+                f"{self.path}: another pipeline committed dead letters of this topic. Nothing was "
+                "written. Run only one pipeline for this topic.",
                 table=self.path,
                 winning_version=-1 if snapshot is None else snapshot.version,
             )
@@ -154,7 +166,6 @@ class DeadLetterTable:
         result.run_post_commit_hooks(self._engine)
 
     def discard(self, adds: Sequence[AddFile]) -> None:
-        """Delete files that won't be committed."""
         if adds:
             delete_data_files(self._engine, self.path, adds)
 
@@ -168,12 +179,17 @@ class DeadLetterTable:
         return f"kafka/{self._kafka.cluster_id}/{self._kafka.name}/letters"
 
     def _topic_transactions(self, snapshot: Snapshot | None) -> dict[str, int]:
-        """Return this topic's transaction identifiers."""
         prefix = f"kafka/{self._kafka.cluster_id}/{self._kafka.name}/"
         known = {} if snapshot is None else snapshot.transactions
         return {app: version for app, version in known.items() if app.startswith(prefix)}
 
     def _begin(self, snapshot: Snapshot | None, written: Mapping[str, int]) -> Transaction:
+        builder = self._builder(snapshot)
+        for application, version in written.items():
+            builder = builder.with_transaction_id(application, version)
+        return builder.build(self._engine)
+
+    def _builder(self, snapshot: Snapshot | None) -> TransactionBuilder:
         builder = (
             self._table.create_transaction_builder(
                 self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
@@ -181,9 +197,6 @@ class DeadLetterTable:
             if snapshot is None
             else snapshot.build_update_table_transaction(ENGINE_INFO, Operation.STREAMING_UPDATE)
         )
-        builder = builder.with_schema(DEAD_LETTER_SCHEMA).with_operation_parameters(
+        return builder.with_schema(DEAD_LETTER_SCHEMA).with_operation_parameters(
             {"outputMode": "Append", "topic": self._kafka.name}
         )
-        for application, version in written.items():
-            builder = builder.with_transaction_id(application, version)
-        return builder.build(self._engine)

@@ -1,24 +1,28 @@
 """Replays the dead letters of an upsert in the order of their records.
 
-A dead letter that fits now is upserted with its own timestamp and offset, so it replaces older
-records of its key and is superseded by newer ones. The replay is idempotent.
+A dead letter that can now become a row is upserted with the timestamp and offset of its record. So
+it replaces rows of older records with its key, but not of newer ones. The replay is idempotent.
+
+A record without a timestamp gets the timestamp of the preceding record in its partition, as in a
+batch of the pipeline. With the time of the replay instead, it would replace newer rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from bayou.api import table
+from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
-from bayou.ingest.offsets import covered_offsets
+from bayou.ingest.inspection.seen_offsets import TopicOffsets, spans
+from bayou.ingest.offsets import OffsetSpan, covered_offsets
 from bayou.ingest.topic_table.writer import DirectWriter
 from bayou.kernel.arrow.compute import pc
-
-__all__ = ["UpsertReplayResult", "upsert_letters"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,7 @@ class UpsertReplayResult:
     """The result of a replay; see `ReplayResult`."""
 
     replayed: int = 0
+    filtered: int = 0
     refused: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     left: int = 0
@@ -35,16 +40,10 @@ class UpsertReplayResult:
 def upsert_letters(
     configuration: Configuration, topic: Topic, *, where: str | None, dry_run: bool
 ) -> UpsertReplayResult:
-    """Upsert dead letters that fit now, then delete them.
+    """Upsert dead letters that can now become rows, then delete them.
 
-    Args:
-        configuration: the configuration.
-        topic: the topic.
-        where: an SQL condition on the columns of the dead letter table.
-        dry_run: change nothing, only report the result.
-
-    Raises:
-        BayouError: the replay failed, and the dead letters remain.
+    If the replay fails, the dead letters remain. `where` is an SQL condition on the columns of the
+    dead letter table.
     """
     options = configuration.connector.storage.storage_options()
     dead_letters = table(dead_letters_path(topic.table_path), options)
@@ -55,16 +54,21 @@ def upsert_letters(
     condition = f"topic = '{name}'" + (f" AND ({where})" if where else "")
     candidates = dead_letters.to_arrow(filter=condition)
     ready = _covered(candidates, covered_offsets(name, writer.transactions()))
-    refused, report = writer.replay(ready.combine_chunks().to_batches(), dry_run=dry_run)
+    if ready.column("timestamp").null_count:
+        ready = _with_timestamps(ready, _kafka_rows(topic, name, options))
+    refused, filtered, report = writer.replay(ready.combine_chunks().to_batches(), dry_run=dry_run)
     reasons = pc.value_counts(refused.column("reason")).to_pylist()
     result = UpsertReplayResult(
-        replayed=ready.num_rows - refused.num_rows,
+        replayed=ready.num_rows - refused.num_rows - filtered,
+        filtered=filtered,
         refused=refused.num_rows,
         reasons={reason["values"]: reason["counts"] for reason in reasons},
         left=candidates.num_rows - ready.num_rows,
         version=None if report is None else report.version,
     )
-    if result.replayed and not dry_run:
+    if result.filtered and not dry_run:
+        _record_filter(topic, options, ready)
+    if result.replayed + result.filtered and not dry_run:
         position = ["partition", "offset"]
         done = ready.select(position)
         done = done.join(refused.select(position), position, join_type="left anti")
@@ -77,8 +81,34 @@ def upsert_letters(
     return result
 
 
+def letters_by_partition(letters: TopicOffsets) -> dict[int, tuple[OffsetSpan, ...]]:
+    """Return ranges of the offsets of dead letters by Kafka partition."""
+    return {partition: spans(letters.of(partition).once) for partition in letters.partitions}
+
+
+def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> None:
+    """Record in the target that dead letters were replayed with the condition of the topic."""
+    offsets = TopicOffsets()
+    for batch in letters.to_batches():
+        offsets.add(batch)
+    target = table(topic.table_path, options)
+    snapshot = target.snapshot()
+    properties = filter_properties(
+        topic,
+        snapshot.kernel.properties,
+        covered_offsets(topic.config.kafka_topic, snapshot.transactions),
+        letters_by_partition(offsets),
+    )
+    if properties:
+        target.alter.set_properties(properties)
+
+
 def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
-    """Return the dead letters at offsets that the target covers; a run processes the others."""
+    """Return the dead letters at offsets that the target has recorded.
+
+    `covered` has the target's next offset for each partition. The next run processes the records
+    of the other dead letters again.
+    """
     ends = pa.table(
         {
             "partition": pa.array(covered, pa.int32()),
@@ -88,3 +118,56 @@ def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
     indices = pc.index_in(dead_letters.column("partition"), value_set=ends.column("partition"))
     below = pc.less(dead_letters.column("offset"), ends.column("end").take(indices))
     return dead_letters.filter(pc.fill_null(below, False))
+
+
+def _kafka_rows(topic: Topic, name: str, options: dict[str, str]) -> Iterator[pa.Table]:
+    """Yield the Kafka partition, offset and timestamp of each row of the target."""
+    columns = [f"_kafka_{column}" for column in _POSITION]
+    condition = f"_kafka_topic = '{name}' AND _kafka_partition >= 0"
+    with table(topic.table_path, options).snapshot().to_batches(columns, condition) as batches:
+        for batch in batches:
+            yield pa.table([batch.column(c) for c in columns], names=_POSITION)
+
+
+_POSITION = ["partition", "offset", "timestamp"]
+
+
+def _with_timestamps(letters: pa.Table, rows: Iterable[pa.Table]) -> pa.Table:
+    """Return the dead letters with their missing timestamps filled in.
+
+    A missing timestamp is copied from the nearest preceding row or dead letter of the same
+    partition that has a timestamp, else from the nearest following one. If there is neither, it is
+    the dead letter's `_ingestion_timestamp`.
+
+    Args:
+        rows: rows of the target, from `_kafka_rows`.
+    """
+    schema = letters.select(_POSITION).schema
+    schema = pa.schema([field.with_nullable(True) for field in schema])
+    near = letters.select(_POSITION).cast(schema)
+    for part in rows:
+        near = _neighbors(pa.concat_tables([near, part.cast(schema)]))
+    filled: dict[tuple[Any, Any], Any] = {}
+    for partition in pc.unique(near.column("partition")).to_pylist():
+        records = near.filter(pc.equal(near.column("partition"), partition)).sort_by("offset")
+        known: Any = records.column("timestamp").combine_chunks()
+        timestamps = pc.fill_null_backward(pc.fill_null_forward(known)).cast(pa.int64())
+        offsets = records.column("offset").to_pylist()
+        at = ((partition, offset) for offset in offsets)
+        filled.update(zip(at, timestamps.to_pylist(), strict=True))
+    positions = zip(*(letters.column(c).to_pylist() for c in _POSITION[:2]), strict=True)
+    found: Any = pa.array([filled[position] for position in positions], pa.int64())
+    index = letters.schema.get_field_index("timestamp")
+    kind = letters.schema.field(index).type
+    completed = pc.coalesce(found.cast(kind), letters.column("_ingestion_timestamp").cast(kind))
+    return letters.set_column(index, letters.schema.field(index), completed)
+
+
+def _neighbors(records: pa.Table) -> pa.Table:
+    """Return the records without a timestamp, and the records directly before and after them."""
+    records = records.sort_by([("partition", "ascending"), ("offset", "ascending")])
+    missing: Any = records.column("timestamp").is_null().combine_chunks()
+    none: Any = pa.array([False])
+    before = pa.concat_arrays([missing.slice(1), none])
+    after = pa.concat_arrays([none, missing.slice(0, max(0, len(missing) - 1))])
+    return records.filter(pc.or_(missing, pc.or_(before, after)))

@@ -1,4 +1,4 @@
-"""Decodes the values of records to columns."""
+"""Decodes the values of Kafka records to Arrow columns."""
 
 from bayou.ingest.decode.inference import merge_fields
 from bayou.ingest.decode.json import Decoded, DecodePlan, JsonDecoder

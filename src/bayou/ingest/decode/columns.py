@@ -1,11 +1,13 @@
 """Decodes a block of JSON records to columns with Arrow's reader: the fast path.
 
-A block is decoded with the same result as record by record, or refused with `NotColumnarError`. The
-caller splits refused blocks, down to single records.
+The slow path decodes record by record and has the same result. A block with a record that needs the
+slow path raises `NotColumnarError`. The caller then splits the block, so that only a small block
+with such a record is decoded by the slow path.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,9 +21,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
 
-__all__ = ["ColumnReader", "NotColumnarError", "may_hold_large_integers"]
-
-read_json: Any = pyarrow.json.read_json  # its stubs lack buffers
+read_json: Any = pyarrow.json.read_json  # the stubs don't accept buffers
 
 _YEAR = r"(\d{3}[1-9]|\d{2}[1-9]\d|\d[1-9]\d{2}|[1-9]\d{3})"  # not 0000
 _DATE_TIME = (
@@ -29,6 +29,8 @@ _DATE_TIME = (
     r"([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$"
 )
 _DATE = f"^{_YEAR}" + r"-(0[1-9]|1[0-2])-\d\d$"
+_LONG_INTEGER = re.compile(rb"[0-9]{16}[ \t\r\n]*[,}\]]")
+"""The end of an integer of at least 16 digits, or of a fraction or a string that looks like it."""
 _PARSED = {"long", "integer", "short", "byte", "double", "string", "boolean"}
 _PATTERNS = {"timestamp": _DATE_TIME, "date": _DATE}
 _FIRST, _LAST = (
@@ -42,7 +44,12 @@ class NotColumnarError(Exception):
 
 
 class ColumnReader:
-    """Reads blocks of records of one schema. `usable` is False if a type needs the slow path."""
+    """Reads blocks of records with one schema.
+
+    Attributes:
+        usable: whether each column has a type that Arrow's reader can decode. If False, no other
+            method may be called.
+    """
 
     def __init__(self, columns: StructType) -> None:
         self._columns = columns
@@ -53,16 +60,17 @@ class ColumnReader:
             )
 
     def parse(self, values: pa.Array[Any]) -> pa.Table:
-        """Return the parsed columns of the records, followed by fields that the schema lacks.
+        """Return the schema's columns as parsed, followed by columns of other fields.
 
-        Args:
-            values: binary values without nulls.
+        `values` are the records, binary and without nulls. A parsed struct can have fields that
+        the schema's struct lacks; see `nested_fields`.
 
         Raises:
-            NotColumnarError: a value isn't a JSON object whose known fields have the right JSON
-                types. Structs may have more fields than their column, see `nested_fields`.
+            NotColumnarError: a value isn't a JSON object, or a field of the schema has another JSON
+                type.
         """
         lines = _joined(values)
+        self._lines = lines
         try:
             table: pa.Table = read_json(
                 pa.BufferReader(lines),
@@ -78,7 +86,9 @@ class ColumnReader:
         return table
 
     def nested_fields(self, table: pa.Table) -> StructType:
-        """Return partial columns for nested fields of a parsed table that the schema lacks.
+        """Return the nested fields that a parsed table has and the schema lacks.
+
+        The result has their top-level columns, with only these fields.
 
         Raises:
             NotColumnarError: the type of a new nested field is unknown.
@@ -101,30 +111,46 @@ class ColumnReader:
         """Convert the schema's columns of a parsed table to their final types.
 
         Raises:
-            NotColumnarError: a string isn't a date or timestamp as its column requires, or a number
-                exceeds the range of doubles.
+            NotColumnarError: a string isn't a valid value of its date or timestamp column, a number
+                exceeds the range of doubles, or a double may be a rounded integer.
         """
-        return [_converted(_one_chunk(table.column(f.name)), f.data_type) for f in self._columns]
+        columns = [_one_chunk(table.column(f.name)) for f in self._columns]
+        if any(map(_may_be_rounded, columns)) and _LONG_INTEGER.search(self._lines):
+            raise NotColumnarError
+        return [_converted(c, f.data_type) for c, f in zip(columns, self._columns, strict=True)]
 
 
 def may_hold_large_integers(column: Any) -> bool:
-    """Whether a double may be an integer beyond 64 bits, which Arrow's reader reads as double."""
+    """Whether a column has doubles x with |x| >= 2**63: Arrow reads large integers as doubles."""
+    return _has_doubles_from(column, 2.0**63)
+
+
+def _may_be_rounded(column: Any) -> bool:
+    """Whether a column has doubles x with |x| >= 2**53: each may be a rounded integer."""
+    return _has_doubles_from(column, 2.0**53)
+
+
+def _has_doubles_from(column: Any, limit: float) -> bool:
     kind = column.type
     if pa.types.is_floating(kind):
-        return bool(pc.any(pc.greater_equal(pc.abs(column), 2.0**63), min_count=0).as_py())
+        return bool(pc.any(pc.greater_equal(pc.abs(column), limit), min_count=0).as_py())
     if pa.types.is_list(kind):
-        return may_hold_large_integers(pc.list_flatten(column))
+        return _has_doubles_from(pc.list_flatten(column), limit)
     if pa.types.is_struct(kind):
-        names = range(kind.num_fields)
-        return any(may_hold_large_integers(pc.struct_field(column, [i])) for i in names)
+        fields = range(kind.num_fields)
+        return any(_has_doubles_from(pc.struct_field(column, [i]), limit) for i in fields)
     return False
 
 
 def _joined(values: pa.Array[Any]) -> pa.Buffer:
-    """Join records to lines.
+    """Join records with line breaks, for Arrow's JSON reader.
 
-    Each record must start with `{` and end with `}`, so it contains one or more objects or is
-    refused by the reader. If the reader returns as many objects as records, each record is one.
+    Each record must start with `{` and end with `}`. Such a record contains at least one object if
+    the reader accepts it. So if the reader returns as many objects as there are records, each
+    record is one object.
+
+    Raises:
+        NotColumnarError: a record starts or ends with another character, or isn't UTF-8.
     """
     if not (
         pc.all(pc.starts_with(values, b"{"), min_count=0).as_py()
@@ -193,7 +219,7 @@ def _converted(column: pa.Array[Any], kind: DataType) -> pa.Array[Any]:
         result: pa.Array[Any] = column.cast(to_arrow_type(kind))
     except pa.ArrowInvalid as error:
         raise NotColumnarError from error
-    if pa.types.is_timestamp(result.type):  # its offset may move it to the year 0 or 10000
+    if pa.types.is_timestamp(result.type):  # in UTC, the year may be 0 or 10000
         first, last = (pa.scalar(at, result.type) for at in (_FIRST, _LAST))
         within = pc.and_(pc.greater_equal(result, first), pc.less_equal(result, last))
         if not pc.all(within, min_count=0).as_py():
@@ -202,7 +228,6 @@ def _converted(column: pa.Array[Any], kind: DataType) -> pa.Array[Any]:
 
 
 def _needs_check(kind: DataType) -> bool:
-    """Whether a parsed value may still not fit the type."""
     match kind:
         case StructType():
             return any(_needs_check(f.data_type) for f in kind)

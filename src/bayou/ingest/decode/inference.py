@@ -1,13 +1,16 @@
-"""Infers types of fields without a schema, from JSON values or from types of Arrow's reader.
+"""Infers column types of fields that no schema defines.
 
-An integer is a `long`, another number a `double`, a string a `string` (also a date, because the
-next record may have another string), an object a `struct`, an array an `array`. Null, `[]` and `{}`
-have no type. Arrays of several types, integers beyond 64 bits, and values deeper than 32 levels are
-stored as JSON strings.
+The input is either JSON values, or the types that Arrow's JSON reader inferred.
 
-If a field has two types, numbers widen to `double`. Otherwise the stricter type is used, and
-records that don't fit it become dead letters. The order of strictness is struct, array, numbers,
-`boolean`, `string`, so the result doesn't depend on the order of records.
+An integer is a `long`, another number a `double`, a string a `string`, an object a `struct`, an
+array an `array`. Dates are strings too, because the next record may have a string that isn't a
+date. Null, `[]` and `{}` have no type. Arrays of several types, integers beyond 64 bits, and values
+deeper than 32 levels are stored as JSON strings.
+
+If a field has both integers and other numbers, its type is `double`. If its values have other
+different types, its type is the first of them in this order: struct, array, numbers, `boolean`,
+`string`. Records whose values don't fit become dead letters. So a field's type doesn't depend on
+the order of records.
 """
 
 from __future__ import annotations
@@ -29,24 +32,19 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["NestedTooDeeplyError", "infer_arrow_field", "infer_field", "merge_fields"]
-
 _LONG_LIMIT = 2**63
 _MAX_LEVELS = 32
 """Maximum levels of a column's type. Arrow reads at most 100 levels in Parquet, two per array."""
 
 
 class NestedTooDeeplyError(Exception):
-    """A value is nested deeper than a column's type, so it must be stored as a JSON string."""
+    """A value is nested too deeply for a column's type, so it must be stored as a JSON string."""
 
 
 def infer_field(name: str, value: Any, level: int = 0) -> StructField | None:
-    """Infer the column of a decoded JSON value, None if the value has no type.
+    """Return the column for a decoded JSON value; None for null, `[]` and `{}`.
 
-    Args:
-        name: the field's name.
-        value: the value.
-        level: the nesting level of the value in its column.
+    `level` is the number of objects and arrays of the column that enclose the value.
     """
     try:
         kind = _of_value(value, level)
@@ -56,17 +54,22 @@ def infer_field(name: str, value: Any, level: int = 0) -> StructField | None:
 
 
 def infer_arrow_field(name: str, kind: pa.DataType) -> StructField | None:
-    """Infer the column of a type that `pyarrow.json` inferred, None for no type.
+    """Return the column for a type that `pyarrow.json` inferred.
+
+    None if all values are null, `[]` or `{}`.
 
     Raises:
-        NestedTooDeeplyError: the column must be inferred from the values.
+        NestedTooDeeplyError: the type has too many levels; call `infer_field` with each value.
     """
     data_type = _of_arrow(kind, 0)
     return None if data_type is None else StructField(name=name, data_type=data_type)
 
 
 def merge_fields(first: StructType, second: Iterable[StructField]) -> StructType:
-    """Merge fields in the order of `first`; of two types for a field the stricter one is used."""
+    """Return the fields of `first`, then the other fields of `second`.
+
+    If both have a field with different types, its type follows the rules in the module's docstring.
+    """
     merged = {f.name: f for f in first}
     for field in second:
         known = merged.get(field.name)
@@ -82,7 +85,7 @@ def _merged_field(first: StructField, second: StructField) -> StructField:
 
 
 class _MixedTypesError(Exception):
-    """An array with values of several types, or a value without a column type."""
+    """A value must be stored as a JSON string: no other column type can hold it."""
 
 
 def _of_value(value: Any, level: int) -> DataType | None:
@@ -151,7 +154,6 @@ def _merge(first: DataType, second: DataType) -> DataType:
 
 
 def _are_compatible(first: DataType, second: DataType) -> bool:
-    """Whether an array can contain both types."""
     numbers = (LONG, DOUBLE)
     return (
         first == second

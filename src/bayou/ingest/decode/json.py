@@ -1,8 +1,9 @@
 """Decodes batches of JSON objects to columns.
 
-Every record becomes a row or is returned with a reason; a bad record doesn't affect the others.
-Arrow's JSON reader decodes a whole batch. If it refuses a record, the batch is split, and only the
-smallest blocks are decoded record by record.
+A record either becomes a row or is refused with a reason, independently of the other records.
+Arrow's JSON reader decodes a whole batch. If the reader fails, the batch is split into blocks, and
+each block is decoded in the same way. If the reader fails for a small block, the block is decoded
+record by record.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from bayou.ingest.decode.columns import ColumnReader, NotColumnarError, may_hold_large_integers
+from bayou.ingest.decode.exact_json import decode_exact_json
 from bayou.ingest.decode.inference import NestedTooDeeplyError, infer_arrow_field, merge_fields
 from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
@@ -23,8 +25,6 @@ from bayou.ingest.decode.values import InvalidValueError, column_value
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import StructField, StructType
-
-__all__ = ["DecodePlan", "Decoded", "JsonDecoder"]
 
 concat_batches: Any = pa.concat_batches  # type: ignore[attr-defined]  # not in the stubs
 
@@ -35,7 +35,7 @@ _MAX_NAMES = 120
 
 
 class _AnyObject(msgspec.Struct):
-    """Any JSON object; its fields are validated as JSON and skipped."""
+    """Decodes any JSON object, without its fields, to check that the JSON is valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +43,21 @@ class DecodePlan:
     """How records are decoded. Can be pickled.
 
     Attributes:
-        columns: the fields of a record that have a column.
-        json_schema: the JSON Schema that validates records, None for none.
-        discover: return unknown fields as `Decoded.new_fields`; otherwise refuse their records.
-        ignore: drop unknown fields and return their paths as `Decoded.ignored`.
-        widens: columns that are wider in the records' schema count as new fields.
+        discover: whether unknown fields, which aren't in `columns`, are returned as
+            `Decoded.new_fields`. If False, records with unknown fields are refused.
+        ignore: whether unknown fields are dropped, and their paths returned as `Decoded.ignored`.
+        needed: lowercase paths of unknown fields that aren't dropped: a record with one of them, or
+            with an unknown field that may contain one, is refused unless the field is discovered.
+        widens: whether `Decoded.new_fields` includes columns that have a wider type in the Avro or
+            Protobuf schema of a record.
         max_new_fields: maximum number of unknown fields of a record; None for no limit.
-        over_limit: the paths of `taken` that exceed the limit of a batch.
-        taken: lowercase paths (`name`, `place.city`) that unknown fields can't have.
+        taken: lowercase paths (`name`, `place.city`) that can't become columns. Records with
+            unknown fields at these paths are refused.
+        over_limit: the paths of `taken` that can't become columns only because the batch has too
+            many new fields.
+        inputs: lowercase names of top-level fields that are discovered even without `discover`.
+        skipped: lowercase names of top-level fields that are treated as missing.
+        only: if not None, all top-level fields but these (lowercase) are treated as missing.
     """
 
     columns: StructType
@@ -58,12 +65,32 @@ class DecodePlan:
     discover: bool
     taken: frozenset[str] = frozenset()
     ignore: bool = False
+    needed: frozenset[str] = frozenset()
     widens: bool = False
     max_new_fields: int | None = None
     over_limit: frozenset[str] = frozenset()
+    inputs: frozenset[str] = frozenset()
+    skipped: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+
+    def reads(self, name: str) -> bool:
+        """Whether the top-level field `name` isn't treated as missing."""
+        name = name.lower()
+        return name not in self.skipped and (self.only is None or name in self.only)
+
+    def discovers(self, path: str, name: str) -> bool:
+        """Whether the unknown field at `path`, in the column `name`, is a new field."""
+        discover = self.discover or name.lower() in self.inputs
+        return discover and self.reads(name) and path.lower() not in self.taken
+
+    def ignores(self, path: str) -> bool:
+        """Whether the unknown field at `path` is dropped."""
+        path = path.lower()
+        return self.ignore and not any(
+            needed == path or needed.startswith(f"{path}.") for needed in self.needed
+        )
 
     def has_room_for(self, new_fields: Iterable[StructField]) -> bool:
-        """Whether one record may have this number of unknown fields."""
         if self.max_new_fields is None:
             return True
         return leaf_count(StructType(tuple(new_fields))) <= self.max_new_fields
@@ -74,13 +101,15 @@ class Decoded:
     """A decoded batch.
 
     Attributes:
-        columns: the rows, with exactly the columns of the plan.
-        positions: the position in the batch of each row's record, int64.
-        bad_positions: positions of the refused records, int64.
-        reasons: the reason for each refused record.
-        new_fields: fields that the plan lacks, nested ones as partial columns. If there are any,
-            rows may be missing, and the caller decodes again with a plan that has these columns.
-        ignored: paths of fields that were dropped.
+        columns: the rows of the accepted records, with exactly the columns of the plan.
+        positions: for each row, the index of its record in the batch, int64.
+        bad_positions: the indexes of the refused records in the batch, int64.
+        reasons: for each of `bad_positions`, why the record was refused.
+        new_fields: columns for the fields that the plan lacks, nested fields within their columns.
+            If not empty, rows may be missing: the caller decodes the batch again with these fields
+            in the plan.
+        ignored: paths of fields that were dropped because of `DecodePlan.ignore`.
+        filtered: the indexes of the records that `processing.where` filters out, int64.
     """
 
     columns: pa.RecordBatch
@@ -89,10 +118,11 @@ class Decoded:
     reasons: pa.Array[Any]
     new_fields: StructType
     ignored: frozenset[str] = frozenset()
+    filtered: pa.Array[Any] = field(default_factory=lambda: pa.array([], pa.int64()))
 
 
 class JsonDecoder:
-    """Decodes batches with one plan. Not thread-safe."""
+    """Decodes JSON objects to the columns of a plan. Not thread-safe."""
 
     def __init__(self, plan: DecodePlan) -> None:
         self._plan = plan
@@ -102,11 +132,7 @@ class JsonDecoder:
         self._strict = msgspec.json.Decoder() if self._validator else _SKIPPING
 
     def decode(self, values: pa.Array[Any]) -> Decoded:
-        """Decode Kafka values.
-
-        Args:
-            values: binary values; null for a record without a value.
-        """
+        """Decode the binary values of records; a record whose value is null is refused."""
         result = _Result(self._schema)
         if values.null_count:
             for position in pc.indices_nonzero(values.is_null()).to_pylist():
@@ -157,8 +183,8 @@ class JsonDecoder:
         table = self._reader.parse(values)
         nested = self._reader.nested_fields(table)
         if nested.fields:
-            paths = {path.lower() for path, _ in additions(self._plan.columns, nested)}
-            if not self._plan.discover or paths & self._plan.taken:
+            added = additions(self._plan.columns, nested)
+            if not all(self._plan.discovers(path, partial.name) for path, partial in added):
                 raise NotColumnarError
             if not self._plan.has_room_for(nested):
                 raise NotColumnarError
@@ -175,12 +201,14 @@ class JsonDecoder:
         new_fields = []
         room = self._plan.max_new_fields
         for name in table.column_names[len(self._plan.columns) :]:
+            if not self._plan.reads(name):
+                continue
             unknown = infer_arrow_field(name, table.schema.field(name).type)
             if unknown is None:
                 continue
-            if self._plan.discover and name.lower() not in self._plan.taken:
+            if self._plan.discovers(name, name):
                 room = room if room is None else room - leaf_count(unknown.data_type)
-                if room is not None and room < 0:  # some record may have too many
+                if room is not None and room < 0:  # a record may have too many new fields
                     raise NotColumnarError
                 if may_hold_large_integers(table.column(name)):
                     raise NotColumnarError
@@ -189,7 +217,7 @@ class JsonDecoder:
             if _may_be_empty(table.schema.field(name).type):
                 raise NotColumnarError
             present = pc.is_valid(table.column(name)).combine_chunks()
-            if self._plan.ignore:
+            if self._plan.ignores(name):
                 if pc.any(present).as_py():
                     result.ignored |= {name}
                 continue
@@ -243,31 +271,31 @@ class JsonDecoder:
             raise InvalidValueError("not a JSON object")
         if self._validator is not None and not self._validator.is_valid(record):
             raise InvalidValueError(self._violation(record))
-        unknown = list(unknown_fields(record, self._plan.columns))
-        if unknown and self._plan.ignore:
-            result.ignored |= {path for path, _ in unknown}
-            unknown = []
-        if unknown:
-            self._check_unknown({path for path, _ in unknown})
-            if not self._plan.has_room_for(partial for _, partial in unknown):
-                raise InvalidValueError(
-                    f"{sum(leaf_count(partial.data_type) for _, partial in unknown)} new fields, "
-                    f"but max-new-columns is {self._plan.max_new_fields}"
-                )
-        row = [column_value(record.get(f.name), f, f.name) for f in self._plan.columns]
+        unknown: list[tuple[str, StructField]] = []
+        others: set[str] = set()
+        read = {name: value for name, value in record.items() if self._plan.reads(name)}
+        for path, partial in unknown_fields(read, self._plan.columns):
+            if self._plan.discovers(path, partial.name):
+                unknown.append((path, partial))
+            else:
+                others.add(path)
+        if refused := {path for path in others if not self._plan.ignores(path)}:
+            raise InvalidValueError(_unknown_reason(refused, self._plan))
+        result.ignored |= others
+        if unknown and not self._plan.has_room_for(partial for _, partial in unknown):
+            raise InvalidValueError(
+                f"{sum(leaf_count(partial.data_type) for _, partial in unknown)} new fields, "
+                f"but max-new-columns is {self._plan.max_new_fields}"
+            )
+        exact = decode_exact_json(value)
+        row = [column_value(exact.get(f.name), f, f.name) for f in self._plan.columns]
         limit = self._plan.max_new_fields
-        if limit is None or len(result.new_fields.fields) <= limit:  # otherwise already exceeded
+        if (
+            limit is None or len(result.new_fields.fields) <= limit
+        ):  # beyond it, more fields don't matter
             for _, partial in unknown:
                 result.new_fields = merge_fields(result.new_fields, (partial,))
         return row
-
-    def _check_unknown(self, unknown: Collection[str]) -> None:
-        """Raise InvalidValueError if the plan refuses one of these paths."""
-        refused = unknown
-        if self._plan.discover:
-            refused = [path for path in unknown if path.lower() in self._plan.taken]
-        if refused:
-            raise InvalidValueError(_unknown_reason(refused, self._plan))
 
     def _violation(self, record: Any) -> str:
         error = next(iter(self._validator.iter_errors(record)))  # type: ignore[union-attr]
@@ -281,8 +309,6 @@ _SKIPPING: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_AnyObject)
 
 @dataclass(slots=True)
 class _Result:
-    """The accumulated result of a batch."""
-
     schema: pa.Schema
     batches: list[pa.RecordBatch] = field(default_factory=list)
     positions: list[pa.Array[Any]] = field(default_factory=list)
@@ -324,7 +350,7 @@ def _rows_without_columns(count: int) -> pa.RecordBatch:
 
 
 def _may_be_empty(kind: pa.DataType) -> bool:
-    """Whether a value of the type can be `[]` or `{}`, which has no type."""
+    """Whether values of a type can be `[]` or `{}`, which count as if the field were missing."""
     return pa.types.is_nested(kind)
 
 

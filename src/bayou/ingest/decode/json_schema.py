@@ -8,7 +8,7 @@
 | `string` | `string` |
 | `string`, format `date-time` | `timestamp` |
 | `string`, format `date` | `date` |
-| `object` with `properties` | `struct` of them |
+| `object` with `properties` | `struct` of the properties |
 | `object` without `properties` | `string` with its JSON |
 | `array` whose `items` have one of the types above | `array` of it |
 | `array` of anything else, or without `items` | `string` with its JSON |
@@ -48,14 +48,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = [
-    "JSON_TEXT",
-    "is_json_text",
-    "read_json_schema",
-    "record_columns",
-    "record_validator",
-]
-
 JSON_TEXT: Mapping[str, Any] = {"bayou.encoding": "json"}
 """Metadata of a string column that contains the JSON of a value."""
 
@@ -63,18 +55,18 @@ _STRING_FORMATS = {"date-time": TIMESTAMP, "date": DATE}
 _SCALARS = {"integer": LONG, "number": DOUBLE, "boolean": BOOLEAN}
 _MAX_REFERENCES = 32
 _MAX_STEPS = 10 * MAX_FIELDS
-"""Maximum number of visited parts of a schema; a field has several."""
+"""Maximum number of visited subschemas; a field can have several."""
 
 
 class _AnyValueError(Exception):
-    """The schema allows values of several types, so the column contains JSON."""
+    """A schema allows values of several types, so its column stores them as JSON strings."""
 
 
 def read_json_schema(file: Path) -> str:
-    """Read and validate a schema file; return its content.
+    """Return the text of a JSON Schema file.
 
     Raises:
-        ConfigurationError: the file can't be read, or isn't the JSON Schema of an object.
+        ConfigurationError: the file can't be read, or isn't a valid JSON Schema of records.
     """
     name = str(file)
     try:
@@ -90,12 +82,12 @@ def read_json_schema(file: Path) -> str:
         reason = str(error).strip().splitlines()[0]
         raise ConfigurationError(f"{name}: not a valid JSON Schema: {reason}", file=name) from error
     if not isinstance(document, dict):
-        raise ConfigurationError(f"{name}: a record's schema must be an object", file=name)
+        raise ConfigurationError(f"{name}: the JSON Schema must be a JSON object", file=name)
     return text
 
 
 def record_validator(text: str) -> Any:
-    """Compile the validator of a schema; `is_valid` and `iter_errors` take decoded JSON.
+    """Return a validator for a JSON Schema, with the methods of `jsonschema_rs.Validator`.
 
     Raises:
         ValueError: the schema is invalid, or refers to another file.
@@ -106,10 +98,11 @@ def record_validator(text: str) -> Any:
 
 
 def record_columns(text: str) -> StructType:
-    """Return the columns of a record's schema.
+    """Convert the JSON Schema of a record to columns.
 
     Raises:
-        ValueError: the schema doesn't describe an object with properties.
+        ValueError: the schema isn't of an object with properties, or two property names differ
+            only in case.
     """
     document = msgspec.json.decode(text)
     try:
@@ -117,7 +110,7 @@ def record_columns(text: str) -> StructType:
     except _AnyValueError:
         columns = None
     if not isinstance(columns, StructType):
-        raise ValueError("a record must be an object with 'properties'")  # noqa: TRY004
+        raise ValueError("the root of the schema must have type 'object' and a key 'properties'")  # noqa: TRY004
     folded: dict[str, str] = {}
     for name in columns.names:
         other = folded.setdefault(name.lower(), name)
@@ -132,7 +125,7 @@ def is_json_text(field: StructField) -> bool:
 
 
 class _Columns:
-    """Computes the types of the parts of one document."""
+    """Computes the column types of the subschemas of one JSON Schema document."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
@@ -182,7 +175,7 @@ class _Columns:
         return kinds[0] if len(kinds) == 1 else None
 
     def _all_of(self, schema: Mapping[str, Any], references: int) -> dict[str, Any]:
-        """Merge `allOf` and its sibling keywords into one schema, as far as types need it."""
+        """Return an equivalent schema without `allOf`: its parts and the other keywords, merged."""
         merged = {k: v for k, v in schema.items() if k != "allOf"}
         for part in (self._resolved(p, references) for p in schema["allOf"]):
             properties = dict(merged.get("properties", {}))
@@ -231,7 +224,11 @@ class _Columns:
         return node
 
     def _anchor(self, name: str) -> Any:
-        """Return the schema with this `$anchor` (`$id: "#name"` before 2019-09)."""
+        """Return the subschema with the `$anchor` `name`, in older drafts with the `$id` `#name`.
+
+        Raises:
+            ValueError: there is no such subschema.
+        """
         waiting: list[Any] = [self._document]
         while waiting:
             node = waiting.pop()

@@ -1,7 +1,7 @@
-"""Limits the nesting depth of a record: one limit for all formats, far below any parser's limit.
+"""Limits the nesting depth of records of all formats.
 
-Parsers are recursive. Beyond some depth they raise `RecursionError` or overflow the stack of the
-process, depending on the parser, the thread and its call stack.
+Parsers are recursive. Beyond a depth that depends on the parser, the thread and its call stack, a
+parser raises `RecursionError` or crashes the process. The limit is far below that depth.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-
-__all__ = ["MAX_NESTING", "RecordTooDeepError", "check_json_nesting", "check_nesting"]
 
 MAX_NESTING = 100
 """Maximum number of nested objects and arrays, including the record; the same as in Protobuf."""
@@ -24,11 +22,7 @@ class RecordTooDeepError(ValueError):
 
 
 def check_nesting(value: Any, limit: int = MAX_NESTING) -> None:
-    """Check the depth of a decoded value of dicts, lists and tuples.
-
-    Raises:
-        RecordTooDeepError: the value is nested too deeply.
-    """
+    """Raise `RecordTooDeepError` if a value of dicts, lists and tuples is nested too deeply."""
     level = [value]
     for _ in range(limit + 1):
         level = [outer for outer in level if isinstance(outer, dict | list | tuple)]
@@ -43,11 +37,7 @@ def check_nesting(value: Any, limit: int = MAX_NESTING) -> None:
 
 
 def check_json_nesting(text: bytes, limit: int = MAX_NESTING) -> None:
-    """Check the depth of JSON; invalid JSON is left to the parser.
-
-    Raises:
-        RecordTooDeepError: the JSON is nested too deeply.
-    """
+    """Raise `RecordTooDeepError` if JSON is nested too deeply. The JSON may be invalid."""
     if text.count(b"[") + text.count(b"{") <= limit:
         return
     try:

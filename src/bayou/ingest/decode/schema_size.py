@@ -1,13 +1,11 @@
 """Limits the number of columns of a schema.
 
-Avro, Protobuf and JSON schemas can define a type once and use it many times; a table repeats its
-columns for each use. A schema of thirty types, each with two fields of the previous type, has a few
-kilobytes but a billion columns.
+Avro, Protobuf and JSON schemas can define a type once and use it for many fields. A table has
+separate columns for each use. So a schema with thirty types, each with two fields of the previous
+type, has a few kilobytes but a billion columns.
 """
 
 from __future__ import annotations
-
-__all__ = ["MAX_FIELDS", "FieldCount", "SchemaTooLargeError"]
 
 MAX_FIELDS = 10_000
 """Maximum number of fields of a schema. The fields of a named type count for each use."""
@@ -30,7 +28,7 @@ class FieldCount:
         self._left = limit
 
     def add(self, count: int = 1) -> None:
-        """Count fields.
+        """Count more fields.
 
         Raises:
             SchemaTooLargeError: the limit is exceeded.

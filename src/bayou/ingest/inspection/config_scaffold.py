@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,20 +21,17 @@ from bayou.ingest.inspection.kafka_records import sampled_records
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.schema.inference import inferred_schema
 
-__all__ = ["NewConfiguration", "write_configuration"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewConfiguration:
-    """The generated files.
+    """A generated configuration.
 
     Attributes:
-        file: the YAML file.
-        schema_file: the JSON Schema, None if no record was sampled.
-        table: the table's path in the file.
+        file: path of the YAML file.
+        schema_file: path of the JSON Schema file; None if no schema was inferred.
         sampled: number of sampled records.
-        refused: number of sampled records that aren't JSON objects.
-        columns: names of the records' fields.
+        refused: how many of the sampled records aren't JSON objects.
+        columns: names of the top-level fields in the schema.
     """
 
     file: Path
@@ -56,23 +54,15 @@ def write_configuration(
 ) -> NewConfiguration:
     """Write `pipeline.yaml` and `schemas/<topic>.json` into a folder.
 
-    Args:
-        folder: the folder, created if it doesn't exist.
-        kafka_topic: the Kafka topic.
-        bootstrap_servers: the brokers.
-        security: the keys of `connector.kafka.security`. The password isn't written; the file reads
-            it from the environment variable KAFKA_PASSWORD.
-        table: the table's path; None for `lake/<topic>` beside the file.
-        samples: maximum number of the newest records of each partition to sample, fewer if they are
-            large; 0 for no samples.
-        overwrite: replace existing files.
+    Nothing is written if the generated configuration is invalid.
 
-    Raises:
-        ArgumentError: a file exists already, or security is invalid.
-        ConfigurationError: the generated configuration is invalid; nothing is written.
-        KafkaError: the brokers don't answer.
-        PipelineError: the topic doesn't exist, or its records aren't JSON objects.
-        PrerequisiteError: the folder can't be written.
+    Args:
+        security: the keys of `connector.kafka.security`, such as `oauth.client-id`. The password
+            isn't written: the generated file refers to the environment variable KAFKA_PASSWORD.
+            In other values, `${NAME}` is a variable of the environment and is written as it is.
+        table: the table's path; None for `lake/<topic>` in `folder`.
+        samples: number of the newest records of each partition to sample, fewer if the records are
+            large; 0 to sample none.
     """
     key = re.sub(r"[^A-Za-z0-9_]+", "-", kafka_topic).strip("-") or "topic"
     path = table or f"lake/{key.replace('-', '_')}"
@@ -137,9 +127,10 @@ def write_configuration(
 
 
 def _kafka(bootstrap_servers: str, security: Mapping[str, str]) -> KafkaConfig:
+    section = _nested({k: v if k == "password" else _expanded(v) for k, v in security.items()})
     try:
         return KafkaConfig.model_validate(
-            {"bootstrap-servers": bootstrap_servers, "security": dict(security) or None}
+            {"bootstrap-servers": bootstrap_servers, "security": section or None}
         )
     except ValidationError as error:
         (first, *_) = error.errors(include_url=False, include_input=False)
@@ -152,8 +143,42 @@ def _security_lines(security: Mapping[str, str]) -> str:
     if not security:
         return _NO_SECURITY
     known = {**security, **({"password": "${KAFKA_PASSWORD}"} if "password" in security else {})}
-    lines = [f"      {key}: {json.dumps(value)}\n" for key, value in known.items()]
-    return "".join(["    security:\n", *lines])
+    lines = ["    security:\n"]
+    for key, value in _nested(known).items():
+        if isinstance(value, dict):
+            lines.append(f"      {key}:\n")
+            lines += [f"        {name}: {json.dumps(inner)}\n" for name, inner in value.items()]
+        else:
+            lines.append(f"      {key}: {json.dumps(value)}\n")
+    return "".join(lines)
+
+
+def _nested(settings: Mapping[str, str]) -> dict[str, Any]:
+    """Return settings with keys such as `oauth.client-id` as sections."""
+    nested: dict[str, Any] = {}
+    for key, value in settings.items():
+        section, separator, name = key.partition(".")
+        if separator:
+            nested.setdefault(section, {})[name] = value
+        else:
+            nested[key] = value
+    return nested
+
+
+def _expanded(value: str) -> str:
+    """Replace each `${NAME}` by the variable of the environment."""
+
+    def variable(match: re.Match[str]) -> str:
+        known = os.environ.get(match[1])
+        if known is None:
+            raise ArgumentError(
+                f"--security: the environment variable {match[1]} isn't set. Set it; the generated "
+                "configuration also reads it.",
+                argument="security",
+            )
+        return known
+
+    return re.sub(r"\$\{(\w+)\}", variable, value)
 
 
 def _records(
@@ -163,7 +188,7 @@ def _records(
     names = topic_names(properties)
     if kafka_topic not in names:
         shown = sorted(n for n in names if not n.startswith("__"))
-        others = f"; they have {', '.join(shown[:10])}" if shown else ""
+        others = f"; they have the topics {', '.join(shown[:10])}" if shown else ""
         raise PipelineError(
             f"The brokers {properties['bootstrap.servers']} have no topic {kafka_topic!r}{others}.",
             topic=kafka_topic,
@@ -239,6 +264,7 @@ connector:
     bootstrap-servers: {servers}
 {security}
   # Tables on S3; missing settings come from the environment (AWS_ACCESS_KEY_ID, ...).
+  # The sections azure and google of storage are for other stores.
   # storage:
   #   endpoint: "https://s3.example.com"
   #   region: "eu-central-1"
@@ -250,12 +276,12 @@ connector:
   topics:
     {key}:
       kafka-topic: {topic}
-{schema}      # Where to start the first run: "earliest", or "latest" for new records only.
+{schema}      # Where to start the first run: "earliest", "latest" for new records only, or a time.
       starting-offsets: "earliest"
       # The field for the partition columns year, month and day. Default: Kafka's timestamp.
 {event_time}
       destination:
-        # A folder beside this file, or s3a://bucket/path.
+        # A folder beside this file, or a URI: s3://, abfss://, az://, gs://, hdfs://.
         table-path: {table}
         # Useful from a few GB per day; can't be changed later.
         # partition-columns: ["year", "month", "day"]
@@ -266,6 +292,10 @@ connector:
         # Maximum number of records in a commit, and maximum seconds until a commit.
         batch-size: 100000
         flush-interval: 30
+        # Derived columns and a filter in SQL; fields that aren't stored.
+        # columns: {{hour: "date_trunc('HOUR', _kafka_timestamp)"}}
+        # where: "event_type <> 'heartbeat'"
+        # drop: ["debug"]
       # The status page and the alerts report records that wait longer than this.
       # slo:
       #   freshness-seconds: 120

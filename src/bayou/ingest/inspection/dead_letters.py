@@ -7,20 +7,10 @@ from dataclasses import dataclass
 
 from bayou.ingest.inspection.topic_status import TopicTables
 
-__all__ = ["DeadLetter", "LetterGroup", "group_letters", "list_letters"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A dead letter.
-
-    Attributes:
-        partition, offset: the record's position in Kafka.
-        timestamp: the record's Kafka timestamp.
-        reason: why the record was refused.
-        headers: (key, value) pairs.
-        key, value: the raw bytes.
-    """
+    """A dead letter; `headers` has (key, value) pairs."""
 
     partition: int
     offset: int
@@ -33,7 +23,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterGroup:
-    """The number of dead letters with one reason, and their oldest and newest timestamps."""
+    """The dead letters with the same reason: their number, and oldest and newest timestamp."""
 
     reason: str
     count: int
@@ -44,16 +34,10 @@ class LetterGroup:
 def list_letters(
     tables: TopicTables, *, where: str | None = None, limit: int | None = None
 ) -> list[DeadLetter]:
-    """Return dead letters in the order of the table's files.
+    """Return a topic's dead letters, in no particular order.
 
-    Args:
-        tables: the topic's tables.
-        where: an SQL condition on the columns of the dead letter table, such as
-            `partition = 0 AND offset = 17`.
-        limit: maximum number of dead letters.
-
-    Raises:
-        PredicateError: `where` isn't a valid condition.
+    `where` selects dead letters: an SQL condition on the columns of the dead letter table, such as
+    `partition = 0 AND offset = 17`.
     """
     if not tables.dead_letters.exists():
         return []
@@ -73,7 +57,7 @@ def list_letters(
 
 
 def group_letters(tables: TopicTables, *, where: str | None = None) -> list[LetterGroup]:
-    """Return the dead letters counted by reason, the most frequent first."""
+    """Group a topic's dead letters by reason, the most frequent reason first."""
     if not tables.dead_letters.exists():
         return []
     rows = tables.dead_letters.to_arrow(columns=["reason", "timestamp"], filter=where)

@@ -1,4 +1,8 @@
-"""Reads a few records of a topic directly, without Spark."""
+"""Reads a few records of a topic directly, without Spark.
+
+Each parameter `properties` has properties of librdkafka, including `bootstrap.servers`. Each
+parameter `spans` has pairs of a partition and a range of offsets to read from this partition.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,6 @@ import pyarrow as pa
 from bayou.ingest.offsets import OffsetSpan
 from bayou.spark.kafka import KafkaTasks, OffsetRange, TopicPartition
 
-__all__ = ["first_record_time", "kafka_records", "sampled_records"]
-
 _SAMPLE_BYTES = 64 << 20
 _MIN_RECORDS = 20
 """Minimum number of sampled records of a partition, independent of their size."""
@@ -21,12 +23,7 @@ _MIN_RECORDS = 20
 def kafka_records(
     properties: Mapping[str, str], topic: str, spans: Sequence[tuple[int, OffsetSpan]]
 ) -> Generator[pa.RecordBatch]:
-    """Read records in the columns of the source `bayou-kafka`.
-
-    Args:
-        properties: librdkafka's properties, including `bootstrap.servers`.
-        topic: the name of the Kafka topic.
-        spans: partitions and offset ranges.
+    """Read records, with the columns of the data source `bayou-kafka`.
 
     Raises:
         KafkaError: the brokers don't answer, or records of a range are lost.
@@ -47,16 +44,10 @@ def sampled_records(
     *,
     most_bytes: int = _SAMPLE_BYTES,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Read the first records of each range with limited memory, fewer if they are large.
+    """Read the first records of each range, and yield them with their partition.
 
-    Args:
-        properties: librdkafka's properties, including `bootstrap.servers`.
-        topic: the name of the Kafka topic.
-        spans: partitions and offset ranges.
-        most_bytes: approximate maximum size, divided among the partitions.
-
-    Raises:
-        KafkaError: see `kafka_records`.
+    From each partition about `most_bytes` divided by the number of partitions are read, but at
+    least 20 records.
     """
     limit = most_bytes // max(1, len(spans))
     count = size = 0
@@ -77,9 +68,9 @@ def sampled_records(
 def first_record_time(
     properties: Mapping[str, str], topic: str, partition: int, span: OffsetSpan
 ) -> float | None:
-    """Return Kafka's timestamp of the first record of a range, seconds since the epoch.
+    """Return the Kafka timestamp of the first record of a range, in seconds since the epoch.
 
-    None if the range has no record, because offsets have gaps.
+    None if the range has no record (because offsets have gaps), or if the record has no timestamp.
     """
     with contextlib.closing(kafka_records(properties, topic, [(partition, span)])) as batches:
         for batch in batches:

@@ -1,37 +1,30 @@
-"""Verifies an upsert's table: each key has the row of its last record, or none if it is deleted.
+"""Verifies an upsert's table: each key has the row of its last record, or no row if deleted.
 
-An upsert keeps one record of a key, so an offset without a row isn't an error. The expected rows
-are computed from the records that the brokers still have, in the same way as in a batch, starting
-with the rows and deleted keys of records that the brokers don't have any more.
+An upsert retains only one record of each key, so an offset without a row isn't an error. The
+verification computes the expected rows as a batch would. It starts with rows and deleted keys whose
+records the brokers no longer have. Then it applies the records that the brokers still have.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from pyroaring import BitMap64
 
 from bayou.api import SnapshotHandle, table
-from bayou.engines import for_path
 from bayou.ingest.batch.record_reader import RecordReader
-from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import deleted_keys_path
+from bayou.ingest.inspection.filtered_records import FilterHistory
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.seen_offsets import TopicOffsets
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan
-from bayou.ingest.schema.files import topic_schemas
-from bayou.ingest.schema.policy import SchemaPolicy
-from bayou.ingest.schema.topic_format import topic_columns, topic_format
-from bayou.ingest.upsert import DELETED, FORCED, UpsertKeys, key_numbers, last_of_each_key
+from bayou.ingest.upsert import BARE, DELETED, FORCED, UpsertKeys, key_numbers, last_of_each_key
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
-
-__all__ = ["KeyProof", "prove_keys"]
 
 _MERGE_ROWS = 200_000
 """Number of records that are merged into the expected rows at once."""
@@ -41,12 +34,13 @@ _PARTITION, _OFFSET = "_kafka_partition", "_kafka_offset"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyProof:
-    """The result of the verification by keys; offsets are by Kafka partition.
+    """The result of `prove_keys`.
 
     Attributes:
-        missing: offsets of records whose row is missing.
-        stale: offsets of rows whose key a newer record has changed or deleted.
-        double_keys: number of rows with a duplicate key.
+        missing: for each Kafka partition, offsets of records whose rows are missing in the table.
+        stale: for each Kafka partition, offsets of rows that a newer record should have replaced or
+            deleted.
+        double_keys: number of rows beyond the first row of each key.
     """
 
     missing: Mapping[int, BitMap64] = field(default_factory=dict)
@@ -63,23 +57,18 @@ def prove_keys(
     starts: Mapping[int, int],
     covered: Mapping[int, int],
     letters: TopicOffsets,
+    history: FilterHistory,
 ) -> KeyProof:
-    """Compare the table with the topic's records below the covered offsets.
+    """Compare the table with the topic's records at the offsets that the table has recorded.
 
-    Memory holds the key and ordering columns of each key.
+    The key columns and the ordering columns of all rows must fit in memory.
 
     Args:
-        configuration: the configuration.
-        topic: the topic.
-        kafka: the description of the Kafka topic.
-        snapshot: the target's snapshot.
-        starts: the first offset that was read, for partitions that weren't read from the start.
-        covered: for each partition the offset below which the target has all records.
-        letters: the offsets of the dead letters.
-
-    Raises:
-        KafkaError: the brokers don't answer.
-        BayouError: the schema file doesn't fit the table.
+        starts: the offset at which the pipeline started to read each partition. A partition that is
+            omitted was read from its first offset.
+        covered: for each partition, the offset below which the pipeline has processed all records.
+        letters: offsets of dead letters, whose records aren't expected in the table.
+        history: the conditions that filtered the records.
     """
     keys = topic.upsert_keys
     assert keys is not None
@@ -89,7 +78,7 @@ def prove_keys(
         readable[p] = OffsetSpan(start=start, end=max(start, min(bounds.end, covered.get(p, 0))))
     names = [n for n in keys.all_columns if n in snapshot.schema.names]
     rows = snapshot.to_arrow(columns=names)
-    records = _Records(configuration, topic, kafka, keys, rows.schema)
+    records = _Records(configuration, kafka, history, keys, rows.schema)
     deleted = _deleted_keys(configuration, topic)
     expected = records.last_rows(
         _without_readable(rows, readable), _without_readable(deleted, readable), deleted
@@ -101,29 +90,21 @@ def prove_keys(
 
 
 class _Records:
-    """Reads the topic's records as rows of key and ordering columns."""
+    """Reads the topic's records as rows with only the key columns, ordering columns and `DELETED`.
+
+    Attributes:
+        refused: for each partition, offsets of records that the current schema refuses.
+    """
 
     def __init__(
         self,
         configuration: Configuration,
-        topic: Topic,
         kafka: KafkaTopic,
+        history: FilterHistory,
         keys: UpsertKeys,
         schema: pa.Schema,
     ) -> None:
-        options = configuration.connector.storage.storage_options()
-        target = TargetTable(for_path(topic.table_path, options), topic, kafka)
-        target.open()
-        json_schema = topic_schemas(configuration)[topic.key]
-        policy = SchemaPolicy(
-            topic, target, json_schema=json_schema, schema_columns=topic_columns(topic, json_schema)
-        )
-        layout = policy.layout(policy.columns())
-        record_format = topic_format(configuration, topic, json_schema)
-        reading = policy.reading(layout, record_format, time.time_ns() // 1000)
-        # New and unknown fields aren't part of a key.
-        plan = replace(reading.plan, discover=False, ignore=True)
-        self._reading = replace(reading, plan=plan)
+        self._history = history
         self._schema = pa.schema([*schema, pa.field(DELETED, pa.bool_())])
         self._keys = keys
         self._kafka = kafka
@@ -131,28 +112,34 @@ class _Records:
         self.refused: dict[int, BitMap64] = {}
 
     def last_rows(self, before: pa.Table, more: pa.Table, deleted: pa.Table) -> pa.Table:
-        """Return the last row or delete of each key of two tables.
+        """Return the last row of each key in two tables; its `DELETED` is true if it is a delete.
 
         Args:
-            before: the first table.
-            more: the second table.
-            deleted: the deleted keys, from which tombstones also take their ordering values,
-                because some values are from rows that don't come from Kafka.
+            deleted: the deleted keys with the ordering values of their tombstones. A tombstone gets
+                its ordering value from here if it deleted a row that didn't come from Kafka.
         """
         rows = pa.concat_tables([self._cast(before), self._cast(more)])
         empty = rows.drop_columns([DELETED]).slice(0, 0)
         orderings = self._cast(deleted).select(
             [n for n in empty.column_names if n != "_kafka_timestamp"]
         )
-        return last_of_each_key(self._keys, rows, empty, orderings).drop_columns([FORCED])
+        return last_of_each_key(self._keys, rows, empty, orderings).drop_columns([FORCED, BARE])
 
     def read(self, readable: Mapping[int, OffsetSpan], letters: TopicOffsets) -> Iterator[pa.Table]:
-        """Yield the rows of offset ranges, without dead letters."""
-        reader = RecordReader(self._reading)
+        """Yield the rows of the records in offset ranges, except of records at `letters`.
+
+        Args:
+            readable: the range of offsets to read from each partition.
+            letters: the offsets of dead letters.
+        """
         waiting: list[pa.RecordBatch] = []
-        for partition, span in readable.items():
-            if span.empty:
-                continue
+        parts = (
+            (partition, span, reading)
+            for partition, whole in readable.items()
+            for span, reading in self._history.readings(partition, whole)
+        )
+        for partition, span, reading in parts:
+            reader = RecordReader(reading)
             dead = letters.of(partition).once
             known = pa.array(dead.to_array(), pa.int64()) if dead else None
             for batch in kafka_records(self._properties, self._kafka.name, [(partition, span)]):
@@ -173,7 +160,10 @@ class _Records:
             yield pa.Table.from_batches(waiting)
 
     def _cast(self, rows: pa.Table) -> pa.Table:
-        """Cast rows to the schema of the keys; without the column `DELETED` none is deleted."""
+        """Return rows with the columns and types that the reader yields.
+
+        A missing column `DELETED` becomes false, and any other missing column null.
+        """
         count = rows.num_rows
         columns = []
         for key_field in self._schema:
@@ -189,7 +179,7 @@ class _Records:
 
 
 def _deleted_keys(configuration: Configuration, topic: Topic) -> pa.Table:
-    """Read the deleted keys."""
+    """Return the rows of the deleted keys table, with an added column `DELETED` that is true."""
     options = configuration.connector.storage.storage_options()
     handle = table(deleted_keys_path(topic.table_path), options)
     columns = {_PARTITION: pa.array([], pa.int32()), _OFFSET: pa.array([], pa.int64())}
@@ -199,7 +189,6 @@ def _deleted_keys(configuration: Configuration, topic: Topic) -> pa.Table:
 
 
 def _without_readable(rows: pa.Table, readable: Mapping[int, OffsetSpan]) -> pa.Table:
-    """Return the rows whose record the brokers don't have any more."""
     known: Any = pa.repeat(pa.scalar(False), rows.num_rows)
     partitions, offsets = rows.column(_PARTITION), rows.column(_OFFSET)
     for partition, span in readable.items():
@@ -236,7 +225,6 @@ def _compare(
 
 
 def _same_record(left: pa.Table, right: pa.Table) -> Any:
-    """Whether rows are from the same record."""
     parts = [pc.equal(left.column(c), right.column(c)) for c in (_PARTITION, _OFFSET)]
     return pc.fill_null(pc.and_(*parts), False)
 

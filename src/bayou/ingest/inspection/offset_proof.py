@@ -1,58 +1,67 @@
 """Verifies that a table has each record of its topic exactly once, and locates errors.
 
-Each row and each dead letter has the offset of its record, and the table's transactions have the
-covered offsets. So every offset below is a row, a dead letter, or isn't a record (offsets have gaps
-because of log compaction and transaction markers). Other offsets are requested from the brokers; a
-record that the brokers have and neither table has is a gap.
+Each row and each dead letter has the Kafka offset of its record. For each partition, the table's
+transaction identifiers have the *covered* offset, below which the pipeline has read all records. So
+each lower offset must belong to a row, to a dead letter, or to no record (log compaction and
+transaction markers leave offsets without records). Offsets with neither a row nor a dead letter are
+requested from the brokers. If the brokers return a record for such an offset, the offset is a gap,
+unless `processing.where` filtered the record out.
 
-An upsert's table has one row for each key, so offsets without rows aren't gaps. There the records
-are read again, see `key_proof`.
+An upsert's table has one row for each key, so offsets without rows aren't gaps. For upserts, all
+records are read again, see `key_proof`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyroaring import BitMap64
 
 from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.inspection.filtered_records import FilterHistory
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.key_proof import KeyProof, prove_keys
 from bayou.ingest.inspection.seen_offsets import SeenOffsets, TopicOffsets, spans
 from bayou.ingest.inspection.topic_status import TopicTables
 from bayou.ingest.migration import Ledger
-from bayou.ingest.offsets import KafkaTopic, OffsetSpan, next_offsets, recorded_start
+from bayou.ingest.offsets import (
+    KafkaTopic,
+    OffsetSpan,
+    join_spans,
+    next_offsets,
+    recorded_start,
+)
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
-
-__all__ = ["OffsetProof", "PartitionProof", "prove_offsets"]
-
-_MAX_SPANS = 16
-"""Maximum number of ranges of a partition to read; close ranges are joined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProof:
-    """The result for a Kafka partition.
+    """The result for a Kafka partition. "The tables" are the target and the dead letter table.
 
     Attributes:
-        partition: number of the partition.
-        covered: the offset below which the table should have all records.
-        rows, dead_letters: number of records in the tables.
-        doubles: offsets that are in the tables more than once.
-        gaps: offsets below `covered` whose record the brokers have but the tables don't.
-        unproven: offsets below `covered` that neither tables nor brokers have; retention may have
-            deleted their records.
+        covered: the offset below which the tables should have all records.
+        rows: number of distinct offsets in the target.
+        dead_letters: number of distinct offsets in the dead letter table.
+        filtered: number of offsets below `covered` that the tables lack, because
+            `processing.where` filtered out their records. Not counted for an upsert.
+        doubles: offsets with several rows or dead letters, or with a row and a dead letter.
+        gaps: offsets below `covered` of records that the brokers have but the tables lack.
+        unproven: offsets below `covered` that neither the tables nor the brokers have. Kafka may
+            have deleted their records.
         waiting: number of offsets from `covered` on that the brokers have.
-        ahead: offsets of rows from `covered` on.
-        stale: offsets of rows of an upsert whose key a newer record has changed or deleted.
+        ahead: offsets of rows at or above `covered`.
+        stale: for an upsert, offsets of rows that a newer record should have replaced or deleted.
     """
 
     partition: int
     covered: int
     rows: int
     dead_letters: int
+    filtered: int = 0
     doubles: tuple[OffsetSpan, ...] = ()
     gaps: tuple[OffsetSpan, ...] = ()
     unproven: tuple[OffsetSpan, ...] = ()
@@ -62,7 +71,7 @@ class PartitionProof:
 
     @property
     def holds(self) -> bool:
-        """Whether there are no duplicates, gaps, rows ahead or stale rows."""
+        """Whether `doubles`, `gaps`, `ahead` and `stale` are empty."""
         return not (self.doubles or self.gaps or self.ahead or self.stale)
 
 
@@ -70,12 +79,7 @@ class PartitionProof:
 class OffsetProof:
     """The result for a topic.
 
-    Attributes:
-        topic: the topic's key in the configuration.
-        table_path: the target table.
-        version: the verified version.
-        partitions: the result of each Kafka partition.
-        double_keys: for an upsert, the number of rows with a duplicate key.
+    For an upsert, `double_keys` is the number of rows beyond the first row of each key.
     """
 
     topic: str
@@ -86,19 +90,15 @@ class OffsetProof:
 
     @property
     def holds(self) -> bool:
-        """Whether the table has every covered record exactly once."""
+        """Whether the verification found no errors in any partition, and no duplicate keys."""
         return not self.double_keys and all(p.holds for p in self.partitions)
 
 
 def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
-    """Verify a topic's tables, reading from Kafka the records that the tables lack.
+    """Verify the target and the dead letter table of a topic against the records in Kafka.
 
-    Streams three columns of the target. Memory holds compressed bitmaps of offsets, and for an
-    upsert also the keys and ordering columns.
-
-    Raises:
-        TableError: the table doesn't exist, or can't be read.
-        KafkaError: the brokers don't answer, or the topic doesn't exist.
+    Memory holds compressed bitmaps of all offsets; for an upsert also the key columns and ordering
+    columns of all rows.
     """
     tables = TopicTables.of(configuration, topic)
     snapshot = tables.target.snapshot()
@@ -117,6 +117,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
         dead_letters = tables.dead_letters.snapshot()
         starts = {**starts, **recorded_start(kafka, dead_letters.transactions)}
         letters.read(dead_letters, kafka.name)
+    history = FilterHistory(configuration, topic, kafka, snapshot.kernel.properties, covered)
     by_key = None
     if keys is not None:
         by_key = prove_keys(
@@ -127,8 +128,14 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
             starts={p: min([start, *rows.of(p).once[:1]]) for p, start in starts.items()},
             covered=covered,
             letters=letters,
+            history=history,
         )
-    verifier = _PartitionVerifier(properties=properties, kafka=kafka, by_key=by_key)
+    verifier = _PartitionVerifier(
+        properties=properties,
+        kafka=kafka,
+        by_key=by_key,
+        history=history,
+    )
     proofs = tuple(
         verifier.verify(
             partition,
@@ -152,11 +159,10 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PartitionVerifier:
-    """Verifies the partitions of a topic."""
-
     properties: Mapping[str, str]
     kafka: KafkaTopic
     by_key: KeyProof | None
+    history: FilterHistory
 
     def verify(
         self,
@@ -172,20 +178,21 @@ class _PartitionVerifier:
             start if start is not None else min([bounds.start, *([known.min()] if known else [])])
         )
         first = min(first, covered)
-        stale = BitMap64()
+        stale, filtered = BitMap64(), BitMap64()
         if self.by_key is None:
             missing = BitMap64(range(first, covered)) - known
             available = missing & BitMap64(range(bounds.start, max(bounds.start, bounds.end)))
-            gaps = self._records(partition, available)
+            gaps, filtered = self._records(partition, available)
         else:
             missing = available = BitMap64()
-            gaps = self.by_key.missing.get(partition, BitMap64())
+            gaps, _ = self._records(partition, self.by_key.missing.get(partition, BitMap64()))
             stale = self.by_key.stale.get(partition, BitMap64())
         return PartitionProof(
             partition=partition,
             covered=covered,
             rows=len(rows.once),
             dead_letters=len(letters.once),
+            filtered=len(filtered),
             doubles=spans(rows.twice | letters.twice | (rows.once & letters.once)),
             gaps=spans(gaps),
             unproven=spans(missing - available),
@@ -194,24 +201,14 @@ class _PartitionVerifier:
             stale=spans(stale),
         )
 
-    def _records(self, partition: int, offsets: BitMap64) -> BitMap64:
-        """Return the offsets that are records of the topic."""
-        ranges = [(partition, span) for span in _join_spans(spans(offsets))]
-        records = BitMap64()
+    def _records(self, partition: int, offsets: BitMap64) -> tuple[BitMap64, BitMap64]:
+        """Return the offsets of records that are missing, and of those that were filtered out."""
+        ranges = [(partition, span) for span in join_spans(spans(offsets))]
+        records, filtered = BitMap64(), BitMap64()
+        requested = pa.array(offsets.to_array(), pa.int64())
         for batch in kafka_records(self.properties, self.kafka.name, ranges):
-            records |= to_bitmap(batch.column("offset"))
-        return records & offsets
-
-
-def _join_spans(ranges: Sequence[OffsetSpan]) -> list[OffsetSpan]:
-    """Join the closest ranges until at most `_MAX_SPANS` remain."""
-    if len(ranges) <= _MAX_SPANS:
-        return list(ranges)
-    distances = sorted(
-        range(1, len(ranges)), key=lambda i: ranges[i].start - ranges[i - 1].end, reverse=True
-    )
-    cuts = sorted(distances[: _MAX_SPANS - 1])
-    return [
-        OffsetSpan(start=ranges[a].start, end=ranges[b - 1].end)
-        for a, b in zip([0, *cuts], [*cuts, len(ranges)], strict=True)
-    ]
+            found = batch.filter(pc.is_in(batch.column("offset"), value_set=requested))
+            records |= to_bitmap(found.column("offset"))
+            if self.history.has_filters:
+                filtered |= self.history.filtered(partition, found)
+        return records - filtered, filtered

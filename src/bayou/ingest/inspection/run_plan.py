@@ -1,4 +1,4 @@
-"""Plans a run from the brokers, the tables and a sample of the first records.
+"""Previews a run, from the state of brokers and tables and a sample of the first records.
 
 The cost is estimated by writing the sampled records to a temporary folder.
 """
@@ -13,18 +13,22 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from bayou.api import table
 from bayou.engines import for_path
 from bayou.errors import BayouError
 from bayou.ingest.background_task import run_parallel
+from bayou.ingest.batch.batch_bytes import record_limit
 from bayou.ingest.batch.existing_rows import existing_offsets
+from bayou.ingest.batch.expressions import unseen_fields
 from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.rows import RowLayout
 from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.broker import describe_topic
+from bayou.ingest.batch.topic_tables import TopicTables
+from bayou.ingest.broker import describe_topic, first_start
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.dead_letters.table import DeadLetterTable
 from bayou.ingest.decode import additions
 from bayou.ingest.inspection.kafka_records import sampled_records
+from bayou.ingest.inspection.unconditional_commits import unconditional_commits
 from bayou.ingest.offsets import (
     KafkaTopic,
     OffsetSpan,
@@ -34,24 +38,25 @@ from bayou.ingest.offsets import (
     starting_offsets,
 )
 from bayou.ingest.schema.files import topic_schemas
-from bayou.ingest.schema.policy import SchemaPolicy, unseen_masks
-from bayou.ingest.schema.topic_format import topic_columns, topic_format
+from bayou.ingest.schema.policy import SchemaPolicy, read_columns, unseen_masks
+from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.ingest.topic_errors import topic_error
 from bayou.kernel import Operation, Table, write_data
 from bayou.version import ENGINE_INFO
 
-__all__ = ["RunCost", "TopicPlan", "plan_run", "run_cost"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCost:
-    """An estimate of what a run would write, without dead letters, maintenance and upsert rewrites.
+    """An estimate of the files that a run would write to the target.
+
+    Doesn't include dead letters, maintenance, and existing rows that an upsert writes again.
 
     Attributes:
-        data_files: number of data files. A batch writes one for each Kafka partition and each table
-            partition of its records.
-        data_bytes: compressed size of the data files; a sample compresses less well than a batch.
-        log_files: number of commits and checkpoints.
+        data_files: number of data files. A batch writes a file for each combination of Kafka
+            partition and table partition.
+        data_bytes: total size of the data files in bytes. It tends to be too high, because the
+            sample compresses less well than a batch.
+        log_files: number of commit files and checkpoints.
     """
 
     data_files: int
@@ -68,15 +73,12 @@ def run_cost(
     commits: int,
     checkpoint_interval: int,
 ) -> RunCost:
-    """Estimate the cost by writing a sample like one commit.
+    """Estimate the cost of a run by writing sampled rows to a temporary table.
 
     Args:
-        rows: rows of the sample by Kafka partition; each partition is a task.
-        layout: the columns of the rows.
-        partition_columns: the table's partition columns.
-        records: number of records of the run.
-        commits: number of commits of the run.
-        checkpoint_interval: number of commits between checkpoints.
+        rows: the sampled rows of each Kafka partition.
+        records: number of records that the run would read.
+        commits: number of commits that the run would make.
     """
     sampled = sum(batch.num_rows for batches in rows.values() for batch in batches)
     if not sampled or not commits:
@@ -105,24 +107,27 @@ _SAMPLE = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """The plan of a topic.
+    """What a run would do with a topic.
 
     Attributes:
-        topic: the topic's key in the configuration.
-        kafka_topic: the name of the Kafka topic.
-        table_path: the target table.
-        creates: whether the run would create the table.
-        spans: offsets of each partition that the run would read.
-        lost: offsets of each partition that retention deleted before they were read.
-        commits: approximate number of commits, from batch-size.
-        bytes: approximate size of the records' values, from the sample.
+        spans: the offsets that the run would read from each partition.
+        lost: the offsets of each partition that Kafka deleted before they were read.
+        commits: approximate number of commits, computed from `batch-size` and `max-batch-bytes`.
+        bytes: approximate total size of the records' values, computed from the sample.
         sampled: number of sampled records.
-        refused: number of sampled records that would become dead letters, by reason.
-        new_columns: columns that the schema file or the sampled records would add, with types.
-        columns: columns of the resulting table.
-        unseen_masks: paths of masks that match none of these columns.
-        cost: estimate of what the run would write; None without an estimate.
-        error: the error that would stop the topic.
+        refused: for each reason, number of sampled records that would become dead letters.
+        new_columns: type of each column that the schema file or the sampled records would add.
+        columns: names of the columns that the table would have after the run.
+        unseen_masks: paths in `masks` that match no column of the table after the run.
+        unseen_fields: paths of fields that expressions read and that no sampled record has.
+        filters: whether `processing.where` filters records.
+        filtered: number of sampled records that would be filtered out.
+        table_differences: configured settings, such as `cluster-by`, that the table doesn't have.
+        table_changes: whether the run would change the table to these settings.
+        unconditional_commits: the engines that commit to S3 without put-if-absent by default, with
+            the newest version that each committed.
+        cost: estimate of the files that the run would write; None if `error` is set.
+        error: message of the error that prevented planning the topic; None if there was none.
     """
 
     topic: str
@@ -138,21 +143,23 @@ class TopicPlan:
     new_columns: Mapping[str, str]
     columns: tuple[str, ...] = ()
     unseen_masks: tuple[str, ...] = ()
+    unseen_fields: tuple[str, ...] = ()
+    filters: bool = False
+    filtered: int = 0
+    table_differences: tuple[str, ...] = ()
+    table_changes: bool = False
+    unconditional_commits: Mapping[str, int] = field(default_factory=dict)
     cost: RunCost | None = None
     error: str | None = None
 
     @property
     def records(self) -> int:
-        """Number of offsets to read, including gaps."""
+        """Number of offsets to read, including offsets without a record."""
         return sum(max(0, span.end - span.start) for span in self.spans.values())
 
 
 def plan_run(configuration: Configuration, topics: tuple[Topic, ...]) -> tuple[TopicPlan, ...]:
-    """Plan a run of topics without writing to their tables.
-
-    Raises:
-        ConfigurationError: a schema file is invalid.
-    """
+    """Plan a run of topics without writing to their tables."""
     schemas = topic_schemas(configuration)
     described = run_parallel(lambda topic: _describe(configuration, topic), topics)
     return tuple(
@@ -162,7 +169,7 @@ def plan_run(configuration: Configuration, topics: tuple[Topic, ...]) -> tuple[T
 
 
 def _describe(configuration: Configuration, topic: Topic) -> KafkaTopic | BayouError:
-    """Describe a Kafka topic; called in parallel, so that timeouts don't add up."""
+    """Describe a Kafka topic; return the error if this fails. Called in parallel for all topics."""
     properties = configuration.connector.kafka.client_properties()
     try:
         return describe_topic(topic.config.kafka_topic, properties)
@@ -185,24 +192,35 @@ def _plan(
         if isinstance(kafka, BayouError):
             raise kafka
         options = configuration.connector.storage.storage_options()
-        engine = for_path(topic.table_path, options)
-        target = TargetTable(engine, topic, kafka)
+        tables = TopicTables.of(topic, kafka, options)
+        target = tables.target
         target.open()
-        plan = replace(plan, creates=target.version is None)
+        plan = replace(
+            plan,
+            creates=target.version is None,
+            table_differences=tuple(map(str, target.differences())),
+            table_changes=topic.config.destination.apply_table_changes,
+        )
+        if target.snapshot is not None:
+            history = table(topic.table_path, options).history
+            plan = replace(
+                plan, unconditional_commits=unconditional_commits(target.snapshot, history)
+            )
         covered = target.covered
         existing = existing_offsets(topic, kafka, covered, target.snapshot, options)
-        latest = topic.config.starting_offsets == "latest"
-        fixed = DeadLetterTable(engine, topic, kafka).known_start() if latest else None
-        covered = resume_positions(kafka, covered, existing=existing, recorded_start=fixed)
-        lost = lost_offsets(kafka, covered)
+        recorded = tables.dead_letters.known_start()
+        if covered or existing:
+            positions = resume_positions(covered, existing=existing, recorded_start=recorded)
+        else:
+            properties = configuration.connector.kafka.client_properties()
+            positions = dict(first_start(topic, kafka, properties, recorded))
+        lost = lost_offsets(kafka, positions)
         if topic.config.on_data_loss == "continue":
-            covered = skip_lost_offsets(kafka, covered)
-        starts = starting_offsets(kafka, covered, key=topic.key)
+            positions = skip_lost_offsets(kafka, positions)
+        starts = starting_offsets(kafka, positions, key=topic.key)
         bounds = sorted(kafka.bounds.items())
         spans = {p: OffsetSpan(start=starts[p], end=s.end) for p, s in bounds}
         plan = replace(plan, spans=spans, lost=lost)
-        size = topic.config.processing.batch_size
-        plan = replace(plan, commits=math.ceil(plan.records / size))
         return _with_sample(configuration, topic, schema, target, plan)
     except Exception as fault:  # noqa: BLE001  # a failure doesn't affect other topics
         return replace(plan, error=topic_error(fault, topic.key).message)
@@ -215,16 +233,15 @@ def _with_sample(
     target: TargetTable,
     plan: TopicPlan,
 ) -> TopicPlan:
-    record_format = topic_format(configuration, topic, schema)
     known = target.columns
-    schema_columns = topic_columns(topic, schema)
-    policy = SchemaPolicy(topic, target, json_schema=schema, schema_columns=schema_columns)
-    columns = target.merged(known, schema_columns)
+    record_schema = RecordSchema.of(configuration, topic, schema)
+    policy = SchemaPolicy(topic, target, record_schema)
+    columns = target.merged(known, read_columns(topic, record_schema.columns))
     added = {field.name: field for field in columns if known.get(field.name) is None}
     sampled = list(_first_records(configuration, plan))
     while True:  # as in a batch: repeat with columns for new fields
         layout = policy.layout(columns)
-        reader = RecordReader(policy.reading(layout, record_format, time.time_ns() // 1000))
+        reader = RecordReader(policy.reading(layout, time.time_ns() // 1000))
         refused: dict[str, int] = {}
         good: dict[int, list[pa.RecordBatch]] = {}
         for partition, batch in sampled:
@@ -238,10 +255,19 @@ def _with_sample(
         wider = policy.widened(columns, reader.new_fields)
         added |= dict(additions(columns, wider))
         columns = wider
+    unstored = topic.config.processing.unstored
+    added = {path: field for path, field in added.items() if field.name.lower() not in unstored}
+    new = target.new_columns(layout)
+    added |= {field.name: field for field in layout.derived if field.name in new}
     count = sum(batch.num_rows for _, batch in sampled)
     size = sum(batch.column("value").nbytes for _, batch in sampled)
+    processing = topic.config.processing
+    limit = record_limit(
+        processing.batch_size, processing.max_batch_bytes, size / count if count else 0.0
+    )
+    plan = replace(plan, commits=math.ceil(plan.records / limit))
     cost = run_cost(
-        _limited_to_batch(good, plan, topic.config.processing.batch_size),
+        _limited_to_batch(good, plan, limit),
         layout,
         partition_columns=topic.config.destination.partition_columns,
         records=plan.records,
@@ -256,6 +282,9 @@ def _with_sample(
         new_columns={name: str(field.data_type) for name, field in added.items()},
         columns=layout.schema.names,
         unseen_masks=unseen_masks(topic, columns),
+        unseen_fields=unseen_fields(topic.config, columns) if count or not plan.creates else (),
+        filters=topic.config.processing.where is not None,
+        filtered=reader.filtered,
         cost=cost,
     )
 
@@ -263,7 +292,10 @@ def _with_sample(
 def _first_records(
     configuration: Configuration, plan: TopicPlan
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the first `_SAMPLE` records of each partition with its number, fewer if large."""
+    """Read the first `_SAMPLE` records of each partition, fewer if records are large.
+
+    Yields batches of records with the number of their partition.
+    """
     properties = configuration.connector.kafka.client_properties()
     spans = [
         (partition, OffsetSpan(start=span.start, end=min(span.end, span.start + _SAMPLE)))
@@ -276,7 +308,10 @@ def _first_records(
 def _limited_to_batch(
     rows: Mapping[int, Sequence[pa.RecordBatch]], plan: TopicPlan, size: int
 ) -> dict[int, list[pa.RecordBatch]]:
-    """Limit the sampled rows of each partition to its part of a batch of this size."""
+    """Remove sampled rows that wouldn't be in the first batch.
+
+    The batch has `size` records, from the partitions in the same proportions as the whole run.
+    """
     limited = {}
     for partition, batches in rows.items():
         span = plan.spans[partition]

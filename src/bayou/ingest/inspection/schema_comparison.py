@@ -1,6 +1,7 @@
 """Lists the columns of a schema, and compares two schemas.
 
-Also finds masks whose field isn't in the table; with a schema file the configuration refuses them.
+Also finds fields in masks and expressions that the table lacks, for topics without a schema file.
+If there is a schema file, loading the configuration already refuses fields that the file lacks.
 """
 
 from __future__ import annotations
@@ -13,30 +14,25 @@ from bayou.api import SnapshotHandle
 from bayou.api import table as open_table
 from bayou.errors import ConfigurationError, StorageError
 from bayou.ingest.background_task import BackgroundTask
-from bayou.ingest.batch.rows import record_part
+from bayou.ingest.batch.expressions import unseen_fields
+from bayou.ingest.batch.stored_columns import record_columns_of
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import record_columns
 from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.schema.policy import unseen_masks
-from bayou.ingest.schema.topic_format import topic_columns
+from bayou.ingest.schema.record_schema import topic_columns
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
-
-__all__ = [
-    "SchemaChange",
-    "compare_schemas",
-    "masks_without_field",
-    "schema_file_changes",
-    "schema_rows",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaChange:
-    """A column that only one schema has, or whose type or nullability differs.
+    """A column that only one of two schemas has, or that has another type or nullability in each.
 
     Attributes:
         column: path of the column, such as `place.city` or `lines.element.sku`.
-        before, after: SQL type, with `not null` if it applies; None for a missing column.
+        before: SQL type in the first schema, such as `int not null`; None if the first schema lacks
+            the column.
+        after: SQL type in the second schema; None if the second schema lacks the column.
     """
 
     column: str
@@ -53,7 +49,7 @@ def schema_rows(schema: StructType) -> list[dict[str, Any]]:
 
 
 def compare_schemas(before: StructType, after: StructType) -> tuple[SchemaChange, ...]:
-    """Return the differences, in the order of `before`, followed by new columns of `after`."""
+    """Return the columns that differ: columns of `before` in order, then new columns of `after`."""
     old = {
         path: _type_with_nullability(kind, nullable) for path, kind, nullable in _leaves(before, "")
     }
@@ -70,12 +66,13 @@ def compare_schemas(before: StructType, after: StructType) -> tuple[SchemaChange
 def schema_file_changes(
     configuration: Configuration, topic: Topic, snapshot: SnapshotHandle
 ) -> tuple[SchemaChange, ...]:
-    """Return the differences between a topic's table and its schema file.
+    """Return the differences between a topic's table (`before`) and its schema file (`after`).
 
-    Columns that the pipeline adds are ignored.
+    Columns that aren't fields of records, such as `_kafka_offset` and derived columns, and fields
+    that are dropped, are ignored.
 
     Raises:
-        ConfigurationError: the topic has no schema file, or the file is invalid.
+        ConfigurationError: the topic has no schema file.
     """
     schema = topic_schemas(configuration)[topic.key]
     if schema is None:
@@ -85,10 +82,12 @@ def schema_file_changes(
             file=configuration.file,
             key=f"connector.topics.{topic.key}.schema-file",
         )
-    return compare_schemas(
-        record_part(snapshot.schema, snapshot.partition_columns, topic.more_columns),
-        record_columns(schema),
+    unstored = topic.config.processing.unstored
+    before, after = (
+        StructType(tuple(f for f in columns if f.name.lower() not in unstored))
+        for columns in (record_columns_of(topic, snapshot.kernel), record_columns(schema))
     )
+    return compare_schemas(before, after)
 
 
 def _leaves(schema: StructType, prefix: str) -> Iterator[tuple[str, str, bool]]:
@@ -129,16 +128,33 @@ def _type_with_nullability(kind: str, nullable: bool) -> str:
 _TIMEOUT = 10.0
 
 
-def masks_without_field(configuration: Configuration) -> dict[str, tuple[str, ...]]:
-    """Return the paths of masks that match no column, by topic.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnseenSettings:
+    """Fields in a topic's settings that no record has had yet.
 
-    Topics with a schema file or without a table have none.
+    Attributes:
+        masks: paths of `masks`.
+        fields: paths of fields that `processing.columns` or `processing.where` read.
+    """
+
+    masks: tuple[str, ...]
+    fields: tuple[str, ...]
+
+
+def unseen_settings(configuration: Configuration) -> dict[str, UnseenSettings]:
+    """Return, for each topic without a schema file, the fields in its settings without a column.
+
+    Topics without such fields are omitted.
 
     Raises:
         BayouError: a table can't be opened, or its store doesn't answer within ten seconds.
     """
-    topics = [t for t in configuration.topics if t.config.masks and t.schema_file is None]
-    unseen: dict[str, tuple[str, ...]] = {}
+    topics = [
+        t
+        for t in configuration.topics
+        if t.schema_file is None and (t.config.masks or t.config.processing.inputs)
+    ]
+    unseen: dict[str, UnseenSettings] = {}
 
     def check() -> None:
         for topic in topics:
@@ -148,13 +164,16 @@ def masks_without_field(configuration: Configuration) -> dict[str, tuple[str, ..
     if not task.wait(_TIMEOUT):
         raise StorageError("the store doesn't answer", path=topics[0].table_path)
     task.finish()
-    return {key: paths for key, paths in unseen.items() if paths}
+    return {key: found for key, found in unseen.items() if found.masks or found.fields}
 
 
-def _unseen(configuration: Configuration, topic: Topic) -> tuple[str, ...]:
+def _unseen(configuration: Configuration, topic: Topic) -> UnseenSettings:
     columns = topic_columns(topic, None)
     handle = open_table(topic.table_path, configuration.connector.storage.storage_options())
     if handle.exists():
-        snapshot = handle.snapshot()
-        columns = record_part(snapshot.schema, snapshot.partition_columns, topic.more_columns)
-    return unseen_masks(topic, columns)
+        columns = record_columns_of(topic, handle.snapshot().kernel)
+    elif not columns.fields:
+        return UnseenSettings(masks=(), fields=())
+    return UnseenSettings(
+        masks=unseen_masks(topic, columns), fields=unseen_fields(topic.config, columns)
+    )

@@ -14,12 +14,15 @@ from bayou.ingest.offsets import OffsetSpan
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
-__all__ = ["SeenOffsets", "TopicOffsets", "spans"]
-
 
 @dataclass(slots=True)
 class SeenOffsets:
-    """Offsets of a partition: those seen at least once, and those seen more than once."""
+    """Offsets of a partition.
+
+    Attributes:
+        once: the offsets that occur at least once.
+        twice: the offsets that occur at least twice.
+    """
 
     once: BitMap64 = field(default_factory=BitMap64)
     twice: BitMap64 = field(default_factory=BitMap64)
@@ -33,11 +36,9 @@ class TopicOffsets:
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions of all rows."""
         return list(self._seen)
 
     def of(self, partition: int) -> SeenOffsets:
-        """Return the offsets of a partition."""
         return self._seen.get(partition) or SeenOffsets()
 
     def read(
@@ -48,13 +49,13 @@ class TopicOffsets:
         prefix: str = "",
         within: OffsetSpan | None = None,
     ) -> None:
-        """Add the rows of a topic.
+        """Add the offsets of the rows that come from a Kafka topic.
 
         Args:
-            snapshot: the table's snapshot.
-            topic: the Kafka topic, whose name can't contain a quote.
-            prefix: prefix of the columns `topic`, `partition` and `offset`.
-            within: only add offsets in this range, of any partition.
+            topic: the name of the topic, which can't contain a quote.
+            prefix: `_kafka_` for a table with the columns `_kafka_topic`, `_kafka_partition` and
+                `_kafka_offset`; empty for a dead letter table, with columns `topic`, ...
+            within: only add offsets in this range, from all partitions.
         """
         part, at = f"{prefix}partition", f"{prefix}offset"
         condition = f"{prefix}topic = '{topic}'"
@@ -64,7 +65,7 @@ class TopicOffsets:
             self._add_columns(batch.column(part), batch.column(at))
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows with the columns `partition` and `offset`."""
+        """Add the offsets of rows with the columns `partition` and `offset`."""
         self._add_columns(batch.column("partition"), batch.column("offset"))
 
     def _add_columns(self, partitions: pa.Array[Any], offsets: pa.Array[Any]) -> None:
@@ -84,7 +85,7 @@ class TopicOffsets:
 
 
 def spans(offsets: BitMap64) -> tuple[OffsetSpan, ...]:
-    """Return the ranges of consecutive offsets, in order."""
+    """Convert a set of offsets to ranges of consecutive offsets, in ascending order."""
     if not offsets:
         return ()
     buffer = pa.py_buffer(offsets.to_array())

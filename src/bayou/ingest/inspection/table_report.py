@@ -1,16 +1,15 @@
-"""Reports whether a path is a Delta table, and its contents."""
+"""Reports whether a path is a Delta table, and what the table contains."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bayou.api import TableHandle
 from bayou.api.arrow_stream import python_rows
 from bayou.errors import BayouError
-
-__all__ = ["TableReport", "table_report"]
+from bayou.ingest.inspection.unconditional_commits import unconditional_commits
 
 _SAMPLE = 5
 _COMMITS = 10
@@ -18,18 +17,20 @@ _COMMITS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReport:
-    """The report of a table, or the error of reading it.
+    """What a table contains, or why it can't be read.
 
     Attributes:
-        path: the path of the table.
-        error: the error, after which the other attributes are empty. `TableNotFoundError` if the
-            path isn't a Delta table.
-        version: the latest version.
-        rows, files, bytes: size of the latest version.
-        schema: types by column.
-        partition_columns: the partition columns in order.
-        sample: five rows.
+        error: the error that prevented reading the table; None if there was none.
+            `TableNotFoundError` means that the path isn't a Delta table. If there is an error, all
+            attributes except `path` are empty.
+        rows: number of rows in the latest version.
+        files: number of data files in the latest version.
+        bytes: total size of these files.
+        schema: type of each column.
+        sample: up to five rows.
         history: the newest ten commits.
+        unconditional_commits: the engines that commit to S3 without put-if-absent by default, with
+            the newest version that each committed.
     """
 
     path: str
@@ -42,15 +43,11 @@ class TableReport:
     partition_columns: tuple[str, ...] = ()
     sample: tuple[Mapping[str, Any], ...] = ()
     history: tuple[Mapping[str, Any], ...] = ()
+    unconditional_commits: Mapping[str, int] = field(default_factory=dict)
 
 
 def table_report(path: str, table: TableHandle) -> TableReport:
-    """Read a table's log, the row count of every file, and five rows.
-
-    Args:
-        path: the path as the user wrote it.
-        table: the table's handle.
-    """
+    """Read a table's log and five rows, and count its rows."""
     try:
         snapshot = table.snapshot()
         detail = table.detail()
@@ -64,6 +61,7 @@ def table_report(path: str, table: TableHandle) -> TableReport:
             partition_columns=tuple(snapshot.partition_columns),
             sample=tuple(python_rows(snapshot.to_arrow(limit=_SAMPLE))),
             history=tuple(table.history(_COMMITS)),
+            unconditional_commits=unconditional_commits(snapshot, table.history),
         )
     except BayouError as error:
         return TableReport(path=path, error=error, schema={})

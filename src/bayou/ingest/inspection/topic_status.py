@@ -1,4 +1,4 @@
-"""The status of topics from their tables and the brokers, whether a pipeline runs or not.
+"""The status of topics, read from their tables and the brokers. The pipeline needn't run.
 
 Also lists the topics of a configuration and of the brokers.
 """
@@ -14,7 +14,7 @@ from bayou.api import SnapshotHandle, TableHandle, table
 from bayou.errors import KafkaError
 from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.existing_rows import existing_offsets
-from bayou.ingest.broker import describe_topic, topic_names
+from bayou.ingest.broker import describe_topic, first_start, topic_names
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.inspection.kafka_records import first_record_time
@@ -29,15 +29,6 @@ from bayou.ingest.offsets import (
 from bayou.ingest.state import is_running_locally
 from bayou.ingest.topic_errors import topic_error
 
-__all__ = [
-    "ListedTopic",
-    "PartitionStatusReport",
-    "TopicStatusReport",
-    "TopicTables",
-    "list_topics",
-    "topic_status_reports",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTables:
@@ -48,7 +39,6 @@ class TopicTables:
 
     @classmethod
     def of(cls, configuration: Configuration, topic: Topic) -> TopicTables:
-        """Return the handles without reading the tables."""
         options = configuration.connector.storage.storage_options()
         return cls(
             target=table(topic.table_path, options),
@@ -61,9 +51,9 @@ class PartitionStatusReport:
     """The status of a Kafka partition.
 
     Attributes:
-        partition: number of the partition.
-        position: the next offset to read.
-        start, end: the earliest offset and the end offset of the brokers.
+        position: the next offset that the pipeline reads.
+        start: the earliest offset that the brokers have.
+        end: the offset after the last one that the brokers have.
     """
 
     partition: int
@@ -73,12 +63,12 @@ class PartitionStatusReport:
 
     @property
     def waiting(self) -> int:
-        """Number of offsets that aren't in the table yet."""
+        """Number of offsets that the brokers have and the pipeline has yet to read."""
         return max(0, self.end - max(self.position, self.start))
 
     @property
     def lost(self) -> int:
-        """Number of offsets that retention deleted before they were read."""
+        """Number of offsets that Kafka deleted before the pipeline read them."""
         return max(0, self.start - self.position)
 
 
@@ -87,22 +77,23 @@ class TopicStatusReport:
     """The status of a topic.
 
     Attributes:
-        topic: the topic's key in the configuration.
-        kafka_topic: the name of the Kafka topic.
-        table_path: the target table.
-        version: the latest version, None if there is no table yet.
+        version: the table's latest version; None if there is no table yet.
         last_commit: time of the latest version, ms since the epoch.
-        last_operation: operation of the latest version.
-        rows, files, bytes: size of the latest version; None if it can't be read.
+        last_operation: operation of the latest version, such as `STREAMING UPDATE`.
+        rows: number of rows in the latest version; None if the table can't be read.
+        files: number of data files in the latest version; None if the table can't be read.
+        bytes: total size of these files; None if the table can't be read.
         dead_letters: number of dead letters; None if they can't be read.
-        partitions: the status of each partition; empty if the brokers didn't answer.
-        freshness_seconds: age of the oldest record that isn't in the table, 0 if all records are;
-            None if the brokers didn't answer.
-        objective_seconds: `slo.freshness-seconds`.
+        partitions: the status of each Kafka partition; empty if the brokers didn't answer.
+        freshness_seconds: age of the oldest record that the pipeline has yet to read; 0 if there is
+            none, None if the brokers didn't answer.
+        objective_seconds: the maximum of `freshness_seconds` (`slo.freshness-seconds`); None if not
+            configured.
         running: whether a pipeline on this machine holds the topic's lock.
-        maintenance: the last run of each task, from the state path of this machine or the newest
-            1,000 commits, whichever is later.
-        error: the error that prevented reading the status completely.
+        maintenance: the last run of each maintenance task, according to the state path of this
+            machine and to the table's newest 1,000 commits.
+        error: message of the error that prevented reading all of the status; None if there was
+            none.
     """
 
     topic: str
@@ -124,12 +115,12 @@ class TopicStatusReport:
 
     @property
     def waiting(self) -> int | None:
-        """Number of offsets that aren't in the table yet, None if the brokers didn't answer."""
+        """Number of offsets that the pipeline must still read; None if brokers didn't answer."""
         return sum(p.waiting for p in self.partitions) if self.partitions else None
 
     @property
     def late(self) -> bool:
-        """Whether the objective is missed."""
+        """Whether `freshness_seconds` exceeds the objective; False without an objective."""
         fresh, objective = self.freshness_seconds, self.objective_seconds
         return fresh is not None and objective is not None and fresh > objective
 
@@ -137,12 +128,12 @@ class TopicStatusReport:
 def topic_status_reports(
     configuration: Configuration, topics: tuple[Topic, ...]
 ) -> tuple[TopicStatusReport, ...]:
-    """Read the status of topics from brokers and tables in parallel; failures are in `error`."""
-    return tuple(run_parallel(lambda topic: _standing(configuration, topic), topics))
+    """Read the status of topics in parallel. A failure is reported in the topic's `error`."""
+    return tuple(run_parallel(lambda topic: _topic_status(configuration, topic), topics))
 
 
-def _standing(configuration: Configuration, topic: Topic) -> TopicStatusReport:
-    standing = TopicStatusReport(
+def _topic_status(configuration: Configuration, topic: Topic) -> TopicStatusReport:
+    status = TopicStatusReport(
         topic=topic.key,
         kafka_topic=topic.config.kafka_topic,
         table_path=topic.table_path,
@@ -156,16 +147,16 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStatusReport:
     try:
         if tables.target.exists():
             snapshot = tables.target.snapshot()
-            facts = _table_facts(tables, snapshot.row_count(), standing.maintenance)
-            standing = replace(standing, **facts)
+            facts = _table_facts(tables, snapshot.row_count(), status.maintenance)
+            status = replace(status, **facts)
         else:
-            standing = replace(standing, rows=0, files=0, bytes=0)
+            status = replace(status, rows=0, files=0, bytes=0)
         waiting = 0
         if tables.dead_letters.exists():
             dead_letters = tables.dead_letters.snapshot()
             letters = dead_letters.transactions
             waiting = dead_letters.row_count()
-        standing = replace(standing, dead_letters=waiting)
+        status = replace(status, dead_letters=waiting)
         properties = configuration.connector.kafka.client_properties()
         kafka = describe_topic(topic.config.kafka_topic, properties)
         covered: dict[int, int] = {}
@@ -174,9 +165,12 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStatusReport:
             covered = next_offsets(kafka, snapshot.transactions)
             options = configuration.connector.storage.storage_options()
             existing = existing_offsets(topic, kafka, covered, snapshot, options)
-        latest = topic.config.starting_offsets == "latest"
-        fixed = recorded_start(kafka, letters) if latest else None
-        known = resume_positions(kafka, covered, existing=existing, recorded_start=fixed)
+        recorded = recorded_start(kafka, letters)
+        known: Mapping[int, int]
+        if covered or existing:
+            known = resume_positions(covered, existing=existing, recorded_start=recorded)
+        else:
+            known = first_start(topic, kafka, properties, recorded)
         partitions = tuple(
             PartitionStatusReport(
                 partition=p,
@@ -186,10 +180,10 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStatusReport:
             )
             for p, bounds in sorted(kafka.bounds.items())
         )
-        standing = replace(standing, partitions=partitions)
-        return replace(standing, freshness_seconds=_freshness(properties, kafka, partitions))
+        status = replace(status, partitions=partitions)
+        return replace(status, freshness_seconds=_freshness(properties, kafka, partitions))
     except Exception as fault:  # noqa: BLE001  # a failure doesn't affect other topics
-        return replace(standing, error=topic_error(fault, topic.key).message)
+        return replace(status, error=topic_error(fault, topic.key).message)
 
 
 def _table_facts(
@@ -236,9 +230,11 @@ class ListedTopic:
     """A Kafka topic.
 
     Attributes:
-        kafka_topic: the name of the Kafka topic.
-        topic, table_path: its key in the configuration and its table, None if not configured.
-        partitions, offsets: number of partitions and offsets, None if the topic doesn't exist.
+        topic: the topic's key in the configuration; None if the topic isn't configured.
+        table_path: the target table; None if the topic isn't configured.
+        partitions: number of partitions; None if the topic doesn't exist or can't be described.
+        offsets: number of offsets that the brokers have, in all partitions; None if `partitions` is
+            None.
     """
 
     kafka_topic: str
@@ -249,9 +245,9 @@ class ListedTopic:
 
 
 def list_topics(configuration: Configuration, *, every: bool = False) -> list[ListedTopic]:
-    """List the topics of the configuration, and with `every` the other topics of the brokers.
+    """List the topics of the configuration. If `every` is true, add the brokers' other topics.
 
-    Internal topics, whose names start with `__`, are skipped.
+    The brokers' internal topics, whose names start with `__`, aren't added.
 
     Raises:
         KafkaError: no broker answers.

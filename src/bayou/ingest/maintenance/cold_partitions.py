@@ -13,17 +13,15 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.model import And, Comparison, IsNull
 from bayou.protocol import partition_values
 
-__all__ = ["SmallFiles", "partitions_with_small_files"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallFiles:
-    """A partition with small files.
+    """A table partition with small files.
 
     Attributes:
-        where: the predicate of the partition; None for a table without partitions.
+        where: predicate that selects the partition; None for a table without partition columns.
         files: number of small files.
-        newest: modification time of its newest file, ms since the epoch.
+        newest: modification time of the partition's newest file, ms since the epoch.
     """
 
     where: Predicate | None
@@ -37,9 +35,9 @@ def partitions_with_small_files(
     """Return the partitions with at least two small files, the least recently written first.
 
     Args:
-        snapshot: the table's snapshot.
         small: size in bytes below which a file is small.
-        written_since: only partitions with a file from this time on, ms since the epoch.
+        written_since: only return partitions that have a file written at or after this time, ms
+            since the epoch.
     """
     files = snapshot.files()
     values = files.column("partition_values").combine_chunks()

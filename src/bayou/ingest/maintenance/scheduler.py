@@ -10,6 +10,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from bayou.api import TableHandle
 from bayou.api import table as open_table
 from bayou.engines import for_path
@@ -22,10 +24,8 @@ from bayou.ingest.maintenance.steps import LastRuns, completed_task, maintain_ta
 from bayou.ingest.upsert import DeletedKeys
 from bayou.version import ENGINE_INFO
 
-__all__ = ["TopicMaintenance"]
-
 _MAX_INTERVALS = 20
-"""Number of intervals after which a table is compacted although records wait."""
+"""Number of intervals after which a table is compacted even while more records are waiting."""
 
 _VACUUM_INTERVAL = 24 * 3600.0
 _HISTORY_LIMIT = 200
@@ -34,18 +34,16 @@ _HISTORY_LIMIT = 200
 class TopicMaintenance:
     """The maintenance of one topic's table.
 
-    `count_batch` counts the records of batches, `poll` starts due tasks. For appended rows,
-    maintenance runs concurrently with batches because they don't conflict. An upsert rewrites
-    files, so steps of maintenance and batches exclude each other.
+    `count_batch` counts the records of batches, and `poll` starts due tasks. If batches append
+    rows, maintenance runs concurrently with them, because appends don't conflict with it. If
+    batches upsert rows, they rewrite files. Then no maintenance step runs during a batch.
 
     Args:
-        topic: the topic.
-        storage_options: the options of the object store.
-        reporter: receives the reports.
         batches: the lock that a batch holds while it changes the table.
-        every: seconds between scheduled runs; None for no schedule.
-        last_runs: stores the reports for `bayou status`.
-        slots: held while a task runs, to limit concurrent tasks of all topics; None for no limit.
+        every: seconds between scheduled runs; None if there is no schedule.
+        last_runs: where the results of tasks are stored for `bayou status`.
+        slots: entered while a task runs: a semaphore that limits the number of concurrent tasks of
+            all topics. None for no limit.
     """
 
     def __init__(
@@ -68,6 +66,7 @@ class TopicMaintenance:
         self._is_upsert = topic.upsert_keys is not None
         self._every = every
         self._slots = nullcontext() if slots is None else slots
+        self._spark: SparkSession | None = None
         self._next_run = None if every is None else time.monotonic() + every
         self._compacted = self._optimized = 0
         self._since = 0  # the first compaction includes files of earlier processes
@@ -84,15 +83,18 @@ class TopicMaintenance:
         for task in self._failed:
             self._retry_next_time(task)
 
-    def count_batch(self, report: BatchReport, *, is_behind: bool) -> None:
-        """Count the records of a batch.
+    def use_executors(self, spark: SparkSession) -> None:
+        """Run tasks of large tables on the executors of a session from now on."""
+        self._spark = spark
 
-        Args:
-            report: the batch's report.
-            is_behind: the batch had the maximum size, so more records wait.
+    def count_batch(self, report: BatchReport, *, is_behind: bool) -> None:
+        """Count the records of a committed batch.
+
+        `is_behind` is true if Kafka probably has more records to read. Then tasks that are due by
+        their number of records are delayed.
         """
-        self._compacted += report.records
-        self._optimized += report.records
+        self._compacted += report.records - report.filtered
+        self._optimized += report.records - report.filtered
         self._behind = is_behind
         self._last_batch = _now() - round(report.seconds * 1000)
 
@@ -106,7 +108,7 @@ class TopicMaintenance:
             self._task = BackgroundTask(lambda: self._run(tasks, final=False))
 
     def complete(self) -> None:
-        """Run due tasks in this thread, at the end of a run that has read all records."""
+        """Run due tasks in this thread. Called at the end of a run that has read all records."""
         if self._task is not None:
             self._task.finish()
         self._behind = False
@@ -115,7 +117,7 @@ class TopicMaintenance:
             self._run(tasks, final=True)
 
     def stop(self) -> None:
-        """Wait for the running step and prevent further steps."""
+        """Wait for the end of the current step of a task, and run no further steps."""
         self._stopped.set()
         if self._task is not None:
             self._task.finish()
@@ -176,7 +178,11 @@ class TopicMaintenance:
                 self._reporter.maintenance_finished(report)
 
     def _is_reported(self, report: MaintenanceReport) -> bool:
-        """Whether to report a run; `nothing` is only reported after a failure."""
+        """Return whether to report the result of a task, and remember whether the task failed.
+
+        A task that had nothing to do isn't reported in two cases: it left partitions for the next
+        run, or it is `forget`. If the previous run of the task failed, it is always reported.
+        """
         failed_before = report.task in self._failed
         if report.error is not None:
             self._failed.add(report.task)
@@ -195,7 +201,11 @@ class TopicMaintenance:
             self._left = True
 
     def _maintain(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
-        """Run a task; None if it isn't due."""
+        """Run a task and return its report; None if the task isn't due.
+
+        Also runs the task for the deleted keys table of an upsert. If this fails, the returned
+        report is that of the deleted keys table.
+        """
         if task == "forget":
             return self._forget(final=final)
         # Partitions that are being written wait for the next run, which must include them.
@@ -215,7 +225,10 @@ class TopicMaintenance:
             self._topic.key,
             handle,
             task,
+            spark=self._spark,
+            storage_options=self._storage_options,
             retention_hours=self._delta.vacuum_retention_hours,
+            z_order_by=self._delta.z_order_by,
             written_since=self._since,
             cold_before=None if final else cold_before,
             stopped=self._stopped.is_set,
@@ -237,7 +250,10 @@ class TopicMaintenance:
         return report
 
     def _forget(self, *, final: bool) -> MaintenanceReport | None:
-        """Remove old deleted keys and vacuum their table, independent of the delta-config."""
+        """Remove deleted keys that exceed their retention, and vacuum the deleted keys table daily.
+
+        The vacuum doesn't depend on `enable-vacuum`. Returns None if there is no such table.
+        """
         keys, path = self._topic.upsert_keys, self._topic.table_path
         table = open_table(deleted_keys_path(path), self._storage_options)
         if keys is None or not table.exists():
@@ -270,7 +286,10 @@ class TopicMaintenance:
         return self._batches
 
     def _vacuum_is_due(self, handle: TableHandle) -> bool:
-        """Whether a day has passed since the last vacuum, which the table's history shows."""
+        """Return whether a day has passed since the last vacuum in the table's history.
+
+        After True was returned, the result is False for a day.
+        """
         now = time.time()
         if self._last_vacuum is None:
             try:
@@ -280,7 +299,7 @@ class TopicMaintenance:
             vacuums = [c for c in commits if completed_task(c) == ("vacuum", "done")]
             if not vacuums and len(commits) == _HISTORY_LIMIT:
                 self._last_vacuum = now
-                return True  # unknown: the last vacuum is older than this number of commits
+                return True  # unknown: no vacuum is among the newest commits
             last = (vacuums or commits[-1:])[:1]
             timestamp = last[0].get("timestamp") if last else None
             self._last_vacuum = now if timestamp is None else _seconds(timestamp)

@@ -1,7 +1,7 @@
-"""Runs maintenance tasks in steps, between which a pipeline can commit batches.
+"""Runs maintenance tasks in steps. Between two steps a pipeline can commit batches.
 
 `LastRuns` stores the last result of each task in the state path for `bayou status`.
-`check_retention` checks the retention of a vacuum against the table's.
+`check_retention` compares `vacuum-retention-hours` with the tables' retention.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from pyspark.sql import SparkSession
 
 from bayou.api import TableHandle
 from bayou.api import table as open_table
@@ -25,27 +26,19 @@ from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import MaintenanceReport, MaintenanceTask
 from bayou.ingest.maintenance.cold_partitions import SmallFiles, partitions_with_small_files
+from bayou.ingest.maintenance.table_commands import TableCommands, table_commands
 from bayou.ingest.retries import retry_delay
 from bayou.ingest.state import topic_folder
 from bayou.ingest.topic_errors import topic_error
+from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.protocol.properties import DELETED_FILE_RETENTION
-
-__all__ = [
-    "LastRun",
-    "LastRuns",
-    "check_retention",
-    "completed_task",
-    "last_runs",
-    "maintain_table",
-]
-
 
 _SMALL = {"compaction": 32 << 20, "optimize": 128 << 20}
 """Size in bytes below which a file is small; a compaction doesn't rewrite medium-sized files."""
 
 _RETRIES = 3
 _HOT_FILES = 50
-"""Number of small files from which a partition is compacted even while it is written."""
+"""Number of small files from which a partition is compacted even if batches still write to it."""
 
 
 def maintain_table(
@@ -53,34 +46,39 @@ def maintain_table(
     handle: TableHandle,
     task: MaintenanceTask,
     *,
+    spark: SparkSession | None = None,
+    storage_options: Mapping[str, str] | None = None,
     retention_hours: float | None = None,
+    z_order_by: Sequence[str] = (),
     written_since: int = 0,
     cold_before: int | None = None,
     stopped: Callable[[], bool] = lambda: False,
     step_lock: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> MaintenanceReport:
-    """Run one task.
+    """Run one maintenance task of a table. An error isn't raised, but returned in the report.
 
     Args:
         topic: the topic's key, for the report.
-        handle: the table.
-        task: the task.
+        spark: the session whose executors rewrite and delete the files of large tables; None to do
+            all work in this process.
+        storage_options: with `spark`, options of the table's store.
+        z_order_by: columns by which `optimize` sorts the rows of a partition; none to only compact
+            its files.
         retention_hours: retention of a vacuum; None for the table's retention.
-        written_since: a compaction only includes partitions written since, ms since the epoch.
-        cold_before: partitions written from this time on are skipped, unless they have many small
-            files; None to skip no partition.
-        stopped: checked between steps; returns whether to end early.
-        step_lock: the context that each step that rewrites files holds.
-
-    Returns:
-        The report, including an error.
+        written_since: a compaction only includes partitions written at or after this time, ms since
+            the epoch.
+        cold_before: partitions written at or after this time, ms since the epoch, are skipped
+            unless they have at least 50 small files. None to skip no partition.
+        stopped: called before each step; the task ends early if it returns True.
+        step_lock: returns a context manager that is entered for each step that rewrites files.
     """
     began = time.time()
     report = MaintenanceReport(topic=topic, task=task, table_path=handle.path, started=began)
     try:
+        commands = table_commands(handle, storage_options or {}, spark)
         if task == "vacuum":
-            # Without `alone`: listing takes long, and a vacuum doesn't conflict with commits.
-            metrics = handle.vacuum(retention_hours)
+            # Without `step_lock`: listing takes long, and a vacuum doesn't conflict with commits.
+            metrics = commands.vacuum(retention_hours)
             deleted = metrics.num_deleted_files
             report = replace(report, files_removed=deleted, result="done" if deleted else "nothing")
         else:
@@ -91,7 +89,8 @@ def maintain_table(
             )
             cold = _cold(partitions, cold_before)
             report = replace(report, left=len(partitions) - len(cold))
-            report = _compact(report, handle, cold, stopped=stopped, alone=step_lock)
+            columns = z_order_by if task == "optimize" else ()
+            report = _compact(report, commands, columns, cold, stopped=stopped, alone=step_lock)
     except Exception as fault:  # noqa: BLE001  # a failure doesn't stop maintenance of other tables
         report = replace(report, result="failed", error=topic_error(fault, topic))
     return replace(report, seconds=time.time() - began)
@@ -105,20 +104,24 @@ def _cold(partitions: Sequence[SmallFiles], cold_before: int | None) -> list[Sma
 
 def _compact(
     report: MaintenanceReport,
-    handle: TableHandle,
+    commands: TableCommands,
+    z_order_by: Sequence[str],
     partitions: Sequence[SmallFiles],
     *,
     stopped: Callable[[], bool],
     alone: Callable[[], AbstractContextManager[Any]],
 ) -> MaintenanceReport:
-    """Compact partitions, one commit each; after an error the committed ones are reported."""
+    """Compact or sort partitions, one commit each, and return `report` with the results.
+
+    After an error, the report has the error and the results of the committed partitions.
+    """
     for number, partition in enumerate(partitions):
         left = report.left + len(partitions) - number
         if stopped():
             return replace(report, left=left)
         try:
             with alone():
-                metrics = _optimize(handle, partition, _SMALL[report.task])
+                metrics = _optimize(commands, z_order_by, partition, _SMALL[report.task])
         except Exception as fault:  # noqa: BLE001  # committed partitions are reported
             error = topic_error(fault, report.topic)
             return replace(report, result="failed", error=error, left=left)
@@ -133,12 +136,16 @@ def _compact(
     return report
 
 
-def _optimize(handle: TableHandle, partition: SmallFiles, small: int) -> Any:
-    """Optimize a partition; retry conflicts with other writers."""
+def _optimize(
+    commands: TableCommands, z_order_by: Sequence[str], partition: SmallFiles, small: int
+) -> OptimizeMetrics:
+    """Compact or sort a partition; retry after conflicts with other writers."""
     attempt = 0
     while True:
         try:
-            return handle.optimize(partition.where, min_size=small)
+            if z_order_by:
+                return commands.zorder(z_order_by, partition.where)
+            return commands.optimize(partition.where, small)
         except CommitConflictError:
             attempt += 1
             if attempt > _RETRIES:
@@ -147,12 +154,12 @@ def _optimize(handle: TableHandle, partition: SmallFiles, small: int) -> Any:
 
 
 class LastRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The last run of a task.
+    """The last run of a maintenance task.
 
     Attributes:
-        at: time of its end, ms since the epoch.
+        at: end of the run, ms since the epoch.
         result: `done`, `nothing` if there was nothing to do, or `failed`.
-        reason: the reason of a failure.
+        reason: the error message of a failed run, otherwise None.
     """
 
     at: int
@@ -164,21 +171,21 @@ _DECODER = msgspec.json.Decoder(dict[str, LastRun])
 
 
 class LastRuns:
-    """The last run of each task of a topic, including runs that the tables' histories lack."""
+    """Stores the last run of each maintenance task of a topic, even if the run made no commit."""
 
     def __init__(self, state_path: Path, topic: str) -> None:
         self._file = topic_folder(state_path, topic) / "maintenance.json"
         self._lock = threading.Lock()
 
     def read(self) -> Mapping[str, LastRun]:
-        """Return the last runs by task; empty if the pipeline hasn't run with this state path."""
+        """Return the last run of each task; empty if the state path has none."""
         try:
             return _DECODER.decode(self._file.read_bytes())
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
 
     def keep(self, report: MaintenanceReport) -> None:
-        """Store a report; errors are ignored, so that a full disk doesn't stop maintenance."""
+        """Store a run. Errors are ignored, so that a full disk doesn't stop maintenance."""
         run = LastRun(
             at=round((report.started + report.seconds) * 1000),
             result=report.result,
@@ -192,7 +199,7 @@ class LastRuns:
 
 
 def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
-    """Return the last runs of the tasks that the configuration enables."""
+    """Return the stored last run of each task that the topic's configuration enables."""
     delta = topic.config.destination.delta_config
     enabled: dict[MaintenanceTask, bool] = {
         "compaction": delta.enable_compaction,
@@ -205,7 +212,10 @@ def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
 
 
 def completed_task(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
-    """Return the task that a commit of the history completes, and its result; None for others."""
+    """Return which maintenance task a commit of the table's history completes, and its result.
+
+    None if the commit isn't of maintenance.
+    """
     match commit.get("operation"):
         case "OPTIMIZE":
             return "optimize", "done"
@@ -222,12 +232,12 @@ _TIMEOUT = 10.0
 
 
 def check_retention(configuration: Configuration) -> None:
-    """Check that `vacuum-retention-hours` isn't shorter than the tables' retention.
+    """Check that `vacuum-retention-hours` isn't shorter than the table's retention of files.
 
-    Opens the tables; a table that doesn't exist has the default retention.
+    A table that doesn't exist yet has the default retention.
 
     Raises:
-        ConfigurationError: the retention of a topic is too short.
+        ConfigurationError: the setting of a topic is too short.
         BayouError: a table can't be opened, or its store doesn't answer within ten seconds.
     """
     problems: list[str] = []

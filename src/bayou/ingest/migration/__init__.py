@@ -1,6 +1,7 @@
 """Migration of existing JSON files into a topic's table.
 
-Start at `migrate`; `ledger` records which files were migrated, `verify` compares files and table.
+Start at `migrate`. `ledger` records which files were migrated, and `verify` compares the records of
+the files with the rows of the table.
 """
 
 from bayou.ingest.migration.ledger import Ledger, migrated_offsets

@@ -1,8 +1,8 @@
-"""Splits the raw elements of a JSON array, or a sequence of JSON objects, with constant memory.
+"""Splits a JSON array, or a sequence of JSON objects, into elements with constant memory.
 
-Elements are split at their brackets without decoding them, so that each is decoded separately
-later, like a line: an invalid number or half of a surrogate pair makes a dead letter of its record
-without affecting the others.
+The elements are found by their brackets and returned as bytes, to be decoded separately. So an
+element with an invalid value, such as an unpaired surrogate, doesn't affect the others: it becomes
+a dead letter.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-__all__ = ["LONGEST", "ArrayError", "array_elements", "joined_objects"]
-
 LONGEST = 128 << 20
 """Maximum size of an element in bytes, which limits the memory for an unclosed bracket."""
 _MAX_BRACES = 64
-"""Maximum number of closing braces of an object that is split by the fast path."""
+"""Maximum number of closing braces that the fast path looks for."""
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
@@ -28,14 +26,11 @@ _RAW: msgspec.json.Decoder[msgspec.Raw] = msgspec.json.Decoder(msgspec.Raw)
 
 
 class ArrayError(Exception):
-    """The JSON is invalid after some element."""
+    """The array or sequence isn't valid JSON. The elements before the error were yielded."""
 
 
 def array_elements(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the JSON of each element of an array.
-
-    Args:
-        chunks: the JSON of the array, starting with its `[`.
+    """Yield the JSON of each element of an array. The first byte of `chunks` is its `[`.
 
     Raises:
         ArrayError: the JSON is invalid after the yielded elements.
@@ -53,7 +48,7 @@ def array_elements(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def joined_objects(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the JSON of each object of a sequence of objects, which may span several lines.
+    """Yield the JSON of each object of a sequence. An object may span several lines.
 
     Raises:
         ArrayError: the JSON is invalid after the yielded objects.
@@ -64,7 +59,7 @@ def joined_objects(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _Text:
-    """A buffer of the bytes that were read but not consumed."""
+    """Reads elements from chunks of bytes; buffers the bytes that aren't consumed yet."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -73,7 +68,7 @@ class _Text:
         self._at = 0
 
     def next_byte(self) -> bytes:
-        """Return the next byte that isn't white space; empty at the end."""
+        """Skip white space and return the next byte without consuming it; empty at the end."""
         while True:
             match = _SPACE.match(self._read, self._at)
             assert match is not None
@@ -82,7 +77,11 @@ class _Text:
                 return self._read[self._at : self._at + 1]
 
     def expect(self, *allowed: bytes) -> bytes:
-        """Consume the next byte, which must be one of `allowed`."""
+        """Skip white space, and consume and return the next byte; `b""` stands for the end.
+
+        Raises:
+            ArrayError: the byte isn't one of `allowed`.
+        """
         byte = self.next_byte()
         if byte not in allowed:
             expected = " or ".join(repr(a.decode()) if a else "the end" for a in allowed)
@@ -91,7 +90,6 @@ class _Text:
         return byte
 
     def element(self) -> bytes:
-        """Consume the next element."""
         first = self.next_byte()
         if first in (b"", b",", b"]", b"}"):
             raise ArrayError(f"found {_shown(first)} instead of an element")
@@ -120,10 +118,12 @@ class _Text:
         return element
 
     def _object(self) -> bytes | None:
-        """Consume the next object by counting braces; None if braces in strings are unbalanced.
+        """Consume and return an object, whose end is found by counting braces.
 
-        This fast path takes a third of the time. No object is a prefix of another object, so a
-        valid object is the element.
+        Returns None, and consumes nothing, if strings of the object have unbalanced braces, or if
+        the buffer has only a part of the object. Counting takes a third of the time of `element`.
+        The result is checked to be valid JSON. So it is the whole object, because no JSON object is
+        a prefix of another.
         """
         depth, end = 1, self._at + 1
         for _ in range(_MAX_BRACES):
@@ -159,7 +159,10 @@ def _shown(byte: bytes) -> str:
 
 
 def _is_one(element: bytes) -> bool:
-    """Whether an element is JSON, so that its brackets and quotes were split correctly."""
+    """Whether bytes have the structure of exactly one JSON element.
+
+    Strings and numbers in it may be invalid.
+    """
     try:
         _RAW.decode(element)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -168,7 +171,7 @@ def _is_one(element: bytes) -> bool:
         return True
     else:
         return True
-    try:  # accepts invalid values in valid structure, whose record is refused later
+    try:  # accepts invalid values in a valid structure; the record is refused later
         text = element.decode(errors="replace")
         json.loads(text, strict=False, parse_int=str, parse_float=str)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Reads the JSON files of a local folder or a store as records, with constant memory.
+"""Reads the records of JSON files in a local folder or an object store, with constant memory.
 
-A file contains one array of objects, one object per line, or a sequence of objects over several
-lines; it may be compressed (`.gz`). The layout is detected by the first characters.
+A file contains an array of objects, or one object per line, or objects that span several lines. Its
+first characters show which. It may be compressed (`.gz`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from bayou.ingest.migration.json_elements import (
 from bayou.kernel import Engine
 from bayou.kernel.engine import ByteRange, FileStatus
 
-__all__ = ["JsonFile", "is_whole", "json_files", "path_below", "records_of"]
-
-_NAMES = re.compile(r".*\.(json|jsonl|ndjson)(\.gz)?\Z")
+_NAMES = re.compile(r".*\.(json|jsonl|ndjson)(\.gz)?\Z", re.IGNORECASE)
 _DATED = (
     re.compile(r"(?:^|/)year=(\d{4})/month=(\d{1,2})/day=(\d{1,2})/"),
     re.compile(r"(?:^|/)(\d{4})/(\d{2})/(\d{2})/"),
@@ -39,12 +37,13 @@ class JsonFile:
     """A JSON file.
 
     Attributes:
-        path: decoded and absolute path.
-        name: path relative to the folder.
+        path: absolute path, without URL encoding.
+        name: path relative to the folder. It begins with `./` if it would otherwise equal the last
+            component of the folder's path, see `path_below`.
         size: size in bytes.
-        timestamp: timestamp of the records, microseconds since the epoch: midnight of the day in
-            the folder names (`year=2024/month=01/day=05` or `2024/01/05`), otherwise the
-            modification time.
+        timestamp: timestamp that the file's records get, microseconds since the epoch. If folder
+            names have a date (`year=2024/month=01/day=05` or `2024/01/05`), it is midnight of that
+            day in UTC, otherwise `modified`.
         modified: modification time, milliseconds since the epoch.
     """
 
@@ -54,15 +53,16 @@ class JsonFile:
     timestamp: int
     modified: int
 
+    @property
+    def is_compressed(self) -> bool:
+        return self.name.lower().endswith(".gz")
 
-def json_files(engine: Engine, folder: str) -> list[JsonFile]:
-    """List the JSON files in a folder, or one file, by timestamp and name (`9` before `10`).
 
-    Hidden files are skipped.
+def json_files(engine: Engine, folder: str, others: list[str] | None = None) -> list[JsonFile]:
+    """List the JSON files in a folder by timestamp, then by name. `folder` may also be one file.
 
-    Raises:
-        PipelineError: the name of a file isn't UTF-8, so it can't be stored in a table.
-        StorageError: the store failed.
+    Numbers in names are ordered by value: `9` is before `10`. Files and folders whose names start
+    with `_` or `.` are skipped. The names of files that aren't JSON files are appended to `others`.
     """
     root = engine.files.resolve_path(folder)
     if _NAMES.match(root):
@@ -78,22 +78,33 @@ def json_files(engine: Engine, folder: str) -> list[JsonFile]:
     with engine.files.list_tree(root, hidden) as listed:
         for status in listed:
             name = status.path[len(root) :].lstrip("/")
-            if _NAMES.match(name) and not hidden(name):
-                files.append(_file(status, name))
+            if hidden(name):
+                continue
+            if _NAMES.match(name):
+                files.append(_file(status, f"./{name}" if _is_file(root, name) else name))
+            elif others is not None and not name.endswith("/"):  # folders end with a slash
+                others.append(name)
     return sorted(files, key=lambda file: (file.timestamp, _natural_key(file.name)))
 
 
 def path_below(folder: str, name: str) -> str:
-    """Return the path of a file that `json_files` has listed."""
-    is_file = _NAMES.match(folder) and folder.endswith(f"/{name}")
-    return folder if is_file else f"{folder}/{name}"
+    """Return the path of the file that `json_files` listed for `folder` under `name`.
+
+    If `folder` is the path of this JSON file, return `folder`.
+    """
+    return folder if _is_file(folder, name) else f"{folder}/{name.removeprefix('./')}"
+
+
+def _is_file(folder: str, name: str) -> bool:
+    """Whether `folder` is the path of a JSON file with this name, rather than of a folder."""
+    return bool(_NAMES.match(folder)) and folder.rpartition("/")[2] == name
 
 
 def is_whole(line: bytes) -> bool:
     """Whether a line without a newline is a complete record.
 
     A valid object, array or string is complete. A number isn't: `12` may be the start of `123`. A
-    line that can't be parsed may still be written.
+    line that isn't valid JSON may be incomplete.
     """
     if not line.startswith((b"{", b"[", b'"')):
         return False
@@ -110,14 +121,12 @@ def records_of(
     """Yield the raw JSON of each record of a file.
 
     Args:
-        engine: the engine.
-        file: the file.
-        takes_last: called with a last line that has no newline; returns False to skip the line,
-            because it may still be written. With None the line is a record.
+        takes_last: called with the last line if it has no newline, because another process may not
+            have written all of it yet. It returns whether the line is a record. If `takes_last` is
+            None, the line is a record.
 
     Raises:
-        PipelineError: the file is invalid after some record, or a compressed file is incomplete.
-        StorageError: the store failed.
+        PipelineError: the file contains invalid JSON, or a compressed file is incomplete.
     """
     chunks = _bytes(engine, file)
     begin = b""
@@ -143,7 +152,7 @@ def records_of(
 
 
 def _natural_key(name: str) -> tuple[list[tuple[bool, int, str]], str]:
-    """Return a sort key that orders numbers in names by value."""
+    """Return a sort key of a name in which numbers are ordered by value, so `9` is before `10`."""
     parts = re.split(r"(\d+)", name)
     return [(p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts], name
 
@@ -185,7 +194,7 @@ def _bytes(engine: Engine, file: JsonFile) -> Iterator[bytes]:
         for start in range(0, file.size, _CHUNK)
     )
     with engine.files.read_files(ranges) as chunks:
-        if not file.name.endswith(".gz"):
+        if not file.is_compressed:
             yield from chunks
             return
         unpacking, whole = zlib.decompressobj(wbits=31), True
@@ -222,7 +231,6 @@ def _lines(chunks: Iterator[bytes], takes_last: Callable[[bytes], bool] | None) 
 
 
 def _with_errors(file: JsonFile, records: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield records; raise invalid JSON as an error of the file."""
     number = 0
     try:
         for record in records:

@@ -1,8 +1,9 @@
 """The migration ledger: a Delta table beside the target that records the migrated files.
 
-`<table>_migration` gets a row for each part of a file before the target gets its records. The
-target's transaction identifier `migration/<folder>` is the number of the last committed batch. A
-batch that is only in the ledger is repeated with the same records.
+The ledger's path is `<table>_migration`. A *part* is a sequence of a file's records that belong to
+one batch. Before a batch is written to the target, the ledger gets a row for each of its parts. The
+target's transaction identifier `migration/<folder>` is the number of the folder's last committed
+batch. A batch that is in the ledger but not in the target is written again with the same records.
 
 | column | type | |
 |---|---|---|
@@ -10,10 +11,12 @@ batch that is only in the ledger is repeated with the same records.
 | `batch` | long | number of the batch, from 0 |
 | `file` | string | path relative to the folder |
 | `size` | long | size of the file in bytes |
-| `skipped`, `records` | long | number of records before the part, and in it |
-| `first` | long | number of the part's first record: `_kafka_offset` of its row |
+| `skipped` | long | number of the file's records before the part |
+| `records` | long | number of records in the part |
+| `first` | long | sequence number of the part's first record; `_kafka_offset` of its row |
 | `complete` | boolean | whether the part ends with the file |
 | `checksum` | string | SHA-256 of the part's records, one per line |
+| `modified` | long | the file's modification time, milliseconds since the epoch; null in old rows |
 | `offsets` | string | JSON: the last Kafka offset of each partition in the records so far |
 """
 
@@ -36,30 +39,20 @@ from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, 
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.transaction.commit import discard_unless_committed
 
-__all__ = [
-    "Ledger",
-    "LedgerState",
-    "Part",
-    "application_id",
-    "ledger_path",
-    "migrated_offsets",
-    "migrated_source",
-]
-
 
 def application_id(source: str) -> str:
-    """Return the target's transaction identifier for a folder."""
+    """Return the transaction identifier by which the target records batches of a folder."""
     return f"migration/{source}"
 
 
 def migrated_source(application: str) -> str | None:
-    """Return the folder of a migration's transaction identifier, None for other identifiers."""
+    """Return the folder of a transaction identifier of `application_id`; None for any other."""
     prefix = application_id("")
     return application.removeprefix(prefix) if application.startswith(prefix) else None
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the ledger."""
+    """A row of the ledger; the module's docstring describes its columns."""
 
     source: str
     batch: int
@@ -71,14 +64,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
     checksum: str
     offsets: str = "{}"
+    modified: int | None = None
 
     @property
     def path(self) -> str:
-        """Path of the file."""
         return path_below(self.source, self.file)
 
     def is_in(self, transactions: Mapping[str, int]) -> bool:
-        """Whether a target with these transaction identifiers has the part's batch."""
+        """Whether the target, which has these transaction identifiers, has the part's batch."""
         return self.batch <= transactions.get(application_id(self.source), -1)
 
 
@@ -93,23 +86,21 @@ _COLUMNS: dict[str, pa.DataType] = {
     "complete": pa.bool_(),
     "checksum": pa.string(),
     "offsets": pa.string(),
+    "modified": pa.int64(),
 }
 _SCHEMA = pa.schema(_COLUMNS)
 
 
 class LedgerState:
-    """The ledger at one version, and the parts that were added since.
+    """The rows of the ledger in memory.
 
-    The state is updated incrementally, because a ledger may have parts of 100,000 files.
-
-    Args:
-        parts: the parts in the order of their start.
-        commits: number of batches of all folders.
+    The ledger isn't read again after each batch, because it may have rows for 100,000 files.
+    Instead, the rows that this process adds to the ledger are also added here.
 
     Attributes:
-        parts: all parts, including the added ones.
-        commits: number of batches, including the added ones.
-        next_number: the next unused record number of all folders.
+        parts: the rows of all folders.
+        commits: number of commits to the ledger, each with one batch of one folder.
+        next_number: the sequence number of the next record; unique across folders.
     """
 
     def __init__(self, parts: Iterable[Part] = (), commits: int = 0) -> None:
@@ -120,22 +111,19 @@ class LedgerState:
         self._add(parts)
 
     def added(self, parts: Iterable[Part]) -> None:
-        """Add the parts of a batch."""
         self._add(parts)
         self.commits += 1
 
     def next_batch(self, source: str) -> int:
-        """Return the number of a folder's next batch."""
         return self._batches.get(source, -1) + 1
 
     def of(self, source: str) -> list[Part]:
-        """Return the parts of a folder."""
         return [part for part in self.parts if part.source == source]
 
     def by_path(self) -> dict[str, list[Part]]:
-        """Return the parts of each file, of all folders, in the order of the file's records."""
+        """Return the parts of each file, by path, in the order of the file's records."""
         result: dict[str, list[Part]] = {}
-        for part in sorted(self.parts, key=lambda p: p.skipped + p.records):
+        for part in sorted(self.parts, key=lambda p: (p.skipped + p.records, p.first)):
             result.setdefault(part.path, []).append(part)
         return result
 
@@ -156,7 +144,6 @@ class Ledger:
         self._target = Table.for_path(self._engine, table_path)
 
     def read(self) -> LedgerState:
-        """Read the latest version."""
         snapshot = self._snapshot()
         if snapshot is None:
             return LedgerState()
@@ -168,7 +155,11 @@ class Ledger:
         )
 
     def offsets(self) -> dict[int, int]:
-        """Return the last Kafka offset of each partition in the migrated records of the target."""
+        """Return for each Kafka partition the highest offset of a record migrated to the target.
+
+        Only records with the metadata columns `_kafka_partition` and `_kafka_offset` have an
+        offset.
+        """
         parts = self.read().parts
         known = self._target.latest_snapshot(self._engine).transactions if parts else {}
         result: dict[int, int] = {}
@@ -178,26 +169,28 @@ class Ledger:
         return result
 
     def add(self, parts: Sequence[Part], commits: int) -> None:
-        """Record a batch before it is committed to the target.
+        """Add the rows of a batch, before the batch is committed to the target.
 
         Args:
-            parts: the parts of the batch.
-            commits: `LedgerState.commits` when the parts were numbered. Of two migrations that
-                number records from the same state, one must retry.
+            commits: `LedgerState.commits` of the state that gave the records' sequence numbers.
 
         Raises:
-            ConcurrentTransactionError: another process has added a batch since.
+            ConcurrentTransactionError: another process has added a batch since then. Number the
+                records again and retry.
         """
         snapshot = self._snapshot()
         known = 0 if snapshot is None else snapshot.transactions.get(_COMMITS, 0)
         if known != commits:
             raise ConcurrentTransactionError(
-                f"{self._path} has {known} batches instead of {commits}.",
+                f"{self._path}: another migration has added a batch: the ledger has {known} "
+                f"batches instead of {commits}. Start the migration again.",
                 table=self._path,
                 winning_version=-1 if snapshot is None else snapshot.version,
             )
         if snapshot is not None:
-            builder = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
+            builder = snapshot.build_update_table_transaction(
+                ENGINE_INFO, Operation.WRITE
+            ).with_schema_evolution(True)  # a ledger of an earlier version lacks `modified`
         else:
             builder = self._table.create_transaction_builder(
                 self._engine, engine_info=ENGINE_INFO, operation=Operation.WRITE
@@ -225,13 +218,10 @@ _COMMITS = "migration/commits"
 def migrated_offsets(
     topic: Topic, kafka: KafkaTopic, covered: Mapping[int, int], storage_options: dict[str, str]
 ) -> dict[int, int]:
-    """Return the last Kafka offset of migrated records in each partition that isn't covered.
+    """Return the highest Kafka offset of migrated records for each partition not in `covered`.
 
     Args:
-        topic: the topic.
-        kafka: the description of the Kafka topic.
-        covered: the next offsets of the target, which must exist.
-        storage_options: the options of the object store.
+        covered: the next offset to read of each partition, as recorded by the target.
     """
     if not kafka.bounds.keys() - covered.keys():
         return {}

@@ -1,12 +1,13 @@
 """Metadata columns that an older pipeline added to the records of its JSON files.
 
-These columns (`_kafka_partition`, `_kafka_offset`, `_processed_at`, ...) are removed from records.
-A record with an offset of the topic may be one that the table reads from Kafka.
+A migration removes these columns (`_kafka_partition`, `_kafka_offset`, `_processed_at`, ...) from
+records. Before that, the offset shows whether the pipeline also reads the record from Kafka.
 """
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -18,10 +19,9 @@ from bayou.engines import for_path
 from bayou.ingest.batch.rows import KAFKA_COLUMNS
 from bayou.ingest.config import Topic
 from bayou.ingest.config.table_paths import dead_letters_path
+from bayou.ingest.decode.exact_json import decode_exact_json, encode_exact_json
 from bayou.ingest.offsets import covered_offsets
 from bayou.kernel import Table
-
-__all__ = ["FromKafka", "OldRecords"]
 
 _METADATA_PREFIX = b'"_'
 _DIGITS = re.compile(r"[0-9]{1,19}\Z")
@@ -30,12 +30,14 @@ _NAMES = frozenset((*KAFKA_COLUMNS.names, "_kafka_timestamp"))
 
 
 class FromKafka:
-    """The records that a table gets from Kafka instead of from files.
+    """The records that a migration skips, because the pipeline reads them from Kafka.
 
-    For appended rows, these are all records of a partition from the first offset that the table
-    has: the table has them, or the pipeline will read them. This includes records skipped by
-    on-data-loss, because the log may not record them any more. For upserts there are none, because
-    duplicates become one row.
+    If rows are appended, a record is skipped if its offset isn't before the first offset of its
+    partition in the target and the dead letter table: the pipeline has read it or will read it.
+    Records that Kafka deleted before the pipeline read them (`on-data-loss`) are skipped too,
+    because the table's log may no longer have their offsets.
+
+    In an upsert no record is skipped, because both copies of a record become the same row.
     """
 
     def __init__(self, topic: Topic, storage_options: dict[str, str]) -> None:
@@ -44,14 +46,17 @@ class FromKafka:
         self._storage_options = storage_options
 
     def __contains__(self, at: tuple[int, int]) -> bool:
-        """Whether the table gets the record at this partition and offset from Kafka."""
+        """Whether the pipeline reads the record at `at`, a partition and an offset, from Kafka."""
         partition, offset = at
         first = self._firsts.get(partition)
         return first is not None and offset >= first
 
     @cached_property
     def _firsts(self) -> dict[int, int]:
-        """The first offset of each partition, read from the table on first use."""
+        """The first offset of each partition in the target and the dead letter table.
+
+        If a partition has neither rows nor dead letters, its next offset to read.
+        """
         path, name = self._topic.table_path, self.name
         engine = for_path(path, self._storage_options)
         table = Table.for_path(engine, path)
@@ -81,25 +86,28 @@ class OldRecords:
     """Removes metadata columns from the records of files.
 
     Attributes:
-        offsets: for each Kafka partition the last offset in the records so far.
+        topic: name of the Kafka topic.
+        offsets: for each Kafka partition, the highest offset of the records so far that the
+            migration doesn't skip.
     """
 
     def __init__(self, from_kafka: FromKafka) -> None:
         self._from_kafka = from_kafka
+        self.topic = from_kafka.name
         self.offsets: dict[int, int] = {}
 
     def stripped(self, values: list[bytes]) -> tuple[list[bytes], list[bool]]:
         """Remove the metadata columns from records.
 
         Returns:
-            The records, and for each whether the table gets it from Kafka.
+            The records, and for each record whether the pipeline reads it from Kafka.
         """
         result, from_kafka = list(values), [False] * len(values)
         for at, value in enumerate(values):
             if _METADATA_PREFIX not in value:
                 continue
             try:
-                record: Any = msgspec.json.decode(value)
+                record: Any = decode_exact_json(value)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue  # the record becomes a dead letter
             if not isinstance(record, dict) or not _NAMES & record.keys():
@@ -111,18 +119,19 @@ class OldRecords:
                 from_kafka[at] = (partition, offset) in self._from_kafka
                 if not from_kafka[at]:
                     self.offsets[partition] = max(self.offsets.get(partition, -1), offset)
-            result[at] = msgspec.json.encode({k: v for k, v in record.items() if k not in _NAMES})
+            kept = {k: v for k, v in record.items() if k not in _NAMES}
+            result[at] = encode_exact_json(kept)
         return result, from_kafka
 
 
 def _integer(value: Any) -> int | None:
-    """Return a partition or an offset that is written as `5`, `5.0` or `"5"`."""
+    """Convert a partition or an offset, such as `5`, `5.0` or `"5"`; None for other values."""
     match value:
         case bool():
             return None
         case int():
             number = value
-        case float() if value.is_integer():
+        case float() | Decimal() if value == int(value):
             number = int(value)
         case str() if _DIGITS.match(value):
             number = int(value)

@@ -1,7 +1,8 @@
-"""Migrates JSON files into a topic's table, in batches that the ledger records in advance.
+"""Migrates JSON files into a topic's table, in batches.
 
-A migration can be interrupted at any time and resumed: the ledger has the content of the last
-batch, and the target's transaction identifier shows whether it was committed.
+The ledger records each batch before it is written. So a migration can be interrupted at any time
+and resumed: the ledger has the files and records of the last batch, and the target's transaction
+identifier shows whether the batch was committed.
 """
 
 from __future__ import annotations
@@ -22,21 +23,14 @@ from bayou.errors import (
     PipelineError,
 )
 from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.config.table_paths import ledger_path
 from bayou.ingest.events import MigrationReport
 from bayou.ingest.migration.json_files import JsonFile, is_whole, json_files, records_of
-from bayou.ingest.migration.known_files import KnownFiles, checksum_of
-from bayou.ingest.migration.ledger import (
-    Ledger,
-    Part,
-    application_id,
-    ledger_path,
-    migrated_source,
-)
+from bayou.ingest.migration.ledger import Ledger, Part, application_id, migrated_source
 from bayou.ingest.migration.metadata_columns import FromKafka, OldRecords
+from bayou.ingest.migration.migrated_files import KnownFiles, checksum_of
 from bayou.ingest.topic_table.writer import MIGRATED, DirectWriter, record_batch
 from bayou.kernel import Engine
-
-__all__ = ["migrate_json"]
 
 _BATCH_RECORDS = 50_000
 _BATCH_BYTES = 64 << 20
@@ -50,19 +44,17 @@ def migrate_json(
     batch_records: int = _BATCH_RECORDS,
     on_commit: Callable[[MigrationReport], None] | None = None,
 ) -> MigrationReport:
-    """Migrate the JSON files in a folder into a topic's table, like records of the topic.
+    """Write the records of JSON files into a topic's table, as if they were records of the topic.
 
-    A migration can be repeated: migrated records are skipped, new files and appended records are
-    read. A last line without a newline is a record if it is a complete JSON object, or if the file
-    hasn't changed for `connector.migration.settle-seconds`. Otherwise it waits for the next
-    migration.
+    A migration can be repeated: it then reads only new files and records appended to migrated
+    files. A last line without a newline may be incomplete. Such a line is read if it is a complete
+    JSON object, or if the file hasn't changed for `connector.migration.settle-seconds`. Otherwise
+    it is left to the next migration.
 
     Args:
-        configuration: the configuration.
-        topic: the topic.
-        source: a folder or a file, local or a URI of the topic's store.
+        source: a folder or a file: a local path, or a URI in the topic's object store.
         batch_records: maximum number of records in a commit.
-        on_commit: called after each commit with the report so far.
+        on_commit: called after each commit to the target, with the report so far.
 
     Raises:
         PipelineError: a file can't be read, migrated records of a file have changed, or another
@@ -74,8 +66,6 @@ def migrate_json(
 
 @dataclass(slots=True)
 class _Piece:
-    """Records of one file in a batch."""
-
     file: JsonFile
     skipped: int
     values: list[bytes] = field(default_factory=list)
@@ -90,7 +80,7 @@ class _Migration:
         topic: Topic,
         source: str,
         batch_records: int,
-        told: Callable[[MigrationReport], None] | None,
+        on_commit: Callable[[MigrationReport], None] | None,
     ) -> None:
         storage_options = configuration.connector.storage.storage_options()
         self._topic = topic
@@ -103,13 +93,17 @@ class _Migration:
         migration = configuration.connector.migration
         self._settle_seconds = migration.settle_seconds
         self._refuses_renamed = migration.on_renamed_file == "fail"
-        self._told = told
+        self._on_commit = on_commit
         self._began = time.monotonic()
         self._files: frozenset[str] = frozenset()  # real paths
         self._report = MigrationReport(topic=topic.key, source=self._source)
 
     def run(self) -> MigrationReport:
-        files = json_files(self._engine, self._source)
+        others: list[str] = []
+        files = json_files(self._engine, self._source, others)
+        if others:
+            example = min(others).encode(errors="surrogateescape").decode(errors="backslashreplace")
+            self._report = replace(self._report, other_files=len(others), other_file=example)
         transactions = self._writer.transactions()  # read before the ledger, which is written first
         self._state = self._ledger.read()
         self._check_ledger(transactions)
@@ -128,7 +122,7 @@ class _Migration:
             parts = known.parts(file)
             if not parts:
                 self._check_not_renamed(known, file)
-            if parts and parts[-1].complete and parts[-1].size == file.size:
+            if any(_is_all_of(part, file) for part in parts):
                 self._report = replace(self._report, known=self._report.known + 1)
             else:
                 todo.append((file, parts))
@@ -138,10 +132,9 @@ class _Migration:
         return self._finished()
 
     def _check_ledger(self, transactions: Mapping[str, int]) -> None:
-        """Check that the ledger has all batches of the table, otherwise files would be duplicated.
+        """Check that the ledger has every batch that the target has.
 
-        Args:
-            transactions: the table's transaction identifiers.
+        If it lacks one, the records of the batch would be migrated twice.
         """
         for application, batch in sorted(transactions.items()):
             source = migrated_source(application)
@@ -149,20 +142,23 @@ class _Migration:
                 raise PipelineError(
                     f"topic {self._topic.key!r}: {self._topic.table_path} has batch {batch} of the "
                     f"migration of {source}, but {ledger_path(self._topic.table_path)} doesn't "
-                    "have that batch: the table was copied or cloned without the table of its "
-                    "migration. Copy or clone that table too, or disable connector.migration.",
+                    "have that batch. The target was copied or cloned without its migration "
+                    "ledger. Copy or clone the ledger too, or disable connector.migration.",
                     topic=self._topic.key,
                 )
 
     def _check_not_renamed(self, known: KnownFiles, file: JsonFile) -> None:
-        """Refuse a renamed file, whose records would be migrated twice."""
+        """Raise an error if a file was migrated under another path, before it was renamed.
+
+        Its records would be migrated twice. With `on-renamed-file: migrate` there is no error.
+        """
         before = known.renamed(file) if self._refuses_renamed else None
         if before is not None:
             raise PipelineError(
                 f"topic {self._topic.key!r}: {file.path} begins with the records of {before}, "
-                "which was migrated and no longer exists: it was renamed, moved or compressed. "
-                "Rename it back, or remove it from the folder. If these are other records, set "
-                "connector.migration.on-renamed-file: migrate.",
+                "which was migrated and no longer exists: that file was renamed, moved or "
+                f"compressed. Rename {file.path} back, or remove it from the folder. To add its "
+                "records again as new rows, set connector.migration.on-renamed-file: migrate.",
                 topic=self._topic.key,
             )
 
@@ -172,7 +168,10 @@ class _Migration:
         )
 
     def _repeat_unfinished(self, sources: set[str]) -> None:
-        """Repeat batches that the ledger has and the target lacks, of these source folders."""
+        """Write the batches of source folders that the ledger has and the target lacks.
+
+        These folders are `sources` and the migration's own folder.
+        """
         transactions = self._writer.transactions()
         for source in sorted({self._source, *sources}):
             parts = [part for part in self._state.of(source) if not part.is_in(transactions)]
@@ -182,6 +181,8 @@ class _Migration:
     def _repeat(self, parts: list[Part]) -> None:
         numbered: list[tuple[_Piece, int]] = []
         for part in parts:
+            if not part.records:
+                continue
             files = json_files(self._engine, part.path)
             values: list[bytes] = []
             if files:
@@ -207,7 +208,9 @@ class _Migration:
             records = _NewRecords(self._engine, file, parts, self._settle_seconds)
             piece = _Piece(file, records.skipped)
             waiting.append(piece)
+            has_new = False
             for value in records:
+                has_new = True
                 if count >= self._batch_records or size >= _BATCH_BYTES:
                     yield [p for p in waiting if p.values or p.complete]
                     piece = _Piece(file, piece.skipped + len(piece.values))
@@ -216,9 +219,11 @@ class _Migration:
                 count += 1
                 size += len(value)
             piece.complete = not records.last_waits
+            is_known = bool(parts) and not has_new and not records.last_waits
             self._report = replace(
                 self._report,
-                files=self._report.files + 1,
+                files=self._report.files + (not is_known),
+                known=self._report.known + is_known,
                 waiting=self._report.waiting + records.last_waits,
             )
         if pieces := [p for p in waiting if p.values or p.complete]:
@@ -240,7 +245,10 @@ class _Migration:
         self._write(numbered, self._source, parts[0].batch)
 
     def _parts(self, pieces: list[_Piece], checksums: list[str]) -> list[Part]:
-        """Return the parts of a batch, numbered after the ledger's last part."""
+        """Return the ledger rows of a batch.
+
+        The sequence numbers of their records continue after those of the ledger.
+        """
         offsets = {str(p): o for p, o in self._old.offsets.items()}
         number = self._state.next_number
         batch = self._state.next_batch(self._source)
@@ -258,15 +266,18 @@ class _Migration:
                     complete=piece.complete,
                     checksum=checksum,
                     offsets=msgspec.json.encode(offsets).decode(),
+                    modified=piece.file.modified,
                 )
             )
             number += len(piece.values)
         return parts
 
     def _refresh_state(self, error: BayouError) -> None:
-        """Read the ledger again after a conflict; raise if another process migrates these files.
+        """Read the ledger again after a conflict with another process.
 
-        All files of this migration count, because the ledger was consulted for them at the start.
+        Raises:
+            PipelineError: the other process migrates files of this migration, whose records would
+                be migrated twice.
         """
         before, self._state = self._state, self._ledger.read()
         known = frozenset(before.parts)
@@ -305,19 +316,22 @@ class _Migration:
             from_kafka=self._report.from_kafka + sum(sum(p.from_kafka) for p, _ in pieces),
             rows=self._report.rows + written.rows,
             dead_letters=self._report.dead_letters + written.dead_letters,
+            filtered=self._report.filtered + written.filtered,
             version=self._report.version if written.version is None else written.version,
         )
-        if self._told is not None:
-            self._told(self._finished())
+        if self._on_commit is not None:
+            self._on_commit(self._finished())
 
 
 class _NewRecords:
-    """The records of a file after its migrated parts, which must be unchanged.
+    """Iterates over the records of a file that follow its migrated parts.
+
+    Raises `PipelineError` if the records of the migrated parts have changed.
 
     Attributes:
         skipped: number of records in the migrated parts.
-        last_waits: whether the last line has no newline and may still be written; valid after all
-            records are read.
+        last_waits: whether the last line was left to the next migration, because it may be
+            incomplete. Only valid after the iteration.
     """
 
     def __init__(
@@ -326,7 +340,7 @@ class _NewRecords:
         self._engine = engine
         self._file = file
         self._parts = parts
-        self._settled = time.time() - file.modified / 1000 >= settle_seconds
+        self._settle_seconds = settle_seconds
         self._checking = True
         self.skipped = parts[-1].skipped + parts[-1].records if parts else 0
         self.last_waits = False
@@ -346,11 +360,30 @@ class _NewRecords:
 
     def _takes(self, line: bytes) -> bool:
         # A line of a migrated part was already accepted by an earlier migration.
-        self.last_waits = not (self._checking or self._settled or is_whole(line))
+        self.last_waits = not (self._checking or is_whole(line) or self._is_settled())
         return not self.last_waits
+
+    def _is_settled(self) -> bool:
+        """Whether the file hasn't changed for `settle_seconds`, nor since it was listed."""
+        file = self._file
+        now = self._engine.files.status(file.path)
+        is_listed = (now.size, now.modification_time) == (file.size, file.modified)
+        return is_listed and time.time() - file.modified / 1000 >= self._settle_seconds
+
+
+def _is_all_of(part: Part, file: JsonFile) -> bool:
+    """Whether a part ends at the current end of a file, so that the file needn't be read again.
+
+    The modification time must be the same too, because a replaced file can have the same size.
+    """
+    same_time = part.modified is None or part.modified == file.modified
+    return part.complete and part.size == file.size and same_time
 
 
 def _truncated(file: JsonFile, part: Part) -> JsonFile:
-    """Return a file with the size that it had when the part was read, unless it is compressed."""
-    grown = part.size < file.size and not file.name.endswith(".gz")
+    """Return a file with the size that it had when the part was migrated.
+
+    A compressed file is returned unchanged.
+    """
+    grown = part.size < file.size and not file.is_compressed
     return replace(file, size=part.size) if grown else file

@@ -15,13 +15,11 @@ from bayou.engines import for_path
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
-from bayou.ingest.migration.known_files import KnownFiles, checksum_of
 from bayou.ingest.migration.ledger import Ledger, Part
 from bayou.ingest.migration.metadata_columns import FromKafka, OldRecords
-from bayou.ingest.topic_table.writer import MIGRATED
+from bayou.ingest.migration.migrated_files import KnownFiles, checksum_of
+from bayou.ingest.topic_table.writer import MIGRATED, DirectWriter, record_batch
 from bayou.kernel.arrow.compute import pc
-
-__all__ = ["FileCheck", "verify_migration"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,28 +28,30 @@ class FileCheck:
 
     Attributes:
         file: path of the file relative to the folder.
-        records: number of records in the file now.
-        rows: rows of the file in the table; for an upsert, rows that no newer record replaced.
-        dead_letters: dead letters of the file.
-        problem: the problem, None if the file is migrated correctly.
+        records: number of records in the file.
+        rows: number of rows in the table that come from the file. In an upsert, newer records may
+            have replaced other rows of the file.
+        dead_letters: number of dead letters that come from the file.
+        filtered: number of records in the file without a row or dead letter that
+            `processing.where` filters out.
+        problem: what is wrong; None if nothing is.
     """
 
     file: str
     records: int
     rows: int
     dead_letters: int
+    filtered: int = 0
     problem: str | None = None
 
 
 def verify_migration(configuration: Configuration, topic: Topic, source: str) -> list[FileCheck]:
     """Compare every file in a folder with the table.
 
-    The file's checksum must be the checksum of the migrated records. Each record must be exactly
-    one row or dead letter, unless the table reads it from Kafka. Rows that an upsert has replaced
-    or deleted since aren't reported as missing; rows of a batch that wasn't committed are.
-
-    Raises:
-        BayouError: a file or a table can't be read.
+    The records of a file must have the checksums that the migration recorded. Each record must be
+    exactly one row or one dead letter, unless the pipeline reads the record from Kafka or
+    `processing.where` filters it out. In an upsert a later record may have replaced or deleted a
+    row, so a missing row is only a problem if its batch wasn't committed to the table.
     """
     storage_options = configuration.connector.storage.storage_options()
     engine = for_path(source, storage_options)
@@ -65,6 +65,13 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     appends = topic.upsert_keys is None
     rows = _numbers(topic.table_path, "_kafka_partition", "_kafka_offset", storage_options)
     letters_path = dead_letters_path(topic.table_path)
+    writer = None
+    if topic.config.processing.where is not None:
+        writer = DirectWriter(configuration, topic)
+
+    def filtered(records: pa.RecordBatch) -> int:
+        return 0 if writer is None else writer.filtered(records)
+
     dead_letters = _numbers(letters_path, "partition", "offset", storage_options)
     return [
         _check(
@@ -74,13 +81,18 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
             (rows, dead_letters),
             old,
             exact=lambda part: appends or not part.is_in(transactions),
+            filtered=filtered,
         )
         for file in files
     ]
 
 
 def _numbers(path: str, partition: str, number: str, storage_options: dict[str, str]) -> Any:
-    """Return the sorted numbers of the migrated records in a table."""
+    """Return the sequence numbers of the migrated records in a table, sorted.
+
+    `partition` and `number` are the names of the columns. The ledger's column `first` defines the
+    sequence numbers.
+    """
     handle = open_table(path, storage_options)
     if not handle.exists():
         return pa.array([], pa.int64())
@@ -97,19 +109,19 @@ def _check(
     old: OldRecords,
     *,
     exact: Callable[[Part], bool],
+    filtered: Callable[[pa.RecordBatch], int],
 ) -> FileCheck:
     """Compare a file with the table.
 
     Args:
-        file: the file.
-        parts: the ledger's parts of the file.
-        file_records: the records of the file.
-        numbers: the numbers of migrated records in the table and the dead letter table.
-        old: recognizes records that the table reads from Kafka.
-        exact: whether each record of a part must still be in the table.
+        numbers: the sorted sequence numbers of the migrated records, first in the table, then in
+            the dead letter table.
+        old: recognizes records that the pipeline reads from Kafka.
+        exact: called with a part; returns whether a missing row of the part is a problem.
+        filtered: returns the number of records that are filtered out.
     """
     rows, dead_letters = numbers
-    records = row_count = dead_letter_count = 0
+    records = row_count = dead_letter_count = filtered_count = 0
     problem = None if parts else "it isn't migrated"
     for part in parts:
         values = list(islice(file_records, part.records))
@@ -119,10 +131,24 @@ def _check(
         part_rows, part_letters = _within(rows, part), _within(dead_letters, part)
         row_count += len(part_rows)
         dead_letter_count += len(part_letters)
-        known = len(part_rows) + len(part_letters) + sum(old.stripped(values)[1])
+        stripped, from_kafka = old.stripped(values)
+        part_records = record_batch(
+            old.topic,
+            stripped,
+            partition=MIGRATED,
+            first=part.first,
+            timestamps=[file.timestamp] * len(stripped),
+        ).filter(pc.invert(pa.array(from_kafka, pa.bool_())))
+        # A record with a row wasn't filtered out: the condition may be newer than the migration.
+        found = pc.is_in(
+            part_records.column("offset"), value_set=pa.concat_arrays([part_rows, part_letters])
+        )
+        part_filtered = filtered(part_records.filter(pc.invert(found)))
+        filtered_count += part_filtered
+        known = len(part_rows) + len(part_letters) + sum(from_kafka) + part_filtered
         unique = len(part_rows.unique()), len(part_letters.unique())
         if unique != (len(part_rows), len(part_letters)):
-            problem = "records of it are in the table more than once"
+            problem = "some of its records are in the table more than once"
         elif exact(part) and known != part.records:
             problem = f"{part.records - known} of its records aren't in the table"
     rest = sum(1 for _ in file_records)
@@ -133,12 +159,13 @@ def _check(
         records=records + rest,
         rows=row_count,
         dead_letters=dead_letter_count,
+        filtered=filtered_count,
         problem=problem,
     )
 
 
 def _within(numbers: Any, part: Part) -> Any:
-    """Return the numbers of a part, by binary search because there may be many parts."""
+    """Return the slice of sorted sequence numbers that belong to a part."""
     start, end = (
         bisect.bisect_left(range(len(numbers)), number, key=lambda at: numbers[at].as_py())
         for number in (part.first, part.first + part.records)

@@ -23,14 +23,11 @@ from bayou.ingest.monitoring.server import StatusServer
 from bayou.ingest.monitoring.status_store import StatusStore
 from bayou.ingest.monitoring.watch import Watch
 
-__all__ = ["Listeners", "Monitor", "monitored"]
-
 
 class Listeners:
-    """Forwards events to listeners in their order; implements `Reporter`.
+    """A `Reporter` that forwards each event to several listeners, in their order.
 
-    A listener without a method for an additional event is skipped, so it works with pipelines that
-    have more events.
+    An event that isn't in `Reporter` is forwarded to the listeners that have a method for it.
     """
 
     def __init__(self, *listeners: Reporter) -> None:
@@ -81,8 +78,8 @@ class Monitor:
     """The monitoring of a run.
 
     Attributes:
-        store: receives the run's events and has its status.
-        url: URL of the status page, None if no port is opened.
+        store: the status of the run; must receive the run's events.
+        url: URL of the status page; None if monitoring over HTTP is disabled.
     """
 
     store: StatusStore
@@ -91,14 +88,9 @@ class Monitor:
 
 @contextlib.contextmanager
 def monitored(configuration: Configuration, *, watch: bool = False) -> Iterator[Monitor]:
-    """Monitor a run inside the context.
+    """Return a context manager that monitors a run until its end.
 
-    Args:
-        configuration: the configuration; `connector.monitoring` configures the port.
-        watch: poll brokers and tables even if no port is opened.
-
-    Raises:
-        PrerequisiteError: the port can't be opened.
+    Brokers and tables are polled if monitoring over HTTP is enabled, or if `watch` is true.
     """
     config = configuration.connector.monitoring
     store = StatusStore(configuration)

@@ -17,14 +17,13 @@ from prometheus_client.registry import Collector
 
 from bayou.ingest.monitoring.status import BATCH_BUCKETS, Histogram, PipelineStatus, TopicStatus
 
-__all__ = ["CONTENT_TYPE", "METRIC_NAMES", "exposition"]
-
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _COUNTERS = {
     "rows": ("bayou_rows", "Rows added to the table."),
     "dead_letters": ("bayou_dead_letters", "Records added to the dead letter table."),
     "left_out": ("bayou_left_out", "Records that the tables already had."),
+    "filtered": ("bayou_filtered", "Records that processing.where filtered out."),
     "deleted": ("bayou_deleted_rows", "Rows that an upsert deleted."),
     "superseded": ("bayou_superseded", "Records of an upsert that changed no row."),
     "bytes": ("bayou_written_bytes", "Bytes of committed data files."),
@@ -32,11 +31,11 @@ _COUNTERS = {
     "retries": ("bayou_retries", "Attempts at a batch after the first."),
     "conflicts": ("bayou_conflicts", "Commits that conflicted with another writer's commit."),
     "lost": ("bayou_lost_offsets", "Offsets that Kafka's retention deleted before they were read."),
-    "checks": ("bayou_freshness_checks", "Checks of the freshness."),
-    "misses": ("bayou_freshness_misses", "Checks with a freshness beyond the objective."),
+    "checks": ("bayou_freshness_checks", "Checks of a topic's freshness."),
+    "misses": ("bayou_freshness_misses", "Freshness checks that missed the objective."),
 }
 _GAUGES = {
-    "waiting": ("bayou_lag_records", "Waiting offsets of all partitions."),
+    "waiting": ("bayou_lag_records", "Offsets of all partitions that aren't in the table yet."),
     "freshness": (
         "bayou_freshness_seconds",
         "Maximum age of the oldest record that isn't in the table.",
@@ -59,11 +58,14 @@ _HISTOGRAMS = {
         "Time of a batch's commits; for an upsert including its merge.",
     ),
 }
-_PARTITION_LAG = ("bayou_partition_lag_records", "Waiting offsets of a partition.")
+_PARTITION_LAG = (
+    "bayou_partition_lag_records",
+    "Offsets of a partition that aren't in the table yet.",
+)
 _UP = ("bayou_topic_up", "1 while the topic is read, 0 before, after, and when it has failed.")
 _FAILED = ("bayou_topic_failed", "1 if an error stopped the topic.")
 _MAINTENANCE = ("bayou_maintenance_runs", "Maintenance tasks that ended, with or without error.")
-_MAINTAINED = ("bayou_maintenance_timestamp_seconds", "Time of the task's last end.")
+_MAINTAINED = ("bayou_maintenance_timestamp_seconds", "Time when the task's last run ended.")
 _MAINTENANCE_OK = ("bayou_maintenance_ok", "1 if the task's last run succeeded.")
 _WATCH = ("bayou_watch_ok", "1 if brokers and tables answered when they were last checked.")
 _INFO = ("bayou_build_info", "The running version.")
@@ -82,11 +84,11 @@ METRIC_NAMES = frozenset(
         _INFO[0],
     }
 )
-"""All metric names for queries."""
+"""The names of all metrics, as they are used in PromQL."""
 
 
 def exposition(status: PipelineStatus) -> bytes:
-    """Return the content of `/metrics`."""
+    """Return the status as the content of `/metrics`."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Status(status))
     return generate_latest(registry)

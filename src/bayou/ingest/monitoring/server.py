@@ -1,6 +1,6 @@
 """The HTTP server of monitoring: `/`, `/status.json`, `/metrics`, `/healthz`, `/readyz`.
 
-Uses the standard library, because five documents for a few readers need no framework.
+Uses the standard library: five documents need no web framework.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from bayou.ingest.monitoring.metrics import CONTENT_TYPE, exposition
 from bayou.ingest.monitoring.status import PipelineStatus
 from bayou.ingest.monitoring.status_store import StatusStore
 
-__all__ = ["MOST_CONNECTIONS", "StatusServer"]
-
 _JSON = "application/json; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
 _OPEN = ("/healthz", "/readyz")
@@ -41,15 +39,7 @@ _HEADERS = {
 
 
 class StatusServer:
-    """Serves the status of a store until it is closed.
-
-    Args:
-        config: the address and the token.
-        store: the source of the status, read for each request.
-
-    Raises:
-        PrerequisiteError: the port can't be opened.
-    """
+    """Serves the status in `store` over HTTP until `close` is called."""
 
     def __init__(self, config: MonitoringConfig, store: StatusStore) -> None:
         token = None if config.token is None else config.token.get_secret_value()
@@ -84,7 +74,6 @@ class StatusServer:
         return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
 
     def close(self) -> None:
-        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -97,8 +86,9 @@ MOST_CONNECTIONS = 32
 class _Server(ThreadingHTTPServer):
     """A server with one thread for each connection, up to a limit.
 
-    At the limit, the oldest connection without a request is closed, so that idle connections don't
-    block a probe. If there is none, the new connection is closed.
+    At the limit, a new connection replaces the oldest connection that hasn't sent a request yet. So
+    idle connections don't block a health check. If all connections have sent a request, the new one
+    is closed.
     """
 
     daemon_threads = True
@@ -107,11 +97,10 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
         self._changed = threading.Condition()
-        self._open: dict[socket.socket, bool] = {}  # whether the request has come, oldest first
+        self._open: dict[socket.socket, bool] = {}  # whether the request was read, oldest first
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread, unless the limit is reached."""
         with self._changed:
             if len(self._open) >= MOST_CONNECTIONS:
                 self._close_oldest_waiting()
@@ -129,8 +118,8 @@ class _Server(ThreadingHTTPServer):
             daemon=True,
         ).start()
 
-    def request_came(self, connection: socket.socket) -> None:
-        """Mark a connection whose request was read, so that it isn't closed."""
+    def request_read(self, connection: socket.socket) -> None:
+        """Remember that a connection has sent its request, so that it isn't replaced."""
         with self._changed:
             self._open[connection] = True
 
@@ -143,8 +132,8 @@ class _Server(ThreadingHTTPServer):
                 self._changed.notify_all()
 
     def _close_oldest_waiting(self) -> None:
-        for connection, came in self._open.items():
-            if not came:
+        for connection, requested in self._open.items():
+            if not requested:
                 with contextlib.suppress(OSError):  # already closed
                     connection.shutdown(socket.SHUT_RDWR)
                 return
@@ -167,9 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 10  # seconds without a byte, and for a response
 
     def do_GET(self) -> None:  # the name in http.server
-        """Respond to a request."""
         assert isinstance(self.server, _Server)
-        self.server.request_came(self.connection)
+        self.server.request_read(self.connection)
         try:
             url = urlsplit(self.path)
         except ValueError:
@@ -182,14 +170,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("WWW-Authenticate", 'Bearer realm="bayou"')
             self._body("text/plain", b"a token is needed: Authorization: Bearer TOKEN\n")
         else:
-            self._route(url.path, named=self._may_read(parse_qs(url.query)))
+            self._route(url.path, authorized=self._may_read(parse_qs(url.query)))
 
     do_HEAD = do_GET  # noqa: N815  # the name in http.server
 
     def log_message(self, format: str, *args: Any) -> None:
         """Don't log requests, because their URLs may contain the token."""
 
-    def _route(self, path: str, *, named: bool) -> None:
+    def _route(self, path: str, *, authorized: bool) -> None:
         status = self.store.status()
         match path:
             case "/":
@@ -199,16 +187,16 @@ class _Handler(BaseHTTPRequestHandler):
             case "/metrics":
                 self._respond(HTTPStatus.OK, CONTENT_TYPE, exposition(status))
             case "/healthz":
-                self._health(status.healthy, status, named=named)
+                self._health(status.healthy, status, authorized=authorized)
             case "/readyz":
-                self._health(status.ready, status, named=named)
+                self._health(status.ready, status, authorized=authorized)
             case _:
                 self._respond(HTTPStatus.NOT_FOUND, "text/plain", b"not found\n")
 
-    def _health(self, fine: bool, status: PipelineStatus, *, named: bool) -> None:
-        """Respond to a probe; authorized readers also get the states of the topics."""
+    def _health(self, fine: bool, status: PipelineStatus, *, authorized: bool) -> None:
+        """Respond to a health check. Clients that are authorized also get the topics' states."""
         body: dict[str, Any] = {"ok": fine}
-        if named:
+        if authorized:
             body["topics"] = {topic.topic: topic.state for topic in status.topics}
         code = HTTPStatus.OK if fine else HTTPStatus.SERVICE_UNAVAILABLE
         self._respond(code, _JSON, msgspec.json.encode(body) + b"\n")
@@ -224,9 +212,10 @@ class _Handler(BaseHTTPRequestHandler):
         return hmac.compare_digest(token, self.token.encode())
 
     def _is_allowed_host(self) -> bool:
-        """Whether the request's host is allowed: without a token, only loopback addresses.
+        """Whether the request's `Host` header is allowed.
 
-        This prevents DNS rebinding, where a web page resolves its own name to 127.0.0.1.
+        If no token is configured, only loopback addresses are allowed. This prevents DNS rebinding,
+        in which a web page resolves its own host name to 127.0.0.1.
         """
         if self.token is not None:
             return True

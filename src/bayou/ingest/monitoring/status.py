@@ -1,4 +1,4 @@
-"""The status of a running pipeline, for metrics, status page and live view."""
+"""The status of a running pipeline, as shown in metrics, status page and live view."""
 
 from __future__ import annotations
 
@@ -7,29 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = [
-    "BATCH_BUCKETS",
-    "Histogram",
-    "MaintenanceRun",
-    "PipelineStatus",
-    "Sample",
-    "ShownCommit",
-    "TopicStatus",
-]
-
 BATCH_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds of the histogram's buckets in seconds; one more bucket has the rest."""
+"""Upper bounds of the histogram's buckets in seconds; a last bucket counts longer durations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """Histogram of durations: the number of batches in each of `BATCH_BUCKETS`."""
+    """Histogram of the durations of batches.
+
+    Attributes:
+        counts: number of batches in each bucket of `BATCH_BUCKETS`, then of longer batches.
+        total: sum of all durations, in seconds.
+    """
 
     counts: tuple[int, ...] = (0,) * (len(BATCH_BUCKETS) + 1)
     total: float = 0.0
 
     def plus(self, seconds: float) -> Histogram:
-        """Return the histogram with another batch."""
         bucket = bisect.bisect_left(BATCH_BUCKETS, seconds)
         counts = tuple(count + (i == bucket) for i, count in enumerate(self.counts))
         return Histogram(counts=counts, total=self.total + seconds)
@@ -37,13 +31,14 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """The values of a topic at a time.
+    """Lag, freshness and rows of a topic at one time.
 
     Attributes:
-        at: seconds since the epoch.
-        lag: number of waiting offsets; None if unknown.
-        freshness: age in seconds of the oldest record that isn't in the table.
-        rows: rows added since the start.
+        at: the time, in seconds since the epoch.
+        lag: number of offsets that the pipeline has yet to read; None if unknown.
+        freshness: age in seconds of the oldest record that the pipeline has yet to read; 0 if there
+            is none, None if unknown.
+        rows: number of rows added since the start of the run.
     """
 
     at: float
@@ -54,7 +49,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCommit:
-    """A committed batch; `at` is in seconds since the epoch."""
+    """A committed batch.
+
+    `at` is the time of the commit, in seconds since the epoch. `BatchReport` describes the other
+    attributes.
+    """
 
     topic: str
     at: float
@@ -67,10 +66,12 @@ class ShownCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceRun:
-    """The last run of a maintenance task of a topic; `at` is in seconds since the epoch.
+    """The last run of a maintenance task of a topic.
 
-    `result` is `done`, `nothing` if there was nothing to do, or `failed: ` with the reason. `runs`
-    is the number of runs since the start, 0 if the last run was in an earlier process.
+    Attributes:
+        at: end of the last run, in seconds since the epoch.
+        result: `done`, `nothing` if there was nothing to do, or `failed: ` with the reason.
+        runs: number of runs of the task in this process; 0 if the last run was in an earlier one.
     """
 
     task: str
@@ -84,25 +85,29 @@ class TopicStatus:
     """The status of a topic.
 
     Attributes:
-        topic: the topic's key in the configuration.
-        kafka_topic: the name of the Kafka topic.
-        table_path: the target table.
-        state: `waiting` before it starts, `running`, `stopped`, or `failed`.
-        error: the error of a failed topic.
-        rows, dead_letters, left_out, batches, retries, conflicts, bytes: totals since the start.
-        deleted, superseded: for an upsert, deleted rows and records that changed no row.
-        lost: offsets that retention deleted before they were read, since the start.
-        batch_seconds, commit_seconds: durations of batches, and of their commits.
+        state: `waiting` before the topic starts, `running`, `stopped`, or `failed`.
+        error: message of the error that stopped the topic; None if there was none.
+        rows, dead_letters, left_out, filtered, deleted, superseded, retries, conflicts, bytes:
+            totals since the start of the run, see `BatchReport`.
+        batches: number of committed batches since the start of the run.
+        lost: number of offsets that Kafka deleted before they were read, since the start of the
+            run.
+        batch_seconds: durations of batches, from the arrival of a batch to its commit.
+        commit_seconds: time that batches spent in commits.
         version: the table's latest known version.
-        last_commit: time of the last commit, seconds since the epoch.
-        lag: number of waiting offsets by Kafka partition; empty if unknown.
-        freshness: age in seconds of the oldest record that isn't in the table; None if unknown.
-        objective: `slo.freshness-seconds`.
-        checks, misses: number of freshness checks, and of checks that missed the objective.
-        rows_per_second: rate over the last minute.
-        files, small_files, table_bytes: size of the table; None if not counted yet.
-        letters_waiting: rows of the dead letter table, None if not counted yet.
-        maintenance: the last run of each task.
+        last_commit: time of the last batch's commit, in seconds since the epoch.
+        lag: number of offsets of each Kafka partition that the pipeline has yet to read; empty if
+            unknown.
+        freshness: age in seconds of the oldest record that the pipeline has yet to read; 0 if there
+            is none, None if unknown.
+        objective: the maximum of `freshness` (`slo.freshness-seconds`); None if not configured.
+        checks: number of freshness checks since the start of the run.
+        misses: number of checks in which `freshness` exceeded `objective`.
+        rows_per_second: rows added per second, over the last minute.
+        files: number of the table's data files; None if not counted yet.
+        small_files: number of data files below 16 MiB; None if not counted.
+        table_bytes: total size of the data files; None if not counted yet.
+        letters_waiting: number of rows in the dead letter table; None if not counted yet.
         samples: values of the last hour, oldest first.
     """
 
@@ -114,6 +119,7 @@ class TopicStatus:
     rows: int = 0
     dead_letters: int = 0
     left_out: int = 0
+    filtered: int = 0
     deleted: int = 0
     superseded: int = 0
     batches: int = 0
@@ -140,28 +146,28 @@ class TopicStatus:
 
     @property
     def waiting(self) -> int | None:
-        """Number of waiting offsets of all partitions."""
+        """Sum of `lag`; None if unknown."""
         return sum(self.lag.values()) if self.lag else None
 
     @property
     def late(self) -> bool:
-        """Whether the objective is missed."""
+        """Whether `freshness` exceeds `objective`; False if either is None."""
         fresh, objective = self.freshness, self.objective
         return fresh is not None and objective is not None and fresh > objective
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStatus:
-    """The status of a pipeline; `began` and `at` are in seconds since the epoch.
+    """The status of a pipeline.
 
     Attributes:
         version: Bayou's version.
-        configuration: the path of the configuration.
-        began: start of the run.
-        at: time of this status.
-        topics: the status of each topic.
-        commits: the last commits, newest first.
-        watch_error: the error of the last poll of brokers or tables.
+        configuration: path of the YAML file.
+        began: start of the run, in seconds since the epoch.
+        at: time of this status, in seconds since the epoch.
+        commits: the last committed batches, newest first.
+        watch_error: message of the error of the last poll of brokers or tables; None if the poll
+            succeeded.
     """
 
     version: str
@@ -179,5 +185,5 @@ class PipelineStatus:
 
     @property
     def healthy(self) -> bool:
-        """Whether any topic hasn't failed."""
+        """Whether at least one topic hasn't failed, or there are no topics."""
         return not self.topics or any(topic.state != "failed" for topic in self.topics)

@@ -31,26 +31,19 @@ from bayou.ingest.monitoring.status import (
 from bayou.ingest.offsets import OffsetSpan
 from bayou.version import VERSION
 
-__all__ = ["StatusStore"]
-
 _MAX_SAMPLES = 360
 _SAMPLE_INTERVAL = 10.0
-"""Seconds between samples, except for the newest; together they cover an hour."""
+"""Seconds between samples, except before the newest sample; `_MAX_SAMPLES` cover an hour."""
 _MAX_COMMITS = 50
 _RATE_SECONDS = 60.0
 _MAX_ARRIVALS = 1_024
 
 
 class StatusStore:
-    """Collects the status of a run. Thread-safe. Implements `Reporter`.
+    """Collects the status of a run from its events: a `Reporter`. Thread-safe.
 
-    Times are stored by a monotonic clock and returned by the machine's clock, so that ages and
-    rates stay correct when the machine's clock is changed.
-
-    Args:
-        configuration: the configuration.
-        clock: returns seconds since the epoch.
-        steady: returns seconds of a monotonic clock.
+    Times are measured with a monotonic clock, and converted to the system clock for `status`. So
+    ages and rates stay correct if the system clock is set.
     """
 
     def __init__(
@@ -129,6 +122,7 @@ class StatusStore:
             topic = self._topics[event.topic]
             topic.rows += event.rows
             topic.dead_letters += event.dead_letters
+            topic.filtered += event.filtered
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
         result = _result(event.result, None if event.error is None else event.error.message)
@@ -136,21 +130,21 @@ class StatusStore:
         with self._lock:
             topic = self._topics[event.topic]
             topic.maintained(event.task, result, at)
-            if event.table_path == topic.table_path:  # not that of an upsert's deleted keys
+            if event.table_path == topic.table_path:  # else it is the deleted keys table
                 topic.saw_version(event.version)
 
     def positions(self, topic: str) -> Mapping[int, int]:
-        """Return the next offset to read of each partition; empty before the start."""
+        """Return the next offset to read of each partition; empty before the topic starts."""
         with self._lock:
             return dict(self._topics[topic].positions)
 
     def active(self) -> list[str]:
-        """Return the running topics."""
+        """Return the keys of the running topics."""
         with self._lock:
             return [key for key, topic in self._topics.items() if topic.state == "running"]
 
     def behind(self) -> list[str]:
-        """Return the running topics and the failed topics, whose lag still grows."""
+        """Return the keys of the topics that are running, or that failed after their start."""
         with self._lock:
             return [
                 key
@@ -158,28 +152,29 @@ class StatusStore:
                 if topic.state == "running" or (topic.state == "failed" and topic.positions)
             ]
 
-    def ends_seen(
+    def set_end_offsets(
         self, topic: str, ends: Mapping[int, int], first_waiting: Mapping[int, float]
     ) -> None:
-        """Set the end offset of every partition.
+        """Set the end offset of each partition of a topic.
 
         Args:
-            topic: the topic's key in the configuration.
-            ends: the end offset of each partition.
-            first_waiting: for partitions of `unknown_arrivals`, the timestamp of the first waiting
-                record, seconds since the epoch.
+            first_waiting: for each partition that `unknown_arrivals` returns, the timestamp of the
+                first unread record, in seconds since the epoch.
         """
         now, jump = self._now(), self._jump()
         written = {partition: time - jump for partition, time in first_waiting.items()}
         with self._lock:
-            self._topics[topic].saw_ends(ends, written, now)
+            self._topics[topic].set_end_offsets(ends, written, now)
 
     def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
-        """Return the position of partitions whose records wait since before the first poll."""
+        """Return the next offset of each partition that has unread records at its first poll.
+
+        The store doesn't know when these records arrived in Kafka.
+        """
         with self._lock:
             return self._topics[topic].unknown_arrivals(ends)
 
-    def table_seen(
+    def set_table(
         self,
         topic: str,
         *,
@@ -189,7 +184,6 @@ class StatusStore:
         table_bytes: int,
         letters: int,
     ) -> None:
-        """Set the size of a topic's tables."""
         with self._lock:
             state = self._topics[topic]
             state.saw_version(version)
@@ -197,12 +191,11 @@ class StatusStore:
             state.table_bytes, state.letters_waiting = table_bytes, letters
 
     def watched(self, error: str | None) -> None:
-        """Set the error of the last poll of brokers and tables, None for success."""
+        """Set the error message of the last poll of brokers and tables; None if it succeeded."""
         with self._lock:
             self._watch_error = error
 
     def status(self) -> PipelineStatus:
-        """Return the current status."""
         now, jump = self._now(), self._jump()
         with self._lock:
             return PipelineStatus(
@@ -216,11 +209,11 @@ class StatusStore:
             )
 
     def _now(self) -> float:
-        """Return the time of the machine's clock without changes since the start."""
+        """Return seconds since the epoch, as if the system clock had never been set."""
         return self._steady() + self._since
 
     def _jump(self) -> float:
-        """Return the change of the machine's clock; less than a second is its drift."""
+        """Return by how many seconds the system clock was set forward; up to one counts as 0."""
         jump = self._clock() - self._now()
         return jump if abs(jump) > 1.0 else 0.0
 
@@ -238,10 +231,13 @@ def _result(result: str, reason: str | None) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Partition:
-    """The arrival times of a partition's offsets: (seconds since the epoch, end offset).
+    """The end offsets of a partition over time, which show how old its first unread record is.
 
-    The end offsets increase. The first pair has an end offset that was covered at its time, so the
-    first waiting record arrived later.
+    Attributes:
+        arrivals: pairs of a time and the end offset at this time, oldest first. All records
+            below the end offset of the oldest pair have been read, so the first unread record
+            arrived after the oldest pair's time, unless it was unread at the first poll already.
+        waiting_since: timestamp of the first record that was unread at the first poll, if any.
     """
 
     arrivals: deque[tuple[float, int]] = field(default_factory=deque)
@@ -262,7 +258,10 @@ class _Partition:
             self.waiting_since = None
 
     def age(self, position: int, now: float) -> float | None:
-        """Return the maximum age of the first waiting record, 0 for none, None if unknown."""
+        """Return an upper bound of the age of the first unread record, in seconds.
+
+        0 if all records have been read, None if unknown. `position` is the next offset to read.
+        """
         if not self.arrivals:
             return None
         if self.arrivals[-1][1] <= position:
@@ -283,6 +282,7 @@ class _Topic:
     rows: int = 0
     dead_letters: int = 0
     left_out: int = 0
+    filtered: int = 0
     deleted: int = 0
     superseded: int = 0
     batches: int = 0
@@ -314,7 +314,10 @@ class _Topic:
         self.keep(self._sample(now))
 
     def keep(self, sample: Sample) -> None:
-        """Add a sample; it replaces the newest one if that is too close to the one before."""
+        """Add a sample to `samples`.
+
+        If the last two samples are less than `_SAMPLE_INTERVAL` apart, replace the last one.
+        """
         if len(self.samples) > 1 and self.samples[-1].at - self.samples[-2].at < _SAMPLE_INTERVAL:
             self.samples.pop()
         self.samples.append(sample)
@@ -323,6 +326,7 @@ class _Topic:
         self.rows += event.rows
         self.dead_letters += event.dead_letters
         self.left_out += event.left_out
+        self.filtered += event.filtered
         self.deleted += event.deleted
         self.superseded += event.superseded
         self.bytes += event.bytes
@@ -337,12 +341,12 @@ class _Topic:
         self.follow({number: span.end for number, span in event.spans.items()}, now)
 
     def saw_version(self, version: int | None) -> None:
-        """Set the version, which batches and maintenance report in any order."""
+        """Set the version, unless a later version is known: reports may arrive out of order."""
         if version is not None:
             self.version = version if self.version is None else max(version, self.version)
 
     def lose(self, spans: Mapping[int, OffsetSpan]) -> None:
-        """Count lost offsets once, although they may be reported each time the topic is opened."""
+        """Count lost offsets. Each offset counts once, even if it is reported several times."""
         for number, span in spans.items():
             start = max(span.start, self.lost_below.get(number, span.start))
             self.lost += max(0, span.end - start)
@@ -362,7 +366,7 @@ class _Topic:
             and not self.partitions.setdefault(number, _Partition()).arrivals
         }
 
-    def saw_ends(
+    def set_end_offsets(
         self, ends: Mapping[int, int], first_waiting: Mapping[int, float], now: float
     ) -> None:
         for number, end in ends.items():
@@ -380,12 +384,7 @@ class _Topic:
             self.misses += self.objective is not None and sample.freshness > self.objective
 
     def status(self, now: float, jump: float) -> TopicStatus:
-        """Return the current status.
-
-        Args:
-            now: the current time.
-            jump: the change of the machine's clock, which is added to times.
-        """
+        """Return the status, with `jump` seconds added to its times, as the clock was changed."""
         sample = self._sample(now)
         return TopicStatus(
             topic=self.topic,
@@ -396,6 +395,7 @@ class _Topic:
             rows=self.rows,
             dead_letters=self.dead_letters,
             left_out=self.left_out,
+            filtered=self.filtered,
             deleted=self.deleted,
             superseded=self.superseded,
             batches=self.batches,

@@ -21,8 +21,6 @@ from bayou.ingest.topic_errors import topic_error
 from bayou.kernel.arrow.compute import pc
 from bayou.redaction import without_secrets
 
-__all__ = ["Watch"]
-
 _TABLES_INTERVAL = 60.0
 _SMALL_FILE = 16 << 20
 _MAX_COUNTED_FILES = 20_000
@@ -30,12 +28,9 @@ _MAX_COUNTED_FILES = 20_000
 
 
 class Watch:
-    """Polls the end offsets of running and failed topics, and the sizes of their tables.
+    """Polls the end offsets of running and failed topics, and table sizes of running topics.
 
-    Args:
-        configuration: the configuration.
-        store: receives the results.
-        interval: seconds between polls.
+    A context manager: it polls until the end of the `with` block.
     """
 
     def __init__(self, configuration: Configuration, store: StatusStore, interval: float) -> None:
@@ -56,7 +51,7 @@ class Watch:
         self._closing.set()
 
     def look(self) -> None:
-        """Poll the brokers, and the tables of running topics, once."""
+        """Poll the brokers once, and tables of running topics that weren't polled for a minute."""
         error: str | None = None
         running, behind = set(self._store.active()), set(self._store.behind())
         topics = [topic for topic in self._configuration.topics if topic.key in behind]
@@ -70,7 +65,7 @@ class Watch:
                     names = ", ".join(repr(key) for key in sorted(missing))
                     error = (
                         f"The Kafka brokers don't report the end offsets of these topics: {names}. "
-                        "Check that they exist, and that the user may describe them."
+                        "Check that they exist, and that the user is allowed to describe them."
                     )
         for topic in topics:
             if topic.key in running and self._tables_due.get(topic.key, 0.0) <= time.monotonic():
@@ -96,7 +91,7 @@ class Watch:
             pause = self._interval if self._store.active() else pause
 
     def _poll_brokers(self, topics: list[Topic]) -> set[str]:
-        """Poll the end offsets of topics; return the topics that the brokers don't report."""
+        """Poll the end offsets of topics. Return the keys of topics that brokers don't report."""
         ends = end_offsets({topic.config.kafka_topic for topic in topics}, self._properties)
         missing = {t.key for t in topics if t.config.kafka_topic not in ends}
         for topic in topics:
@@ -104,7 +99,9 @@ class Watch:
                 continue  # keep the known values
             topic_end = ends.get(topic.config.kafka_topic, {})
             unknown = self._store.unknown_arrivals(topic.key, topic_end)
-            self._store.ends_seen(topic.key, topic_end, self._arrivals(topic, unknown, topic_end))
+            self._store.set_end_offsets(
+                topic.key, topic_end, self._arrivals(topic, unknown, topic_end)
+            )
         return missing
 
     def _arrivals(
@@ -132,7 +129,7 @@ class Watch:
             small = pc.sum(pc.less(sizes, pa.scalar(_SMALL_FILE))).as_py() or 0
         dead_letters = tables.dead_letters
         letters = dead_letters.snapshot().row_count() if dead_letters.exists() else 0
-        self._store.table_seen(
+        self._store.set_table(
             topic.key,
             version=detail.version,
             files=detail.num_files,

@@ -1,8 +1,8 @@
 """Runs all topics of a configuration in one Spark application.
 
-Each topic starts where its table stands, so the table is the only record of what was read. The
-scheduler (`bayou.ingest.runtime.scheduler`) runs the micro-batches of all topics. A topic that ends
-with an error that may pass is started again while other topics continue
+Each topic resumes after the offsets that its table covers, so a run needs no other state. The
+scheduler (`bayou.ingest.runtime.scheduler`) runs the micro-batches of all topics. A topic that
+stops with a transient error is restarted while other topics run
 (`bayou.ingest.runtime.topic_restarts`).
 """
 
@@ -25,11 +25,9 @@ from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.topic_errors import translate_errors
 
-__all__ = ["run_pipeline"]
-
 _POLL_SECONDS = 0.2
 _MAX_CONCURRENT_MAINTENANCE = 4
-"""Number of tables. A table whose store hangs may occupy its slot for long."""
+"""Maximum number of tables under maintenance; more than one, because a store may hang."""
 
 
 def run_pipeline(
@@ -43,17 +41,18 @@ def run_pipeline(
     """Run every topic.
 
     Args:
-        configuration: what to run.
-        once: end when the records that are there now are in the tables; else run until `stop`.
+        configuration: the configuration.
+        once: end as soon as all records that Kafka has at the start are in the tables; otherwise
+            run until `stop` is set.
         reporter: receives the events of all topics.
         stop: when set, running batches are finished and the run ends.
-        spark: a session to use; without it one is started, and stopped at the end.
+        spark: the session to use; None to start a session, which is stopped at the end.
 
     Returns:
         A summary of each topic. The error of one topic doesn't stop the others.
 
     Raises:
-        ConfigurationError: a schema file isn't usable, or the file uses unsupported settings.
+        ConfigurationError: a schema file is invalid, or the configuration has unsupported settings.
         PrerequisiteError: Java isn't installed.
         PipelineError: Spark doesn't start, or ends before any topic has started.
     """
@@ -62,7 +61,7 @@ def run_pipeline(
     slots = threading.BoundedSemaphore(_MAX_CONCURRENT_MAINTENANCE)
 
     def new_run(topic: Topic) -> TopicRun:
-        return TopicRun(configuration, topic, schemas[topic.key], reporter, upkeep_slots=slots)
+        return TopicRun(configuration, topic, schemas[topic.key], reporter, maintenance_slots=slots)
 
     runs = {topic.key: new_run(topic) for topic in configuration.topics}
     restarts = TopicRestarts(new_run)
@@ -95,7 +94,7 @@ def run_pipeline(
 
 
 def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:
-    """Prepare all topics at once: a broker that doesn't answer is waited for once in total."""
+    """Prepare all topics in parallel, so that timeouts of the brokers don't add up."""
     run_parallel(lambda run: run.prepare(once=once), runs)
     for run in runs:
         run.report_if_idle()
@@ -109,10 +108,9 @@ def _wait(
     *,
     once: bool,
 ) -> None:
-    """Wait until all topics have ended or `stop` is set; a topic that ends is reported at once.
+    """Wait until all topics have ended or `stop` is set; report each topic as soon as it ends.
 
-    Args:
-        runs: by topic; a restarted run replaces the one that ended.
+    A restarted run replaces the ended run in `runs`, whose keys are topic keys.
     """
     active = dict(runs)
     while active:
@@ -134,5 +132,9 @@ def _wait(
 
 def _session(configuration: Configuration) -> SparkSession:
     spark = configuration.connector.spark
-    conf = without_delta_spark(spark.conf())
+    catalog = configuration.connector.catalog
+    conf = {
+        **({} if catalog is None else catalog.spark_conf()),
+        **without_delta_spark(spark.conf()),
+    }
     return pipeline_session(configuration.state_path, master=spark.master, conf=conf)

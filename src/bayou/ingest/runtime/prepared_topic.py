@@ -1,17 +1,17 @@
-"""A topic whose broker was queried and whose tables were opened: where a run starts."""
+"""Prepares a topic for a run: queries the brokers, opens its tables, finds its start offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bayou.engines import for_path
 from bayou.ingest.batch.existing_rows import cover_existing_rows
+from bayou.ingest.batch.expressions import unseen_fields
 from bayou.ingest.batch.micro_batch import MicroBatchWriter
 from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.broker import RecreatedTopicCheck, describe_topic
+from bayou.ingest.batch.topic_tables import TopicTables
+from bayou.ingest.broker import KafkaSource, describe_topic, first_start
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.dead_letters.table import DeadLetterTable
 from bayou.ingest.events import RecordsLost, Reporter, TopicStarted
 from bayou.ingest.offsets import (
     KafkaTopic,
@@ -21,82 +21,58 @@ from bayou.ingest.offsets import (
     starting_offsets,
 )
 from bayou.ingest.schema.policy import unseen_masks
-from bayou.ingest.schema.topic_format import topic_columns, topic_format
-
-__all__ = ["PreparedTopic", "prepare_topic"]
+from bayou.ingest.schema.record_schema import RecordSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedTopic:
-    """What the broker and the tables say about a topic at one moment.
+    """A topic whose tables are open and whose start offsets are known.
 
     Attributes:
-        target: the topic's table, opened.
-        writer: writes its micro-batches.
         positions: the next offset to read, for each partition.
-        waiting: number of records that the table doesn't have yet.
         started: the event that reports the start of the topic.
     """
 
     target: TargetTable
     writer: MicroBatchWriter
+    kafka: KafkaTopic
     positions: Mapping[int, int]
-    waiting: int
     started: TopicStarted
 
 
 def prepare_topic(
     configuration: Configuration, topic: Topic, schema: str | None, reporter: Reporter
 ) -> PreparedTopic:
-    """Describe a topic on the broker, open its tables and determine where to continue.
+    """Describe the Kafka topic, open its tables and determine the start offsets.
 
-    Args:
-        schema: content of the topic's JSON schema file.
-        reporter: receives lost records and attempts that failed.
-
-    Raises:
-        KafkaError: no broker answers, or the topic doesn't exist.
-        PipelineError: the tables can't take records of this topic.
+    `schema` is the content of the topic's schema file.
     """
     connector = configuration.connector
     properties = connector.kafka.client_properties()
     kafka = describe_topic(topic.config.kafka_topic, properties)
-    storage_options = connector.storage.storage_options()
-    engine = for_path(topic.table_path, storage_options)
-    target = TargetTable(engine, topic, kafka)
-    dead_letters = DeadLetterTable(engine, topic, kafka)
-    columns = topic_columns(topic, schema)
+    tables = TopicTables.of(topic, kafka, connector.storage.storage_options())
+    record_schema = RecordSchema.of(configuration, topic, schema)
     writer = MicroBatchWriter(
-        topic=topic,
-        engine=engine,
-        watch=RecreatedTopicCheck(kafka, properties, key=topic.key),
-        target=target,
-        dead_letters=dead_letters,
-        json_schema=schema,
-        schema_columns=columns,
-        storage_options=storage_options,
-        kafka_options={
-            "subscribe": kafka.name,
-            **{f"kafka.{name}": value for name, value in properties.items()},
-        },
-        record_format=topic_format(configuration, topic, schema),
+        topic,
+        tables,
+        KafkaSource.of(kafka, properties, key=topic.key),
+        record_schema,
         on_retry=reporter.attempt_failed,
     )
-    positions = start_positions(
-        topic,
-        kafka,
-        writer=writer,
-        target=target,
-        dead_letters=dead_letters,
-        storage_options=storage_options,
-        reporter=reporter,
-    )
+    positions = _start_positions(topic, kafka, properties, tables, writer, reporter=reporter)
+    target = tables.target
+    differences = target.differences()
+    applies = topic.config.destination.apply_table_changes
+    if differences and applies:
+        target.apply_definition()
+        writer.open()
+    columns = target.merged(target.columns, record_schema.columns)
     waiting = sum(max(0, kafka.bounds[p].end - offset) for p, offset in positions.items())
     return PreparedTopic(
         target=target,
         writer=writer,
+        kafka=kafka,
         positions=positions,
-        waiting=waiting,
         started=TopicStarted(
             topic=topic.key,
             kafka_topic=kafka.name,
@@ -104,49 +80,46 @@ def prepare_topic(
             partitions=len(kafka.bounds),
             waiting=waiting,
             positions=dict(positions),
-            unseen_masks=unseen_masks(topic, target.merged(target.columns, columns)),
+            unseen_masks=unseen_masks(topic, columns),
+            unseen_fields=() if target.version is None else unseen_fields(topic.config, columns),
+            table_differences=tuple(map(str, differences)),
+            table_changed=bool(differences) and applies,
         ),
     )
 
 
-def start_positions(
+def _start_positions(
     topic: Topic,
     kafka: KafkaTopic,
-    *,
+    properties: Mapping[str, str],
+    tables: TopicTables,
     writer: MicroBatchWriter,
-    target: TargetTable,
-    dead_letters: DeadLetterTable,
-    storage_options: dict[str, str],
+    *,
     reporter: Reporter,
 ) -> dict[int, int]:
-    """Open a topic's tables and return the first offset to read, for each partition.
+    """Open the writer's tables and return the first offset to read, for each partition.
 
-    Records that were migrated from files are skipped, and with `on-missing-offsets: from-rows` also
-    records whose rows no transaction identifier covers. With `starting-offsets: latest` a partition
-    that no commit covers starts at the end that it had at the first start.
-
-    Args:
-        kafka: the topic as the broker describes it now.
-        writer: writes to these tables; it is opened.
-        reporter: receives records that were lost, where the topic continues without them.
-
-    Raises:
-        PipelineError: the tables can't take records of this topic, or cover offsets that it lacks.
+    A partition resumes after the table's covered offsets. Without these, it resumes after the last
+    record that was migrated from files or, with `on-missing-offsets: from-rows`, after the last
+    offset of the table's rows. Otherwise it starts at the offset to which `starting-offsets`
+    referred when the topic was first run.
     """
+    target, dead_letters = tables.target, tables.dead_letters
     covered = writer.open()
-    if cover_existing_rows(topic, kafka, target, storage_options):
+    if cover_existing_rows(topic, kafka, target, tables.storage_options):
         covered = writer.open()
-    fixed = dead_letters.known_start() if topic.config.starting_offsets == "latest" else None
-    is_first_start = not covered
-    covered = resume_positions(kafka, covered, recorded_start=fixed)
-    if fixed is not None and is_first_start:
-        covered = dead_letters.fix_start(covered)
-    lost = lost_offsets(kafka, covered)
+    recorded = dead_letters.known_start()
+    if covered:
+        positions = resume_positions(covered, recorded_start=recorded)
+    else:
+        start = first_start(topic, kafka, properties, recorded)
+        positions = dict(dead_letters.fix_start(start, recorded))
+    lost = lost_offsets(kafka, positions)
     if lost and topic.config.on_data_loss == "continue":
         reporter.records_lost(RecordsLost(topic=topic.key, spans=lost))
         if target.version is not None:
             offsets = ", ".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(lost.items()))
             target.cover({p: s.end - 1 for p, s in lost.items()}, {"lostOffsets": offsets})
             writer.open()
-        covered = skip_lost_offsets(kafka, covered)
-    return starting_offsets(kafka, covered, key=topic.key)
+        positions = skip_lost_offsets(kafka, positions)
+    return starting_offsets(kafka, positions, key=topic.key)

@@ -1,9 +1,10 @@
-"""Decides when the micro-batch of each topic is due and runs a few batches at the same time.
+"""Schedules the micro-batches of all topics, and runs several batches concurrently.
 
-One connection asks the brokers for the end of all topics. A topic with a full batch, or whose first
-waiting record has waited for the flush interval, gets one place in a first-in, first-out queue.
-Worker threads serve the queue: a busy topic waits for its next batch while other topics have
-theirs, and a topic that hangs occupies one thread.
+The end offsets of all topics are requested over one connection. A topic's batch is due when a full
+batch of records is waiting, or when the first waiting record has waited for the flush interval. Due
+batches wait in a first-in, first-out queue for a thread of a pool. At most one batch of each topic
+is queued or running. So a busy topic doesn't delay the others, and a topic that hangs occupies one
+thread.
 """
 
 from __future__ import annotations
@@ -26,24 +27,21 @@ from bayou.ingest.topic_errors import report_topic_errors, translate_errors
 from bayou.spark.kafka import TopicPartition
 from bayou.spark.kafka.offsets import limit_offsets
 
-__all__ = ["Scheduler"]
-
 _THREADS = 16
 """Maximum number of concurrent batches. A batch mostly waits for brokers, stores and Spark."""
 
 _MIN_POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 0.5
-_POLL_SHARE = 0.1
-"""Highest share of the time that requests for the end of topics may take."""
+_MAX_POLL_FRACTION = 0.1
+"""Maximum fraction of the time that requests for end offsets take."""
 
 
 class Scheduler:
     """Runs the micro-batches of many topics until `stop`.
 
     Args:
-        spark: runs the batches.
-        ends: asks the brokers where topics end.
-        once: each topic ends at the offsets where it ends now.
+        ends: reads the end offsets of topics from the brokers.
+        once: stop each topic at the end offsets of its first poll.
         clock: monotonic seconds; measures flush intervals and the pauses before retries.
     """
 
@@ -70,8 +68,8 @@ class Scheduler:
         self._thread.start()
 
     def add(self, run: TopicRun) -> None:
-        """Start a prepared topic; before `start` or after it."""
-        run.start()
+        """Add a prepared topic and report its start; can be called before or after `start`."""
+        run.start(self._spark)
         self._topics = [
             *(topic for topic in self._topics if topic.run.active),
             _ScheduledTopic(run),
@@ -79,7 +77,7 @@ class Scheduler:
         self._changed.set()
 
     def stop(self) -> None:
-        """Start no further batch; doesn't wait for running ones."""
+        """Start no further batches, and return without waiting for running batches."""
         self._stopped.set()
         self._changed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -92,16 +90,19 @@ class Scheduler:
             for topic, ends in self._latest(topics):
                 with report_topic_errors(topic.key, partial(self._end, topic)):
                     self._schedule(topic, ends)
-            pause = (time.monotonic() - began) / _POLL_SHARE
+            pause = (time.monotonic() - began) / _MAX_POLL_FRACTION
             self._stopped.wait(_MIN_POLL_SECONDS)
             self._changed.wait(min(pause, _MAX_POLL_SECONDS) - _MIN_POLL_SECONDS)
 
     def _latest(
         self, topics: Sequence[_ScheduledTopic]
     ) -> list[tuple[_ScheduledTopic, Mapping[int, int] | None]]:
-        """The end of each topic that is neither busy nor pauses; None where the topic is missing.
+        """Return the topics whose next batch can start now, with their end offsets.
 
-        A topic whose own request raises an unexpected exception ends, and no other topic with it.
+        Topics with a queued or running batch, or in the pause before a retry, are omitted. The end
+        offsets are None for a topic that the brokers don't report. If the request for all topics
+        raises an unexpected exception, one request is sent for each topic. So the exception only
+        stops the topics whose own request fails.
         """
         now = self._clock()
         topics = [topic for topic in topics if not topic.busy and topic.not_before <= now]
@@ -114,7 +115,7 @@ class Scheduler:
                 self._broker_failed(topic, error)
             return []
         except Exception:  # noqa: BLE001  # repeated for each topic, to find the one that fails
-            return [found for topic in topics for found in self._latest_of(topic)]
+            return [result for topic in topics for result in self._latest_of(topic)]
         for topic in topics:
             topic.broker_failures = 0
         return [(topic, ends.get(topic.name)) for topic in topics]
@@ -127,11 +128,10 @@ class Scheduler:
         return []
 
     def _schedule(self, topic: _ScheduledTopic, ends: Mapping[int, int] | None) -> None:
-        """Queue a topic's next batch if it is due."""
         now = self._clock()
         position = topic.run.position
         if ends is None or any(end < position.get(p, 0) for p, end in ends.items()):
-            self._submit(topic, None)  # the topic is missing, or was deleted and created again
+            self._submit(topic, None)  # the topic is missing, or was deleted and recreated
             return
         if self._once:
             topic.target = ends if topic.target is None else topic.target
@@ -144,13 +144,10 @@ class Scheduler:
                 self._end(topic)
             return
         topic.waiting_since = now if topic.waiting_since is None else topic.waiting_since
-        processing = topic.run.topic.config.processing
-        if (
-            self._once
-            or waiting >= processing.batch_size
-            or now - topic.waiting_since >= processing.flush_interval
-        ):
-            self._submit(topic, _batch_end(processing.batch_size, position, ends))
+        limit = topic.run.batch_limit
+        flush_interval = topic.run.topic.config.processing.flush_interval
+        if self._once or waiting >= limit or now - topic.waiting_since >= flush_interval:
+            self._submit(topic, _batch_end(limit, position, ends))
 
     def _submit(self, topic: _ScheduledTopic, end: Mapping[int, int] | None) -> None:
         topic.busy = True
@@ -181,7 +178,7 @@ class Scheduler:
             topic.not_before = self._clock() + pause
 
     def _end(self, topic: _ScheduledTopic, error: BayouError | None = None) -> None:
-        """End a topic in the background: its running batch or maintenance may take long."""
+        """End a topic in the background, because its running batch or maintenance may take long."""
         if not topic.ended:
             topic.ended = True
             BackgroundTask(lambda: topic.run.end(error))
@@ -192,12 +189,10 @@ class _ScheduledTopic:
     """The scheduling state of a topic.
 
     Attributes:
-        busy: a batch is queued or runs.
-        waiting_since: when the first waiting record was seen; None if none waits.
-        not_before: the end of the pause after a failure.
-        broker_failures: how many requests in a row no broker answered.
-        target: the offsets where the topic ends, in a run with `once`.
-        ended: no further batch is scheduled.
+        waiting_since: time at which a poll first saw a waiting record; None if no record waits.
+        not_before: the end of the pause after a failure; no batch starts earlier.
+        broker_failures: number of consecutive requests that no broker answered.
+        target: for `once`, the end offsets at which the topic stops.
     """
 
     run: TopicRun
@@ -218,7 +213,10 @@ class _ScheduledTopic:
 
 
 def _batch_end(limit: int, position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
-    """The end of a batch of at most `limit` records, spread over the partitions."""
+    """Return the end offset of each partition for a batch of at most `limit` records in total.
+
+    `position` is the next offset to read of each partition, `ends` its end offset on the brokers.
+    """
     partitions = {p: TopicPartition("", p) for p in ends}
     start = {key: position.get(p, 0) for p, key in partitions.items()}
     limited = limit_offsets(limit, start, {key: ends[p] for p, key in partitions.items()})

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -18,8 +17,7 @@ from bayou.errors import BayouError, PipelineError, PrerequisiteError
 from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.state import create_folder, state_path_error
 from bayou.spark import start_session
-
-__all__ = ["LOG_NAME", "pipeline_session", "start_workers", "stop_session"]
+from bayou.spark.jvm.objects import JvmError
 
 LOG_NAME = "spark.log"
 """Spark's log file in the state path."""
@@ -41,14 +39,7 @@ def pipeline_session(
 ) -> SparkSession:
     """Start a session whose JVM and Python workers log to a file in the state path.
 
-    Args:
-        state_path: the folder of the log file.
-        master: Spark's master; None for all cores of this machine.
-        conf: Spark settings.
-
-    Raises:
-        PrerequisiteError: Java is missing, a port is taken, or the folder or file can't be used.
-        PipelineError: Spark doesn't start for another reason.
+    Without `master`, the session uses all cores of this machine.
     """
     create_folder(state_path)
     log = state_path / LOG_NAME
@@ -61,19 +52,18 @@ def pipeline_session(
                 time_zone="UTC",
                 java_options=_JAVA_OPTIONS,
             )
-        except (PySparkException, Py4JError, ConnectionError) as error:
+        except (PySparkException, JvmError, ConnectionError) as error:
             raise _start_error(error, log) from error
     counters: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
-    if counters is not None:  # it prints a traceback when the JVM is killed
+    if counters is not None:  # this server prints a traceback when the JVM is killed
         counters.handle_error = lambda *_: None
     return spark
 
 
 def start_workers(spark: SparkSession) -> BackgroundTask:
-    """Start Spark's Python workers in the background.
+    """Start Spark's Python workers in the background, so that the first batch finds them running.
 
-    Returns:
-        The background task. Waiting for it isn't necessary: the first batch raises its errors too.
+    Errors of the returned task can be ignored: if workers can't start, the first batch fails too.
     """
     context = spark.sparkContext
     tasks = context.defaultParallelism
@@ -82,14 +72,14 @@ def start_workers(spark: SparkSession) -> BackgroundTask:
 
 def stop_session(spark: SparkSession) -> None:
     """Stop a session, even if its JVM has ended."""
-    with warnings.catch_warnings(), contextlib.suppress(Py4JError, ConnectionError):
+    with warnings.catch_warnings(), contextlib.suppress(JvmError, ConnectionError):
         warnings.simplefilter("ignore", RuntimeWarning)  # PySpark's warning that the JVM has ended
         spark.stop()
 
 
 @contextlib.contextmanager
 def _stderr_of_children(file: Path) -> Iterator[None]:
-    """Redirect the stderr of processes started inside to the file; restore our own on exit."""
+    """Redirect the stderr of processes that are started in the context to a file."""
     try:
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     except OSError as error:

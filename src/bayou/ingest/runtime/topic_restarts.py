@@ -1,7 +1,7 @@
 """Restarts topics that stopped with a transient error while other topics run.
 
-A finished run isn't reused: a new `TopicRun` reads the positions from broker and tables, as after
-a restart of the process.
+A finished run isn't reused: a new `TopicRun` reads the positions from the brokers and tables, as
+after a restart of the process.
 """
 
 from __future__ import annotations
@@ -16,40 +16,34 @@ from bayou.ingest.config import Topic
 from bayou.ingest.events import TopicSummary
 from bayou.ingest.runtime.topic_run import TopicRun
 
-__all__ = ["TopicRestarts"]
-
 
 class TopicRestarts:
-    """Remembers stopped topics and prepares a new run of each when its restart is due.
+    """Remembers stopped topics and prepares a new run of each when its restart is due."""
 
-    Args:
-        another: creates a new run of a topic.
-    """
-
-    def __init__(self, another: Callable[[Topic], TopicRun]) -> None:
-        self._another = another
+    def __init__(self, new_run: Callable[[Topic], TopicRun]) -> None:
+        self._new_run = new_run
         self._stopped: dict[str, _Stopped] = {}
         self._preparations: dict[str, _Preparation] = {}
         self._before: dict[str, TopicSummary] = {}
 
     def finish_run(self, run: TopicRun, *, may_restart: bool) -> None:
-        """Finish and report a run that ended.
-
-        Args:
-            may_restart: other topics still run, so the topic may be restarted.
-        """
+        """Finish and report a run. If `may_restart`, schedule a restart after a transient error."""
         summary = run.finish(restart=may_restart)
         if summary.restart is not None:
             due = time.monotonic() + summary.restart
             self._stopped[summary.topic] = _Stopped(summary=summary, run=run, due=due)
 
     def ready(self) -> list[TopicRun]:
-        """Return the prepared runs that may start, each once. Doesn't block."""
+        """Return the new runs that are prepared and can be started.
+
+        Doesn't block: restarts that are due are prepared in the background, and returned by a later
+        call.
+        """
         now = time.monotonic()
         for key, stopped in list(self._stopped.items()):
             if stopped.due <= now:
                 del self._stopped[key]
-                run = self._another(stopped.run.topic)
+                run = self._new_run(stopped.run.topic)
                 self._before[key] = self.total_summary(stopped.summary)
                 task = BackgroundTask(partial(run.prepare, once=False))
                 self._preparations[key] = _Preparation(run=run, task=task)
@@ -65,17 +59,13 @@ class TopicRestarts:
         return ready
 
     def end(self) -> None:
-        """Wait for running preparations and abandon their runs."""
+        """Wait for preparations in progress, and abandon the topic runs that they prepare."""
         for preparation in self._preparations.values():
             preparation.task.finish()
             preparation.run.abandon()
 
     def total_summary(self, last: TopicSummary) -> TopicSummary:
-        """Return the summary of all runs of a topic.
-
-        Args:
-            last: the summary of the last run.
-        """
+        """Return the summary of all runs of a topic; `last` is the summary of its last run."""
         before = self._before.get(last.topic)
         if before is None:
             return last
@@ -83,6 +73,7 @@ class TopicRestarts:
             last,
             rows=before.rows + last.rows,
             dead_letters=before.dead_letters + last.dead_letters,
+            filtered=before.filtered + last.filtered,
             commits=before.commits + last.commits,
             version=before.version if last.version is None else last.version,
             seconds=before.seconds + last.seconds,

@@ -1,7 +1,7 @@
 """One topic of a run, from its preparation to its summary.
 
-The scheduler decides when the next micro-batch of a topic is due; `TopicRun` executes it and keeps
-the topic's position, retries and totals.
+The scheduler decides when the next micro-batch of a topic is due; `TopicRun` executes the batch and
+has the topic's position, retries and totals.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from bayou.errors import BayouError, KafkaError, RecordsLostError, StorageError
+from bayou.ingest.batch.batch_bytes import record_limit
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import Reporter, TopicSummary
 from bayou.ingest.maintenance import LastRuns, TopicMaintenance
 from bayou.ingest.migration import migrate_json
 from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.retries import attempt_failed_event, restart_interval, retry_delay
+from bayou.ingest.runtime.catalog_registration import CatalogRegistration
 from bayou.ingest.runtime.prepared_topic import PreparedTopic, prepare_topic
 from bayou.ingest.state import topic_lock
 from bayou.ingest.topic_errors import (
@@ -32,10 +34,8 @@ from bayou.ingest.topic_errors import (
     translate_errors,
 )
 
-__all__ = ["TopicRun"]
-
 _RETRIED = (KafkaError, StorageError, SparkFailedError)
-"""Errors of a topic that may be gone at the next attempt."""
+"""Errors after which a topic's batch is retried."""
 
 _MAX_PARTITIONS_SHOWN = 8
 
@@ -43,13 +43,12 @@ _MAX_PARTITIONS_SHOWN = 8
 class TopicRun:
     """One topic of a run, from its preparation to its summary.
 
-    No method raises an exception of its topic: every exception ends the topic, and `finish` puts
-    it into the summary.
+    Methods don't raise errors of the topic: an error ends the topic and is part of the summary that
+    `finish` returns.
 
     Args:
-        schema: content of the topic's JSON schema file.
-        reporter: receives the topic's events.
-        upkeep_slots: limits how many topics run maintenance at the same time.
+        schema: content of the topic's schema file.
+        maintenance_slots: limits how many topics run maintenance at the same time.
     """
 
     def __init__(
@@ -59,18 +58,21 @@ class TopicRun:
         schema: str | None,
         reporter: Reporter,
         *,
-        upkeep_slots: AbstractContextManager[Any] | None = None,
+        maintenance_slots: AbstractContextManager[Any] | None = None,
     ) -> None:
         self._configuration = configuration
         self._topic = topic
         self._open = partial(prepare_topic, configuration, topic, schema, reporter)
         self._reporter = reporter
-        self._upkeep_slots = upkeep_slots
+        self._maintenance_slots = maintenance_slots
         self._resources = ExitStack()
         self._in_batch = threading.Lock()
-        self._upkeep: TopicMaintenance | None = None
+        self._registration = self._new_registration()
+        self._spark: SparkSession | None = None
+        self._maintenance: TopicMaintenance | None = None
         self._prepared: PreparedTopic | None = None
         self._positions: dict[int, int] = {}
+        self._bytes_per_record = 0.0
         self._failures = 0
         self._batches = 0
         self._is_needed = False
@@ -82,12 +84,11 @@ class TopicRun:
 
     @property
     def active(self) -> bool:
-        """Whether the topic was started and has not ended."""
+        """Whether the topic was started and hasn't ended."""
         return self._started and not self._ended
 
     @property
     def topic(self) -> Topic:
-        """The topic's configuration."""
         return self._topic
 
     @property
@@ -96,25 +97,35 @@ class TopicRun:
         return dict(self._positions)
 
     @property
+    def batch_limit(self) -> int:
+        """Maximum number of records of the next batch.
+
+        With `max-batch-bytes`, this depends on the size of the last batch's records.
+        """
+        processing = self._topic.config.processing
+        return record_limit(
+            processing.batch_size, processing.max_batch_bytes, self._bytes_per_record
+        )
+
+    @property
     def has_work(self) -> bool:
-        """Whether the topic was prepared and has to be started."""
+        """Whether the topic was prepared without an error and must be started."""
         return self._error is None and self._prepared is not None and self._is_needed
 
     def prepare(self, *, once: bool) -> None:
-        """Query broker and tables; `finish` reports an error.
+        """Query brokers and open tables. An error isn't raised; `finish` returns it in the summary.
 
-        Args:
-            once: a topic whose records are all in the table has no work.
+        With `once`, a topic whose records are all in the table has no work.
         """
         with self._errors():
-            self._upkeep = self._new_upkeep()
+            self._maintenance = self._new_maintenance()
             state_path = self._configuration.state_path
             self._resources.enter_context(topic_lock(state_path, self._topic.key))
             source = self._configuration.json_path(self._topic)
             if source is not None:
                 self._reporter.migrated(migrate_json(self._configuration, self._topic, source))
             prepared = self._prepare()
-            self._is_needed = not once or prepared.waiting > 0
+            self._is_needed = not once or prepared.started.waiting > 0
 
     def report_if_idle(self) -> None:
         """Report the start of a topic that is prepared and has no work."""
@@ -122,10 +133,14 @@ class TopicRun:
             if self._error is None and self._prepared is not None and not self._is_needed:
                 self._reporter.topic_started(self._prepared.started)
 
-    def start(self) -> None:
-        """Report the start; from now on the scheduler calls `run_batch`."""
+    def start(self, spark: SparkSession) -> None:
+        """Report the start; from now on the scheduler calls `run_batch` with the same session."""
         self._started = True
         with self._errors():
+            if self._maintenance is not None:
+                self._maintenance.use_executors(spark)
+            self._spark = spark
+            self._register()
             if self._prepared is not None:
                 self._reporter.topic_started(self._prepared.started)
             self._start_time = self._last_commit_time = time.monotonic()
@@ -134,8 +149,8 @@ class TopicRun:
         """Run one micro-batch.
 
         Args:
-            end: the offset behind the last record to take, for each partition; None to query broker
-                and tables again and take nothing.
+            end: the end offset of the batch, for each partition; None to only query brokers and
+                tables again.
 
         Returns:
             Seconds to wait before the next attempt, if this one failed and is retried; else None.
@@ -148,6 +163,7 @@ class TopicRun:
                     self._prepare()
                 if end is not None:
                     self._take(spark, end)
+                    self._register()
             except Exception as exception:
                 error = to_bayou_error(exception, self._topic.key)
                 pause = self.retry_pause(error, self._failures + 1)
@@ -158,17 +174,14 @@ class TopicRun:
         return None
 
     def retry_pause(self, error: BayouError, failures: int) -> float | None:
-        """Report a failure that is retried.
-
-        Args:
-            failures: how many attempts in a row failed, this one included.
+        """Report a failure if it will be retried; `failures` counts consecutive failures.
 
         Returns:
             Seconds to wait before the next attempt; None if the topic ends with this error.
         """
         retries = self._topic.config.processing.max_retries
         if isinstance(error, RecordsLostError):
-            retries = max(1, retries)  # on-data-loss decides when the topic is prepared again
+            retries = max(1, retries)  # the retry prepares the topic, which applies on-data-loss
         if not isinstance(error, _RETRIED) or failures > retries:
             return None
         event = attempt_failed_event(self._topic, "topic", failures, error)
@@ -176,35 +189,37 @@ class TopicRun:
         return retry_delay(failures)
 
     def end(self, error: BayouError | None = None) -> None:
-        """Run no further batch; waits for the running one."""
         with self._in_batch:
             self._ended = True
             self._error = self._error or error
 
     def maintain(self) -> None:
         """Start maintenance that is due, in the background."""
-        if self._upkeep is not None and self._started:
+        if self._maintenance is not None and self._started:
             with self._errors():
-                self._upkeep.poll()
+                self._maintenance.poll()
 
     def complete(self) -> None:
-        """Run maintenance that is due, after the last batch of a run with `once`."""
-        if self._error is None and self._started and self._upkeep is not None:
+        """Run maintenance that is due and wait for it; a run with `once` calls this at its end."""
+        if self._error is None and self._started:
             with self._errors():
-                self._upkeep.complete()
+                self._register()  # in case it failed after the last batch
+        if self._error is None and self._started and self._maintenance is not None:
+            with self._errors():
+                self._maintenance.complete()
 
     def finish(self, *, restart: bool = False) -> TopicSummary:
-        """End the topic after its running batch and report its summary, the first time.
+        """Wait for the topic's running batch, end the topic, and return its summary.
 
-        Args:
-            restart: the topic is started again if its error may pass.
+        The first call also reports the summary; later calls have no effect. If `restart`, the
+        summary of a topic with a transient error contains the time until its restart.
         """
         if self._is_finished:
             return self._totals
         self._is_finished = True
         with self._errors():
-            if self._upkeep is not None:
-                self._upkeep.stop()
+            if self._maintenance is not None:
+                self._maintenance.stop()
         self.end()
         with self._errors():
             self._resources.close()
@@ -219,20 +234,20 @@ class TopicRun:
         return self._totals
 
     def abandon(self) -> None:
-        """Release everything without waiting for a running batch."""
+        """Release the topic's resources without waiting for a running batch."""
         self._ended = True
         with self._errors():
             self._resources.close()
 
     def _errors(self) -> AbstractContextManager[None]:
-        """The boundary of the topic: an exception inside ends this topic only."""
+        """Return a context manager; an exception in it ends this topic and isn't raised."""
         return report_topic_errors(self._topic.key, self._fail)
 
     def _fail(self, error: BayouError) -> None:
         self._ended = True
         self._error = self._error or error
 
-    def _new_upkeep(self) -> TopicMaintenance:
+    def _new_maintenance(self) -> TopicMaintenance:
         connector = self._configuration.connector
         return TopicMaintenance(
             self._topic,
@@ -241,8 +256,21 @@ class TopicRun:
             batches=self._in_batch,
             every=connector.maintenance.seconds,
             last_runs=LastRuns(self._configuration.state_path, self._topic.key),
-            slots=self._upkeep_slots,
+            slots=self._maintenance_slots,
         )
+
+    def _new_registration(self) -> CatalogRegistration | None:
+        connector = self._configuration.connector
+        if connector.catalog is None:
+            return None
+        name = connector.catalog.qualified_name(self._topic.config.destination.name)
+        return CatalogRegistration(self._topic, name, connector.storage.storage_options())
+
+    def _register(self) -> None:
+        """Register the table in the catalog, or update its entry."""
+        if self._registration is not None and self._spark is not None:
+            with translate_errors(self._topic.key):
+                self._registration.update(self._spark)
 
     def _prepare(self) -> PreparedTopic:
         prepared = self._open()
@@ -251,34 +279,38 @@ class TopicRun:
         return prepared
 
     def _take(self, spark: SparkSession, end: Mapping[int, int]) -> None:
-        """Run a batch while `_in_batch` is held."""
+        """Run a batch; the caller holds `_in_batch`."""
         assert self._prepared is not None  # `start` follows `prepare`
         spans = ranges_between(self._positions, end)
         self._batches += 1
         with translate_errors(self._topic.key):
             description = _job_description(self._topic.key, self._batches, spans)
             spark.sparkContext.setJobDescription(description)
+        limit = self.batch_limit
         report = self._prepared.writer.process(spark, spans)
         self._failures = 0
-        # The topic may have been prepared again and be beyond an end that was determined before.
+        end = {**end, **{p: span.end for p, span in report.spans.items()}}
+        if offsets := sum(s.end - s.start for s in report.spans.values()):
+            self._bytes_per_record = report.record_bytes / offsets
+        # If the topic was prepared again, its position may already be beyond this end.
         self._positions |= {p: max(o, self._positions.get(p, 0)) for p, o in end.items()}
         self._totals = replace(
             self._totals,
             rows=self._totals.rows + report.rows,
             dead_letters=self._totals.dead_letters + report.dead_letters,
+            filtered=self._totals.filtered + report.filtered,
             commits=self._totals.commits + (report.version is not None),
             version=self._prepared.target.version,
         )
         self._last_commit_time = time.monotonic()
         if report.spans:
-            if self._upkeep is not None:
-                batch_size = self._topic.config.processing.batch_size
-                self._upkeep.count_batch(report, is_behind=report.records >= batch_size)
+            if self._maintenance is not None:
+                is_full = report.records >= limit or report.spans != spans
+                self._maintenance.count_batch(report, is_behind=is_full)
             self._reporter.batch_committed(report)
 
 
 def _job_description(topic: str, number: int, spans: Mapping[int, OffsetSpan]) -> str:
-    """The description of a batch's jobs in Spark's UI."""
     parts = [f"{p}: {s.start}-{s.end - 1}" for p, s in sorted(spans.items())]
     more = len(parts) - _MAX_PARTITIONS_SHOWN
     shown = ", ".join(parts[:_MAX_PARTITIONS_SHOWN]) + (f" and {more} more" if more > 0 else "")

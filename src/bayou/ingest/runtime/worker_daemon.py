@@ -1,8 +1,9 @@
-"""Spark's Python daemon with the modules of the pipeline's tasks imported before it forks.
+"""A replacement of `pyspark.daemon` that imports the modules of the pipeline's tasks first.
 
-Otherwise every worker imports them, which takes about one second of CPU each. Spark runs this
-module in place of `pyspark.daemon` (`spark.python.daemon.module`), once for each kind of worker;
-only workers that run tasks benefit.
+Spark's Python workers are forks of this daemon, so they have the modules. Without the daemon, each
+worker imports the modules, which takes about one second of CPU. `spark.python.daemon.module` names
+this module. Spark starts one daemon for each kind of worker; only the daemon of the workers that
+run tasks imports the modules.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import importlib
 import sys
 
 import pyspark.daemon
-
-__all__: list[str] = []
 
 _TASKS = "pyspark.worker"
 _IMPORTS = ("confluent_kafka", "bayou.ingest.batch.batch_task", "bayou.spark.kafka")

@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from bayou.errors import ConfigurationError
+from bayou.errors import ConfigurationError, PredicateError
+from bayou.ingest.batch.expressions import derived_columns, row_filter
 from bayou.ingest.batch.masks import has_field, mask_problem
 from bayou.ingest.batch.rows import KAFKA_COLUMNS, TIME_PARTS
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import read_json_schema
 from bayou.ingest.schema.policy import unfit_key
-from bayou.ingest.schema.topic_format import topic_columns
+from bayou.ingest.schema.record_schema import topic_columns
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import DATE, TIMESTAMP, StructType
 
-__all__ = ["topic_schemas"]
-
 
 def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
-    """Return the text of every topic's schema file, None for a topic without one.
-
-    Raises:
-        ConfigurationError: a file is invalid, or lacks a column that the topic refers to.
-    """
+    """Return the content of each topic's schema file by topic key; None without a schema file."""
     return {topic.key: _schema(configuration, topic) for topic in configuration.topics}
 
 
@@ -43,7 +38,7 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
             "pipeline adds. Rename it.",
             file=str(topic.schema_file),
         )
-    known = {*fields, *KAFKA_COLUMNS.names, *TIME_PARTS}
+    known = {*fields, *KAFKA_COLUMNS.names, *TIME_PARTS, *topic.config.processing.columns}
     config = topic.config
     destination = config.destination
     references = {"partition-columns": destination.partition_columns}
@@ -62,9 +57,7 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
                 file=configuration.file,
                 key=path,
             )
-    _check_event_time(configuration, topic, columns)
-    _check_keys(configuration, topic, columns)
-    _check_masks(configuration, topic, columns)
+    _check_references(configuration, topic, columns)
     return text
 
 
@@ -74,10 +67,36 @@ def _avro_schema(configuration: Configuration, topic: Topic, file: Path) -> str:
         columns = topic_columns(topic, text)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{file}: not an Avro schema: {error}", file=str(file)) from error
+    _check_references(configuration, topic, columns)
+    return text
+
+
+def _check_references(configuration: Configuration, topic: Topic, columns: StructType) -> None:
+    _check_expressions(configuration, topic, columns)
     _check_event_time(configuration, topic, columns)
     _check_keys(configuration, topic, columns)
     _check_masks(configuration, topic, columns)
-    return text
+
+
+def _check_expressions(configuration: Configuration, topic: Topic, columns: StructType) -> None:
+    """Check that the fields in expressions and `drop` exist, and that their types fit."""
+    names = {name.lower() for name in columns.names}
+    missing = (name for name in topic.config.processing.drop if name.lower() not in names)
+    setting, reason = "processing.drop", next((f"{n!r} isn't a property" for n in missing), None)
+    if reason is None:
+        try:
+            derived_columns(topic.config, columns, complete=True)
+            row_filter(topic.config, columns, complete=True)
+        except PredicateError as error:
+            setting = error.expression
+            reason = error.message.removeprefix(f"{setting}: ").rstrip(".")
+    if reason is not None:
+        key = f"connector.topics.{topic.key}.{setting}"
+        raise ConfigurationError(
+            f"{configuration.file}: {key}: {reason}. The fields are those in {topic.schema_file}",
+            file=configuration.file,
+            key=key,
+        )
 
 
 def _check_keys(configuration: Configuration, topic: Topic, columns: StructType) -> None:
@@ -114,7 +133,8 @@ def _check_masks(configuration: Configuration, topic: Topic, columns: StructType
 
 def _check_event_time(configuration: Configuration, topic: Topic, columns: StructType) -> None:
     name = topic.config.event_time
-    field = None if name is None else columns.get(name)
+    derived = () if name is None else topic.config.processing.columns
+    field = None if name is None or name in derived else columns.get(name)
     if field is not None and field.data_type not in (TIMESTAMP, DATE):
         path = f"connector.topics.{topic.key}.event-time"
         raise ConfigurationError(

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
-__all__ = ["inferred_schema"]
-
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TIMESTAMP = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]([01]\d|2[0-3]):\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z", re.ASCII
@@ -20,8 +18,8 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, Any]:
     """Return the narrowest schema that all records satisfy.
 
-    No field is required, and additional fields are allowed. Strings that are all dates or all
-    timestamps have that format. A field with values of several types allows each of them.
+    No field is required, and additional fields are allowed. A string field has a format if all its
+    values are dates or all are timestamps. A field with values of several types allows these types.
     """
     shape = _Shape()
     for record in records:
@@ -31,7 +29,7 @@ def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, 
 
 @dataclass(slots=True)
 class _Shape:
-    """The types, formats and fields of the values of a field."""
+    """Collects the types, string formats and nested fields of one field's values."""
 
     types: dict[str, None] = field(default_factory=dict)
     formats: set[str] = field(default_factory=set)
@@ -76,7 +74,7 @@ class _Shape:
 
 
 def _format(value: str) -> str:
-    """Return the format of a string, "" for none; `0000-00-00` isn't a valid date."""
+    """Return the JSON Schema format of a string, `date` or `date-time`; "" for other strings."""
     try:
         if _TIMESTAMP.match(value):
             datetime.fromisoformat(value).astimezone(UTC)

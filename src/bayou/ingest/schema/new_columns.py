@@ -1,8 +1,9 @@
 """Adds new fields of records as columns of their table.
 
-Names of columns, also of nested ones, must differ in more than case and can't contain some
-characters. A field that can't be a column is refused alone: its object becomes a column without it.
-Of names that differ only in case, the lowercase name is used, independent of the order of records.
+The names of columns and nested columns must differ in more than case and can't contain some
+characters. If a nested field can't be a column, only this field is refused; the object that
+contains it becomes a column without the field. If names differ only in case, the lowercase name
+becomes the column, regardless of the order of records.
 """
 
 from __future__ import annotations
@@ -13,21 +14,18 @@ from dataclasses import replace
 from bayou.ingest.decode import additions, leaf_count, merge_fields
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
 
-__all__ = ["with_new_columns", "within_limit"]
-
 
 def with_new_columns(
     columns: StructType,
     new_fields: Iterable[StructField],
     with_column: Callable[[StructType, StructField], StructType | None],
 ) -> tuple[StructType, frozenset[str]]:
-    """Return the columns with new fields.
+    """Return the columns with the new fields added.
 
     Args:
-        columns: the known columns.
         new_fields: partial columns, see `unknown_fields`.
-        with_column: returns the columns with one column or partial column added, None if the
-            column is invalid.
+        with_column: function that adds one column or partial column to the columns. It returns
+            None if the table can't have the column.
 
     Returns:
         The columns, and the lowercase paths of the refused fields.
@@ -51,12 +49,12 @@ def with_new_columns(
 def within_limit(
     columns: StructType, new_fields: Iterable[StructField], room: int
 ) -> tuple[StructType, frozenset[str]]:
-    """Return the first new fields up to a limit.
+    """Return the new fields that fit within a limit; earlier fields take precedence.
 
     Args:
-        columns: the known columns.
         new_fields: partial columns, see `unknown_fields`.
-        room: maximum number of fields to add; nested fields count one by one.
+        room: maximum number of fields to add. Each nested field counts as one; the object that
+            contains it doesn't count.
 
     Returns:
         The new fields, and the lowercase paths of the fields beyond the limit.
@@ -74,7 +72,10 @@ def within_limit(
 
 
 def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, StructField]]:
-    """Keep the order of fields, but sort paths that differ only in case: lowercase first."""
+    """Return the fields in their order, but paths that differ only in case next to each other.
+
+    Among these, lowercase comes first.
+    """
     items = list(fields)
     positions: dict[str, int] = {}
     for path, _ in items:
@@ -83,7 +84,7 @@ def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, Stru
 
 
 def _parts(field: StructField) -> Iterator[StructField]:
-    """Yield partial columns with one nested field each, lowercase names first."""
+    """Split a column into partial columns with one nested field each, lowercase names first."""
     for kind in _narrowed(field.data_type):
         yield field.with_data_type(kind)
 

@@ -9,19 +9,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
-from bayou.errors import PipelineError
+from bayou.errors import PipelineError, PredicateError
+from bayou.ingest.batch.expressions import (
+    RowExpression,
+    RowExpressions,
+    derived_columns,
+    row_filter,
+)
 from bayou.ingest.batch.masks import has_field, mask_problem
 from bayou.ingest.batch.record_reader import RecordReading
 from bayou.ingest.batch.rows import TIME_PARTS, RowLayout
 from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.config import Topic
+from bayou.ingest.config.processing import names_in
 from bayou.ingest.decode import DecodePlan, leaf_count, widened
-from bayou.ingest.decode.formats import RecordFormat
+from bayou.ingest.events import BatchReport
 from bayou.ingest.schema.new_columns import with_new_columns, within_limit
-from bayou.ingest.schema.topic_format import validated_by
-from bayou.ingest.upsert import DELETED, FORCED
+from bayou.ingest.schema.record_schema import RecordSchema
+from bayou.ingest.upsert import BARE, DELETED, FORCED
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import (
     DATE,
@@ -33,23 +41,11 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-
-__all__ = [
-    "SchemaPolicy",
-    "check_keys",
-    "check_masks",
-    "schema_change_tags",
-    "unfit_key",
-    "unseen_masks",
-]
+from bayou.protocol.type_changes import is_automatic_widening
 
 
 def check_keys(topic: Topic, layout: RowLayout) -> None:
-    """Check upsert keys against the columns of a record, unless no columns are known yet.
-
-    Raises:
-        PipelineError: a column doesn't exist, or can't be compared.
-    """
+    """Raise if an upsert key isn't a valid column; skip the check if no columns are known yet."""
     if topic.upsert_keys is None or not layout.record.fields:
         return
     keys = topic.upsert_keys
@@ -58,7 +54,7 @@ def check_keys(topic: Topic, layout: RowLayout) -> None:
         if reason is not None:
             what = "ordering-column" if name == keys.ordering else "key-columns"
             raise PipelineError(
-                f"topic {topic.key!r}: {what}: {reason}. Name fields of the records.",
+                f"topic {topic.key!r}: {what}: {reason}. Use fields of the records.",
                 topic=topic.key,
             )
 
@@ -73,18 +69,21 @@ def unfit_key(name: str, columns: StructType) -> str | None:
     return None
 
 
-def schema_change_tags(left_out: Sequence[str], new_columns: Sequence[str]) -> dict[str, str]:
-    """Return the commit info of dropped fields and new columns."""
-    info = {"leftOut": ", ".join(left_out), "newColumns": ", ".join(new_columns)}
+def commit_tags(report: BatchReport, new_columns: Sequence[str]) -> dict[str, str]:
+    """Return the entries of `commitInfo` about a batch.
+
+    These are the names of ignored fields and of new columns, and the number of filtered records.
+    """
+    info = {
+        "leftOut": ", ".join(report.ignored),
+        "newColumns": ", ".join(new_columns),
+        "filtered": str(report.filtered or ""),
+    }
     return {name: paths for name, paths in info.items() if paths}
 
 
 def check_masks(topic: Topic, columns: StructType) -> None:
-    """Check masks against the columns of a record; missing fields are skipped.
-
-    Raises:
-        PipelineError: a mask can't be applied to its column.
-    """
+    """Raise if a mask can't be applied to its column. Masks of missing columns aren't checked."""
     reason = _unfit_masks(topic, columns)
     if reason is not None:
         raise PipelineError(f"topic {topic.key!r}: masks: {reason}.", topic=topic.key)
@@ -108,53 +107,121 @@ def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
     return tuple(
         path
         for path, mask in config.masks.items()
-        if not (config.flatten is not None and mask == "drop")
+        if path.lower() not in config.skipped_fields
+        and not (config.flatten is not None and mask == "drop")
         and not any(has_field(schema, column) for column in config.column_paths(path))
     )
 
 
-class SchemaPolicy:
-    """The schema policy of one topic, which determines the columns of its rows.
+def read_columns(topic: Topic, columns: StructType) -> StructType:
+    """Return the columns of fields that are stored or read; others are dropped."""
+    skipped = topic.config.skipped_fields
+    return StructType(tuple(f for f in columns if f.name.lower() not in skipped))
+
+
+def row_layout(
+    topic: Topic, columns: StructType, table: StructType, *, widens: bool = False
+) -> RowLayout:
+    """Return the columns of a topic's rows.
+
+    A derived column is omitted while its type isn't known.
 
     Args:
-        topic: the topic.
-        target: the opened target table.
-        json_schema: text of the topic's schema file, None for none.
-        schema_columns: the columns of the schema file.
-    """
+        columns: the columns of fields of records that are known so far; possibly none.
+        table: the table's schema; empty if there is no table.
+        widens: whether columns of the table can change to a wider type.
 
-    def __init__(
-        self,
-        topic: Topic,
-        target: TargetTable,
-        *,
-        json_schema: str | None,
-        schema_columns: StructType,
-    ) -> None:
+    Raises:
+        PipelineError: an expression can't be evaluated for these columns, or its type isn't that of
+            the table's column.
+    """
+    config = topic.config
+    processing = config.processing
+    derived: list[StructField] = []
+    for name, expression in _derived(topic, columns).items():
+        known = table.get(name)
+        kind = expression.data_type
+        if known is None:
+            if kind is not None:
+                derived.append(StructField(name=name, data_type=kind))
+            continue
+        if kind is None or not (widens and is_automatic_widening(known.data_type, kind)):
+            kind = known.data_type
+        with expression_errors(topic):
+            expression.cast(kind)
+        derived.append(StructField(name=known.name, data_type=kind))
+    dropped = {name.lower() for name in processing.drop}
+    return RowLayout.of(
+        columns,
+        config.destination.partition_columns,
+        config.event_time,
+        topic.more_columns,
+        unstored=processing.unstored,
+        derived=StructType(tuple(derived)),
+        dropped=StructType(tuple(f for f in table if f.name.lower() in dropped)),
+    )
+
+
+def row_expressions(topic: Topic, layout: RowLayout, read_at: int) -> RowExpressions:
+    """Return a topic's expressions, resolved for the columns of a layout.
+
+    `read_at` is the ingestion timestamp, in microseconds since the epoch.
+    """
+    by_name = {n.lower(): e for n, e in _derived(topic, layout.record).items()}
+    with expression_errors(topic):
+        return RowExpressions(
+            columns=tuple((f, by_name[f.name.lower()].cast(f.data_type)) for f in layout.derived),
+            where=row_filter(topic.config, layout.record),
+            masks=topic.config.column_masks,
+            ingestion_timestamp=read_at,
+        )
+
+
+def _derived(topic: Topic, columns: StructType) -> dict[str, RowExpression]:
+    """Resolve the derived columns; none while no columns are known."""
+    if not columns.fields:
+        return {}
+    with expression_errors(topic):
+        return derived_columns(topic.config, columns)
+
+
+@contextlib.contextmanager
+def expression_errors(topic: Topic) -> Iterator[None]:
+    """Context manager that converts errors of expressions to errors of a topic."""
+    try:
+        yield
+    except PredicateError as error:
+        raise PipelineError(
+            f"topic {topic.key!r}: an expression doesn't fit: {error.message}", topic=topic.key
+        ) from error
+
+
+class SchemaPolicy:
+    """The schema policy of one topic, which determines the columns of its rows."""
+
+    def __init__(self, topic: Topic, target: TargetTable, schema: RecordSchema) -> None:
         self._topic = topic
         self._target = target
-        self._json_schema = json_schema
-        self._schema_columns = schema_columns
+        self._schema = schema
         self._refused_names: frozenset[str] = frozenset()
-        self._unmaskable: frozenset[str] = frozenset()
+        self._unusable: frozenset[str] = frozenset()
         self._over_limit: frozenset[str] = frozenset()
         self._full = False  # no room for any new column in this batch
         self._leaves: int | None = None  # of the table, before the columns of this batch
 
     def columns(self) -> StructType:
-        """Return the columns of record fields, including those of the schema file.
+        """Return the columns of record fields, including the columns of the schema file.
 
-        Called at the start of each batch: resets the fields that the previous batch refused.
-
-        Raises:
-            PipelineError: the schema file doesn't fit the table.
+        Call this method at the start of each batch, because it allows fields again that were
+        refused only for the previous batch.
         """
-        self._unmaskable = self._over_limit = frozenset()
+        self._unusable = self._over_limit = frozenset()
         self._full = False
         known = self._target.columns
-        merged = self._target.merged(known, self._schema_columns)
-        if known.fields and merged != known and self._topic.config.policy != "evolve":
-            new = [n for n in merged.names if n not in known.names]
+        merged = self._target.merged(known, self._record_columns)
+        stored = self._stored(merged)
+        if known.fields and stored != self._stored(known) and self._topic.config.policy != "evolve":
+            new = [n for n in stored.names if n not in known.names]
             raise PipelineError(
                 f"topic {self._topic.key!r}: schema-file has fields that {self._target.path} "
                 f"doesn't have ({', '.join(new) or 'nested or wider fields'}). Set schema-policy: "
@@ -165,24 +232,23 @@ class SchemaPolicy:
         self._leaves = leaf_count(merged) if known.fields else None
         return merged
 
-    def layout(self, columns: StructType) -> RowLayout:
-        """Return the table's columns for records with these fields.
+    @property
+    def _record_columns(self) -> StructType:
+        return read_columns(self._topic, self._schema.columns)
 
-        Raises:
-            PipelineError: the event time, a timestamp, a mask or a key doesn't fit its column.
-        """
+    def _stored(self, columns: StructType) -> StructType:
+        unstored = self._topic.config.processing.unstored
+        return StructType(tuple(f for f in columns if f.name.lower() not in unstored))
+
+    def layout(self, columns: StructType) -> RowLayout:
+        """Return the table's columns for records with these fields."""
         config = self._topic.config
-        layout = RowLayout.of(
-            columns,
-            config.destination.partition_columns,
-            config.event_time,
-            self._topic.more_columns,
-        )
+        layout = row_layout(self._topic, columns, self._target.schema, widens=self._target.widens)
         check_keys(self._topic, layout)
         check_masks(self._topic, columns)
         self._check_timestamps(columns)
         if layout.time_parts and config.event_time is not None and columns.fields:
-            field = columns.get(config.event_time)
+            field = layout.derived.get(config.event_time) or columns.get(config.event_time)
             if field is None or field.data_type not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
                 kind = "isn't a field" if field is None else f"has type {field.data_type}"
                 raise PipelineError(
@@ -194,7 +260,7 @@ class SchemaPolicy:
         return layout
 
     def _check_timestamps(self, columns: StructType) -> None:
-        """Check that columns of timestamps are timestamps, or strings, which store ISO 8601."""
+        """Check that columns with a timestamp format have the type timestamp or string."""
         for name in self._topic.config.column_timestamps:
             field = columns.get(name)
             if field is not None and field.data_type not in (TIMESTAMP, STRING):
@@ -206,63 +272,81 @@ class SchemaPolicy:
                 )
 
     def plan(self, layout: RowLayout) -> DecodePlan:
-        """Return how records become rows of a layout; without columns all fields are new."""
+        """Return the plan that decodes records to the columns of a layout.
+
+        If the layout has no columns yet, all fields of the records are new fields.
+        """
         policy = self._topic.config.policy
-        taken = layout.taken
+        infers = self._infers_columns(layout)
+        taken = layout.taken - self._topic.config.processing.unstored
         if not layout.record.fields and self._target.version is None:
             # It isn't known yet whether the records have fields with these names.
             taken -= frozenset(layout.time_parts)
         return DecodePlan(
             columns=layout.record,
-            json_schema=validated_by(self._topic, self._json_schema),
-            discover=(policy == "evolve" and not self._full) or not layout.record.fields,
-            ignore=policy == "freeze" and bool(layout.record.fields),
+            json_schema=self._schema.validated_by,
+            discover=(policy == "evolve" and not self._full) or infers,
+            ignore=policy == "freeze" and not infers,
             widens=policy == "evolve" and self._target.widens,
             taken=taken
             | self._refused_names
-            | self._unmaskable
+            | self._unusable
             | self._over_limit
-            | {DELETED, FORCED},
+            | {BARE, DELETED, FORCED},
             over_limit=self._over_limit,
+            inputs=self._topic.config.input_fields,
+            skipped=self._topic.config.skipped_fields,
             max_new_fields=None if self._leaves is None else self._max_new_columns,
         )
 
-    def reading(self, layout: RowLayout, format: RecordFormat, read_at: int) -> RecordReading:
-        """Return how the topic's records are read as rows of a layout.
+    def _infers_columns(self, layout: RowLayout) -> bool:
+        """Whether the columns are inferred from this batch.
 
-        Args:
-            layout: the result of `layout`.
-            format: the format of the values.
-            read_at: ingestion timestamp of all rows, in microseconds since the epoch.
+        The fields that `where` reads are inferred first, then those of the remaining records. The
+        table may already exist: a batch whose records are all filtered out creates it.
+        """
+        if self._schema.columns.fields:
+            return not layout.record.fields
+        condition = self._topic.config.processing.condition
+        names = frozenset() if condition is None else frozenset(names_in(condition))
+        return all(field.name.lower() in names for field in layout.record)
+
+    def reading(self, layout: RowLayout, read_at: int) -> RecordReading:
+        """Return the settings for converting the topic's records to rows of a layout.
+
+        `read_at` is the ingestion timestamp of all rows, in microseconds since the epoch.
         """
         return RecordReading(
             plan=self.plan(layout),
             layout=layout,
             ingestion_timestamp=read_at,
-            format=format,
+            format=self._schema.format,
             masks=self._topic.config.column_masks,
+            expressions=row_expressions(self._topic, layout, read_at),
             upsert=self._topic.upsert_keys,
             debezium=self._topic.config.decode == "debezium",
+            deletes_filtered=self._topic.config.deletes_filtered,
             partition_columns=self._topic.config.destination.partition_columns,
             folders=self._target.folders_show_values,
         )
 
     def widened(self, columns: StructType, new_fields: StructType) -> StructType:
-        """Return the columns with new fields; an invalid column is refused from now on.
+        """Return the columns with new fields added and, if the table allows it, types widened.
 
-        A field beyond `max-new-columns` is refused for the rest of the batch.
+        Fields that can't be columns are refused from now on. Fields beyond `max-new-columns`, or
+        with a mask or an expression that can't be applied, are refused for the rest of the batch.
         """
         if self._target.widens:
             columns = widened(columns, new_fields)
         new_fields = self._within_limit(columns, new_fields)
-        if not self._masks_restrict:
+        if not self._is_restricted:
             columns, refused = with_new_columns(columns, new_fields, self._with_column)
             self._refused_names |= refused
             return columns
         valid, invalid = with_new_columns(columns, new_fields, self._with_column)
-        columns, refused = with_new_columns(columns, valid, self._with_masked_column)
+        columns, refused = with_new_columns(columns, valid, self._with_usable_column)
         self._refused_names |= invalid
-        self._unmaskable |= refused
+        self._unusable |= refused
         return columns
 
     def without_limit(self) -> None:
@@ -283,13 +367,24 @@ class SchemaPolicy:
         return accepted
 
     @property
-    def _masks_restrict(self) -> bool:
-        """Whether masks restrict new columns; a table's first columns are checked elsewhere."""
-        return bool(self._topic.config.masks) and self._target.version is not None
+    def _is_restricted(self) -> bool:
+        """Whether a new column is refused if a mask or an expression can't be applied to it.
 
-    def _with_masked_column(self, columns: StructType, field: StructField) -> StructType | None:
+        False for a new table: there, `layout` raises an error instead.
+        """
+        config = self._topic.config
+        return bool(config.masks or config.processing.inputs) and self._target.version is not None
+
+    def _with_usable_column(self, columns: StructType, field: StructField) -> StructType | None:
         wider = self._with_column(columns, field)
-        return None if wider is None or _unfit_masks(self._topic, wider) is not None else wider
+        if wider is None or _unfit_masks(self._topic, wider) is not None:
+            return None
+        try:
+            layout = row_layout(self._topic, wider, self._target.schema, widens=self._target.widens)
+            row_expressions(self._topic, layout, 0)
+        except PipelineError:
+            return None
+        return wider
 
     def _with_column(self, columns: StructType, field: StructField) -> StructType | None:
         partitions = self._topic.config.destination.partition_columns

@@ -30,18 +30,11 @@ from bayou.ingest.state import topic_lock
 from bayou.ingest.topic_table.writer import WRITTEN, DirectWriter, record_batch
 from bayou.protocol.schema import StructType
 
-__all__ = ["TopicTable", "json_records"]
-
 
 def json_records(records: Iterable[Mapping[str, Any]], *, argument: str) -> list[bytes]:
-    """Encode records as JSON.
+    """Encode each record as JSON.
 
-    Args:
-        records: the records.
-        argument: the name of the caller's argument, for messages.
-
-    Raises:
-        ArgumentError: a record can't be encoded as JSON.
+    `argument` is the name of the caller's argument with the records, for error messages.
     """
     encoder = msgspec.json.Encoder(enc_hook=_encode_other)
     encoded: list[bytes] = []
@@ -58,7 +51,6 @@ def json_records(records: Iterable[Mapping[str, Any]], *, argument: str) -> list
 
 
 def _encode_other(value: Any) -> Any:
-    """Convert a value of a type that the encoder doesn't support."""
     match value:
         case Mapping():
             return dict(value)
@@ -107,12 +99,12 @@ class TopicTable:
         return open_table(self._topic.table_path, storage_options)
 
     def write(self, records: Iterable[Mapping[str, Any]]) -> BatchReport:
-        """Write records to the table like records of the topic, in one commit.
+        """Write records to the table in one commit, as if they were records of the topic.
 
         Records are validated, partitioned, and appended or upserted according to the configuration;
         records that don't fit become dead letters. `_kafka_partition` is -2, `_kafka_offset` is the
-        index of the record. Dates, decimals and bytes are written as strings, NaN and infinity as
-        null; values of numpy are converted.
+        record's index in `records`. Dates, decimals and bytes are written as strings, NaN and
+        infinity as null; values of numpy are converted.
 
         Raises:
             ArgumentError: a record can't be encoded as JSON.
@@ -205,7 +197,11 @@ class TopicTable:
     def _maintain(self, task: MaintenanceTask) -> MaintenanceReport:
         delta = self._topic.config.destination.delta_config
         report = maintain_table(
-            self._topic.key, self.handle, task, retention_hours=delta.vacuum_retention_hours
+            self._topic.key,
+            self.handle,
+            task,
+            retention_hours=delta.vacuum_retention_hours,
+            z_order_by=delta.z_order_by,
         )
         if report.error is not None:
             raise report.error

@@ -1,8 +1,8 @@
-"""Writes records that don't come from Kafka to a topic's table, like records of the topic.
+"""Writes records of programs and files to a topic's table, like records of the Kafka topic.
 
-`_kafka_topic` is the topic's name. `_kafka_partition` is `WRITTEN` or `MIGRATED`, which are
-negative, so that `_kafka_offset` isn't confused with an offset: it numbers the records of a call or
-a file.
+`_kafka_topic` is the topic's name. `_kafka_partition` is `WRITTEN` or `MIGRATED`. `_kafka_offset`
+is the number of the record, counted within a call of `write` or over all migrations to the table.
+`WRITTEN` and `MIGRATED` are negative, so that this number isn't confused with a Kafka offset.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.events import BatchReport
 from bayou.ingest.retries import retry_delay
 from bayou.ingest.schema.files import topic_schemas
-from bayou.ingest.schema.policy import SchemaPolicy, schema_change_tags
-from bayou.ingest.schema.topic_format import topic_columns, topic_format
+from bayou.ingest.schema.policy import SchemaPolicy, commit_tags
+from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.schema import StructType
-
-__all__ = ["MIGRATED", "WRITTEN", "DirectWriter", "record_batch"]
 
 MIGRATED = -1
 """`_kafka_partition` of migrated rows."""
@@ -52,33 +50,24 @@ class DirectWriter:
     """Writes records to one topic's table. Not thread-safe.
 
     Args:
-        configuration: the configuration.
-        topic: the topic.
-        records_of_topic: records have the topic's format; otherwise they are JSON objects with the
-            same fields.
-
-    Raises:
-        ConfigurationError: the topic's schema file is invalid.
+        records_of_topic: True if the records are encoded in the format of the Kafka topic, False
+            if they are JSON objects.
     """
 
     def __init__(
         self, configuration: Configuration, topic: Topic, *, records_of_topic: bool = False
     ) -> None:
         self._topic = topic
-        schema = topic_schemas(replace(configuration, topics=(topic,)))[topic.key]
+        schema_file = topic_schemas(replace(configuration, topics=(topic,)))[topic.key]
+        schema = RecordSchema.of(configuration, topic, schema_file)
         storage_options = configuration.connector.storage.storage_options()
         self._engine: Engine = for_path(topic.table_path, storage_options)
-        self._format = topic_format(configuration, topic, schema)
         self._debezium = records_of_topic and topic.config.decode == "debezium"
         if not records_of_topic:
-            self._format = replace(self._format, name="json")
+            schema = replace(schema, format=replace(schema.format, name="json"))
+        self._format = schema.format
         self._target = TargetTable(self._engine, topic, None)
-        self._policy = SchemaPolicy(
-            topic,
-            self._target,
-            json_schema=schema,
-            schema_columns=topic_columns(topic, schema),
-        )
+        self._policy = SchemaPolicy(topic, self._target, schema)
 
     def transactions(self) -> Mapping[str, int]:
         """Return the table's transaction identifiers; empty if there is no table."""
@@ -89,8 +78,8 @@ class DirectWriter:
     ) -> BatchReport:
         """Write records to the table: one commit for dead letters, then one for rows.
 
-        Conflicts are retried `max-retries` times. The table may have changed by then: dead letters
-        stay dead letters, and records that don't fit any more become dead letters too.
+        Conflicts are retried `max-retries` times. If the table has changed before a retry, dead
+        letters stay dead letters, and records that don't fit any more become dead letters too.
 
         Args:
             records: columns of the Kafka source; see `record_batch`.
@@ -99,16 +88,19 @@ class DirectWriter:
                 dead letters of an earlier attempt.
 
         Raises:
+            ConcurrentTransactionError: another process writes the same records.
             BayouError: the write failed. Written files are deleted, except after a store error,
                 because they may have been committed.
         """
         began = time.monotonic()
         conflicts = 0
-        refused = self._refused_before(records, transaction_ids)
+        refused, new_ids = self._refused_before(records, transaction_ids)
         while True:
             result = self._read(_without(records, refused))
             try:
-                self._write_dead_letters(result.dead_letters, transaction_ids)
+                if result.dead_letters:
+                    self._write_dead_letters(result.dead_letters, new_ids)
+                    new_ids = {}
                 refused |= _positions(result.dead_letters)
                 report = self._write_rows(result, transaction_ids)
                 return replace(
@@ -127,19 +119,12 @@ class DirectWriter:
 
     def replay(
         self, records: Sequence[pa.RecordBatch], *, dry_run: bool
-    ) -> tuple[pa.Table, BatchReport | None]:
-        """Write records that were refused before; write no dead letters.
-
-        Args:
-            records: columns of the Kafka source; see `record_batch`.
-            dry_run: write nothing.
+    ) -> tuple[pa.Table, int, BatchReport | None]:
+        """Write the records of dead letters, without writing new dead letters.
 
         Returns:
-            The records that still don't fit, as dead letters, and the report if anything was
-            written.
-
-        Raises:
-            BayouError: see `write`.
+            The records that still can't become rows, as dead letters; the number of records that
+            are filtered out; and the report if anything was written.
         """
         conflicts = 0
         while True:
@@ -147,9 +132,9 @@ class DirectWriter:
             schema = to_arrow_schema(DEAD_LETTER_SCHEMA)
             refused = pa.Table.from_batches(result.dead_letters, schema)
             if dry_run or not result.rows:
-                return refused, None
+                return refused, result.filtered, None
             try:
-                return refused, self._write_rows(result, {})
+                return refused, result.filtered, self._write_rows(result, {})
             except CommitConflictError:
                 conflicts += 1
                 if conflicts > self._topic.config.processing.max_retries:
@@ -157,13 +142,12 @@ class DirectWriter:
             time.sleep(retry_delay(conflicts))
 
     def _read(self, records: Sequence[pa.RecordBatch]) -> _ReadResult:
-        """Read records as rows of the table's latest version."""
         self._target.open()
         columns = self._policy.columns()
         read_at = time.time_ns() // 1000
         while True:  # terminates: each iteration adds columns for new fields or refuses them
             layout = self._policy.layout(columns)
-            reading = self._policy.reading(layout, self._format, read_at)
+            reading = self._policy.reading(layout, read_at)
             reader = RecordReader(replace(reading, debezium=self._debezium))
             pairs = [pair for batch in records for pair in reader.read(batch)]
             if not reader.new_fields.fields:
@@ -177,17 +161,15 @@ class DirectWriter:
             rows=rows,
             dead_letters=[bad for _, bad in pairs if bad is not None],
             ignored=tuple(sorted(reader.ignored)),
+            filtered=reader.filtered,
         )
 
+    def filtered(self, records: pa.RecordBatch) -> int:
+        """Return the number of records that `processing.where` filters out."""
+        return self._read([records]).filtered
+
     def merge_schema(self, values: Sequence[bytes]) -> StructType:
-        """Add a column to the table for each new field of records, without adding rows.
-
-        Returns:
-            The table's schema.
-
-        Raises:
-            PipelineError: the schema policy doesn't allow new columns.
-        """
+        """Add a column to the table for each new field of records; return the table's schema."""
         self._target.open()
         columns = self._policy.columns()
         self._policy.without_limit()
@@ -198,7 +180,8 @@ class DirectWriter:
             if not new.fields:
                 break
             columns = self._policy.widened(columns, new)
-        if self._target.version is None or self._target.columns != layout.record:
+        is_known = self._target.columns == layout.record and not self._target.new_columns(layout)
+        if self._target.version is None or not is_known:
             self._target.clear_deleted_keys()
             transaction, _ = self._target.begin(layout, {})
             self._target.commit(transaction, (), {})
@@ -210,12 +193,13 @@ class DirectWriter:
             topic=self._topic.key,
             dead_letters=sum(bad.num_rows for bad in result.dead_letters),
             ignored=result.ignored,
+            filtered=result.filtered,
         )
         target = self._target
         if not rows and target.version is None:
             return report
         added = target.new_columns(layout)
-        tags = schema_change_tags(report.ignored, () if target.version is None else added)
+        tags = commit_tags(report, () if target.version is None else added)
         if self._topic.upsert_keys is not None:
             all_rows = pa.Table.from_batches(rows) if rows else target.no_rows(layout)
             winners = target.last_of_each_key(all_rows)
@@ -233,30 +217,34 @@ class DirectWriter:
 
     def _refused_before(
         self, records: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
-    ) -> set[tuple[int, int]]:
-        """Return the positions of records that an earlier attempt wrote as dead letters."""
+    ) -> tuple[set[tuple[int, int]], Mapping[str, int]]:
+        """Return what an earlier attempt wrote to the dead letter table.
+
+        Returns:
+            The (partition, offset) pairs of the records that are already dead letters, and the
+            transaction identifiers that the dead letter table doesn't have yet. Both are read from
+            one version of the table. If another process commits dead letters of the records after
+            this version, the commit with these identifiers fails with a conflict.
+        """
         table = Table.for_path(self._engine, dead_letters_path(self._topic.table_path))
         ends = [pc.min_max(batch.column("offset")).as_py() for batch in records if batch.num_rows]
         if not (transaction_ids and ends and table.exists(self._engine)):
-            return set()
+            return set(), transaction_ids
         snapshot = table.latest_snapshot(self._engine)
-        if _unknown(transaction_ids, snapshot):
-            return set()
+        if new_ids := _unknown(transaction_ids, snapshot):
+            return set(), new_ids
         low, high = min(e["min"] for e in ends), max(e["max"] for e in ends)
         dead_letters = SnapshotHandle(self._engine, snapshot).to_arrow(
             columns=["partition", "offset"], filter=f"offset >= {low} AND offset <= {high}"
         )
-        return _positions(dead_letters.to_batches()) & _positions(records)
+        return _positions(dead_letters.to_batches()) & _positions(records), {}
 
     def _write_dead_letters(
         self, dead_letters: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
     ) -> None:
-        if not dead_letters:
-            return
         table = Table.for_path(self._engine, dead_letters_path(self._topic.table_path))
         if table.exists(self._engine):
             snapshot = table.latest_snapshot(self._engine)
-            transaction_ids = _unknown(transaction_ids, snapshot)
             builder = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
         else:
             builder = table.create_transaction_builder(
@@ -271,8 +259,12 @@ class DirectWriter:
             result = transaction.commit(self._engine, adds)
         if result.already_committed:
             delete_data_files(self._engine, table.path, adds)
-        else:
-            result.run_post_commit_hooks(self._engine)
+            raise ConcurrentTransactionError(
+                f"{table.path}: another process has committed dead letters of these records.",
+                table=table.path,
+                winning_version=result.version,
+            )
+        result.run_post_commit_hooks(self._engine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +275,7 @@ class _ReadResult:
     rows: list[pa.RecordBatch]
     dead_letters: list[pa.RecordBatch]
     ignored: tuple[str, ...]
+    filtered: int
 
 
 def _unknown(transaction_ids: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
@@ -292,7 +285,6 @@ def _unknown(transaction_ids: Mapping[str, int], snapshot: Snapshot) -> dict[str
 
 
 def _positions(records: Iterable[pa.RecordBatch]) -> set[tuple[int, int]]:
-    """Return the partition and offset of each record."""
     positions: set[tuple[int, int]] = set()
     for batch in records:
         partitions: Any = batch.column("partition").to_pylist()
@@ -304,7 +296,6 @@ def _positions(records: Iterable[pa.RecordBatch]) -> set[tuple[int, int]]:
 def _without(
     records: Sequence[pa.RecordBatch], excluded: Collection[tuple[int, int]]
 ) -> Sequence[pa.RecordBatch]:
-    """Return records without those at the excluded positions."""
     if not excluded:
         return records
     result = []
@@ -315,7 +306,7 @@ def _without(
 
 
 def _before_kafka(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Remove the timestamps of migrated rows, so that they are older than records of Kafka.
+    """Set the timestamps of migrated rows to null, so that records from Kafka count as newer.
 
     The modification time of a file isn't the time of its records.
     """
@@ -335,15 +326,13 @@ def record_batch(
     timestamps: Iterable[int],
     keys: Sequence[bytes | None] | None = None,
 ) -> pa.RecordBatch:
-    """Return records in the columns of the Kafka source.
+    """Return records as a batch with the columns of the Kafka source.
 
     Args:
-        topic: the Kafka topic's name.
-        values: the value of each record.
         partition: `WRITTEN` or `MIGRATED`.
-        first: number of the first record; the others follow.
+        first: offset of the first record; each later record has the next offset.
         timestamps: timestamp of each record, microseconds since the epoch.
-        keys: the Kafka key of each record, None for no keys.
+        keys: the Kafka key of each record; None if no record has a key.
     """
     count = len(values)
     timestamp_column: Any = pa.array(timestamps, pa.timestamp("us", tz="UTC"))

@@ -1,9 +1,10 @@
 """Upserts, which keep one row for each key: records are ordered and merged into the table."""
 
-from bayou.ingest.upsert.changes import Change, ChangeReader
+from bayou.ingest.upsert.changes import Change, ChangeReader, key_columns
 from bayou.ingest.upsert.deleted_keys import DeletedKeys
 from bayou.ingest.upsert.merging import UpsertResult, UpsertTable
 from bayou.ingest.upsert_keys import (
+    BARE,
     DELETED,
     FORCED,
     UpsertKeys,
@@ -12,6 +13,7 @@ from bayou.ingest.upsert_keys import (
 )
 
 __all__ = [
+    "BARE",
     "DELETED",
     "FORCED",
     "Change",
@@ -20,6 +22,7 @@ __all__ = [
     "UpsertKeys",
     "UpsertResult",
     "UpsertTable",
+    "key_columns",
     "key_numbers",
     "last_of_each_key",
 ]

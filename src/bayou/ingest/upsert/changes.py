@@ -1,16 +1,21 @@
-"""Reads records as changes of keys: rows and deletes.
+"""Decodes the records of an upsert: each record is a new row for its key, or deletes its key.
 
-A record without a value (a tombstone) deletes the key in its Kafka key: a JSON object with the key
-columns, alone or in the `payload` of a Connect envelope, or the plain string of a single key
-column. In Debezium's envelope (`before`, `after`, `op`, alone or as the `payload` of a schema)
-`after` is the row. With `op: d` the key is taken from `before` or the Kafka key. The tombstone that
-Debezium sends after a delete is skipped.
+A record without a value (a tombstone) deletes the row whose key is in the record's Kafka key. The
+Kafka key is a JSON object with the key columns, or a Connect envelope with this object in
+`payload`. If there is only one key column, the Kafka key can also be the column's value. With
+`decode-key` the Kafka key is Avro, Protobuf or JSON with a schema registry's header, and is
+converted to JSON.
+
+With `decode: debezium`, a value is Debezium's envelope (`before`, `after`, `op`), or an object
+with the envelope in `payload`. `after` is the row. If `op` is `d`, the record deletes the row
+whose key is in `before` or, if `before` lacks it, in the Kafka key. Tombstones, which Debezium
+sends after each delete, are skipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -18,6 +23,7 @@ import msgspec
 import pyarrow as pa
 
 from bayou.ingest.decode import Decoded, DecodePlan, JsonDecoder
+from bayou.ingest.decode.exact_json import decode_exact_json, encode_exact_json, exact_decoder
 from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
 from bayou.ingest.upsert_keys import UpsertKeys
@@ -25,20 +31,18 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType
 
-__all__ = ["Change", "ChangeReader"]
-
 _FLOATS = {pa.float32(): ("float", 1 << 24), pa.float64(): ("double", 1 << 53)}
-"""Names of the types, and the limit above which integers aren't exact and could share a key."""
+"""Names of the types, and the limit from which different integers can become equal keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Rows or deletes of a batch.
+    """Records of a batch that are all rows, or all deletes.
 
     Attributes:
         source: the records, in the columns of the Kafka source.
-        decoded: their columns; for deletes, only key and ordering columns aren't null.
-        deleted: whether the records delete their keys.
+        decoded: the columns of the records; for deletes, only key and ordering columns have values.
+        deleted: True if the records are deletes, False if they are rows.
     """
 
     source: pa.RecordBatch
@@ -50,21 +54,31 @@ class ChangeReader:
     """Splits batches into rows and deletes. Not thread-safe.
 
     Args:
-        decoder: decodes rows.
-        columns: the record's fields that have a column.
-        keys: the keys of the upsert.
-        debezium: whether records are in Debezium's envelope.
+        columns: the columns that are decoded from record fields.
+        decode: decodes the values of rows. Its arguments are the values and, in the columns of the
+            Kafka source, their records.
+        decode_keys: decodes only the key and ordering columns of values. If not None, records that
+            `decode` filters out delete their keys.
+        debezium: whether the values are in Debezium's envelope.
     """
 
     def __init__(
-        self, decoder: RecordDecoder, columns: StructType, keys: UpsertKeys, *, debezium: bool
+        self,
+        decoder: RecordDecoder,
+        columns: StructType,
+        keys: UpsertKeys,
+        *,
+        decode: Callable[[pa.Array[Any], pa.RecordBatch], Decoded],
+        decode_keys: RecordDecoder | None = None,
+        debezium: bool,
     ) -> None:
         self._decoder = decoder
+        self._decode = decode
+        self._decode_keys = decode_keys
         self._keys = keys
         self._columns = columns
         self._debezium = debezium
-        names = dict.fromkeys((*keys.columns, *([keys.ordering] if keys.ordering else [])))
-        self._key_columns = StructType(tuple(f for f in columns if f.name in names))
+        self._key_columns = key_columns(columns, keys)
         self._key_decoder = JsonDecoder(
             DecodePlan(columns=self._key_columns, json_schema=None, discover=False)
         )
@@ -73,7 +87,10 @@ class ChangeReader:
         self._is_string_key = field is not None and field.data_type == STRING
 
     def read(self, source: pa.RecordBatch) -> Iterator[Change]:
-        """Yield rows, then deletes, then refused records."""
+        """Yield the rows, then the deletes, then the records that are neither.
+
+        The last ones become dead letters. A kind without records can be omitted.
+        """
         split = _Split()
         values: list[Any] = source.column("value").to_pylist() if self._debezium else []
         if self._debezium:
@@ -82,16 +99,16 @@ class ChangeReader:
         else:
             value = source.column("value")
             if not value.null_count:
-                yield self._rows(source, value)
+                yield from self._rows(source, value)
                 return
             present = source.filter(value.is_valid())
             if present.num_rows:
-                yield self._rows(present, present.column("value"))
+                yield from self._rows(present, present.column("value"))
             for position in pc.indices_nonzero(value.is_null()).to_pylist():
                 split.add(position, lambda at=position: (None, self._kafka_key(source, at)))
         if split.rows:
             records = source.take(pa.array(split.row_positions, pa.int64()))
-            yield self._rows(records, pa.array(split.rows, pa.binary()))
+            yield from self._rows(records, pa.array(split.rows, pa.binary()))
         if split.deleted:
             records = source.take(pa.array(split.deleted_positions, pa.int64()))
             yield self._deletes(records, pa.array(split.deleted, pa.binary()))
@@ -102,12 +119,29 @@ class ChangeReader:
                 deleted=False,
             )
 
-    def _rows(self, source: pa.RecordBatch, values: pa.Array[Any]) -> Change:
-        decoded = self._with_keys(self._decoder.decode(values))
-        return Change(source=source, decoded=decoded, deleted=False)
+    def _rows(self, source: pa.RecordBatch, values: pa.Array[Any]) -> Iterator[Change]:
+        decoded = self._with_keys(self._decode(values, source))
+        filtered = decoded.filtered
+        if self._decode_keys is None or decoded.new_fields.fields or not len(filtered):
+            yield Change(source=source, decoded=decoded, deleted=False)
+            return
+        keys = self._with_keys(
+            self._with_all_columns(self._decode_keys.decode(values.take(filtered)))
+        )
+        # A record without a valid key has no row, so it needn't be a dead letter.
+        without_key = filtered.take(keys.bad_positions)
+        yield Change(source=source, decoded=replace(decoded, filtered=without_key), deleted=False)
+        deletes = replace(
+            keys,
+            positions=filtered.take(keys.positions),
+            bad_positions=pa.array([], pa.int64()),
+            reasons=pa.array([], pa.string()),
+            ignored=frozenset(),
+        )
+        yield Change(source=source, decoded=deletes, deleted=True)
 
     def _with_keys(self, decoded: Decoded) -> Decoded:
-        """Return the records with a valid key; the others become dead letters."""
+        """Return the records with a valid key; refuse the others, which become dead letters."""
         if decoded.new_fields.fields:
             return decoded
         keys = [n for n in self._keys.columns if self._columns.get(n) is not None]
@@ -129,7 +163,11 @@ class ChangeReader:
         return decoded
 
     def _deletes(self, source: pa.RecordBatch, values: pa.Array[Any]) -> Change:
-        keys = self._key_decoder.decode(values)
+        keys = self._with_all_columns(self._key_decoder.decode(values))
+        return Change(source=source, decoded=self._with_keys(keys), deleted=True)
+
+    def _with_all_columns(self, keys: Decoded) -> Decoded:
+        """Return decoded keys with all columns; those that aren't in `keys` are null."""
         count = len(keys.positions)
         columns = [
             keys.columns.column(f.name)
@@ -137,19 +175,16 @@ class ChangeReader:
             else pa.nulls(count, f.type)
             for f in to_arrow_schema(self._columns)
         ]
-        decoded = Decoded(
-            columns=pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(self._columns)),
-            positions=keys.positions,
-            bad_positions=keys.bad_positions,
-            reasons=keys.reasons,
-            new_fields=StructType(),
-        )
-        return Change(source=source, decoded=self._with_keys(decoded), deleted=True)
+        schema = to_arrow_schema(self._columns)
+        return replace(keys, columns=pa.RecordBatch.from_arrays(columns, schema=schema))
 
     def _enveloped(
         self, source: pa.RecordBatch, at: int, value: bytes | None
     ) -> tuple[bytes | None, bytes | None]:
-        """Return the row or the deleted key of an envelope; neither for a tombstone."""
+        """Return the row or the deleted key in an envelope, each as JSON.
+
+        For a row, the key is None; for a delete, the row is None; for a tombstone, both are None.
+        """
         if value is None:
             return None, None
         _check_nesting(value)
@@ -159,7 +194,7 @@ class ChangeReader:
         match envelope.op:
             case "c" | "u" | "r":
                 if not _has_value(envelope.after):
-                    raise _UnfitError(f"op {envelope.op!r} without after")
+                    raise _UnfitError(f"the envelope has op {envelope.op!r} but no field 'after'")
                 return bytes(envelope.after), None
             case "d":
                 if _has_value(envelope.before):
@@ -181,24 +216,28 @@ class ChangeReader:
         """Return the Kafka key as a JSON object with the key columns."""
         columns = self._keys.columns
         if any(self._columns.get(name) is None for name in columns):
-            raise _UnfitError("it deletes a key, but the type of the key isn't known yet")
+            raise _UnfitError("the record deletes a key, but the type of the key isn't known yet")
         key: Any = source.column("key")[at].as_py()
         if key is None:
             raise _UnfitError("the record has neither value nor key")
+        try:
+            key = self._decoder.key_json(key)
+        except ValueError as error:
+            raise _UnfitError(f"the Kafka key of a record without value: {error}") from error
         if key[:1] == b"\0":
             raise _UnfitError(
                 "the Kafka key of a record without value is neither JSON nor a string, but may "
-                "have a schema registry's header"
+                "have a schema registry's header; set decode-key"
             )
         _check_nesting(key)
         string = _utf8(key)
         try:
-            value: Any = msgspec.json.decode(string)
+            value: Any = decode_exact_json(string)
         except (msgspec.DecodeError, RecursionError):
             value = string
         if isinstance(value, dict) and "payload" in value and columns[0] not in self._flat(value):
             value = value["payload"]
-            string = "" if value is None else msgspec.json.encode(value).decode()
+            string = "" if value is None else encode_exact_json(value).decode()
         if isinstance(value, dict):
             fields = self._flat(value)
             missing = [name for name in columns if name not in fields]
@@ -225,13 +264,19 @@ class ChangeReader:
     def _encode_key(self, record: dict[str, Any]) -> bytes:
         key = {n: record[n] for n in self._key_columns.names if n in record}
         try:
-            return msgspec.json.encode(self._decoder.with_timestamps(key))
+            return encode_exact_json(self._decoder.with_timestamps(key))
         except ValueError as error:
             raise _UnfitError(str(error)) from error
 
 
+def key_columns(columns: StructType, keys: UpsertKeys) -> StructType:
+    """Return the key columns and the ordering column among `columns`."""
+    names = (*keys.columns, *([keys.ordering] if keys.ordering else []))
+    return StructType(tuple(f for f in columns if f.name in names))
+
+
 class _UnfitError(Exception):
-    """A record isn't a valid change of a key; the message is the reason."""
+    """A record is neither a valid row nor a valid delete; the message is the reason."""
 
 
 class _Envelope(msgspec.Struct):
@@ -242,12 +287,10 @@ class _Envelope(msgspec.Struct):
 
 
 _ENVELOPE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Envelope)
-_OBJECT: msgspec.json.Decoder[Any] = msgspec.json.Decoder(dict[str, Any])
+_OBJECT = exact_decoder(dict[str, Any])
 
 
 class _Split:
-    """Records of a batch, split into rows, deletes and refused records."""
-
     def __init__(self) -> None:
         self.rows: list[bytes] = []
         self.row_positions: list[int] = []
@@ -297,18 +340,17 @@ def _has_value(part: msgspec.Raw) -> bool:
 
 
 def _without(decoded: Decoded, refused: Any, reason: str) -> Decoded:
-    """Refuse records with a reason."""
+    """Return the decoded records, with those in the mask `refused` turned into dead letters."""
     if not pc.any(refused).as_py():
         return decoded
     bad = decoded.positions.filter(refused)
     good = pc.invert(refused)
-    return Decoded(
+    return replace(
+        decoded,
         columns=decoded.columns.filter(good),
         positions=decoded.positions.filter(good),
         bad_positions=pa.concat_arrays([decoded.bad_positions, bad]),
         reasons=pa.concat_arrays([decoded.reasons, pa.repeat(pa.scalar(reason), len(bad))]),
-        new_fields=decoded.new_fields,
-        ignored=decoded.ignored,
     )
 
 

@@ -1,9 +1,10 @@
 """The deleted keys of an upsert, with the record that deleted each key.
 
 A Delta table beside the target, `<table>_deleted_keys`: the key columns, the ordering column if
-configured, `_kafka_timestamp`, `_kafka_offset` and `_kafka_partition` of the deleting record, and
-`_remembered_at`. It is committed before the target. After a crash in between, the deletes are
-processed again; this is idempotent, because a key is only updated by a later delete.
+configured, `_kafka_timestamp`, `_kafka_offset` and `_kafka_partition` of the deleting record,
+`_bayou_bare` (whether it lacks an ordering value of its own), and `_remembered_at`. Each batch is
+committed to this table first, then to the target. After a crash between the two commits, the batch
+is processed again. This is idempotent, because only a later delete updates a key.
 `DeletedKeys.forget` removes keys after a retention.
 """
 
@@ -18,19 +19,17 @@ import pyarrow as pa
 from bayou.api import SnapshotHandle, table
 from bayou.errors import PipelineError
 from bayou.ingest.config.table_paths import deleted_keys_path
-from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys
+from bayou.ingest.upsert_keys import BARE, DELETED, FORCED, UpsertKeys
 from bayou.kernel import Engine, Operation, Predicate, Snapshot, Table, col, lit, write_data
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_type, to_arrow_schema
 from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
 from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.expressions.model import And, Comparison, IsNull, Or
-from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructType
+from bayou.protocol.sql import quote_identifier
 from bayou.protocol.type_changes import is_widening
-
-__all__ = ["REMEMBERED_AT", "DeletedKeys", "rows_of_keys"]
 
 REMEMBERED_AT = "_remembered_at"
 """Timestamp column of the deleted keys: when the delete was written, by this machine's clock."""
@@ -40,14 +39,7 @@ _BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.
 
 
 class DeletedKeys:
-    """The deleted keys of one target.
-
-    Args:
-        engine: the engine.
-        table_path: path of the target table.
-        keys: the keys of the upsert.
-        engine_info: the `engineInfo` of commits.
-    """
+    """The deleted keys of one target, whose path is `table_path`."""
 
     def __init__(
         self, engine: Engine, table_path: str, keys: UpsertKeys, *, engine_info: str
@@ -59,19 +51,14 @@ class DeletedKeys:
 
     @property
     def path(self) -> str:
-        """The table's resolved path."""
         return self._table.path
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """Return the deleted keys among the keys of rows, and possibly other deleted keys.
-
-        Returns:
-            Rows with `UpsertKeys.all_columns`.
-        """
-        names = list(self._keys.all_columns)
+        """Return the deleted keys that occur in `rows`, and possibly other deleted keys."""
+        names = [*self._keys.all_columns, BARE]
         snapshot = self._snapshot() if rows.num_rows else None
         if snapshot is None:
-            return rows.select(names).slice(0, 0)
+            return rows.select(self._keys.all_columns).slice(0, 0)
         return rows_of_keys(self._engine, snapshot, self._keys.columns, names, rows)
 
     def remember(self, rows: pa.Table) -> None:
@@ -79,7 +66,7 @@ class DeletedKeys:
         deletes = rows.filter(rows.column(DELETED))
         if deletes.num_rows == 0:
             return
-        source = deletes.select([*self._keys.all_columns, FORCED])
+        source = deletes.select([*self._keys.all_columns, FORCED, BARE])
         now = pa.scalar(datetime.now(UTC), pa.timestamp("us", tz="UTC"))
         source = source.append_column(REMEMBERED_AT, pa.repeat(now, deletes.num_rows))
         snapshot = self._snapshot()
@@ -96,14 +83,9 @@ class DeletedKeys:
         )
 
     def forget_all(self) -> None:
-        """Remove all keys, because a target that doesn't exist yet has no deleted keys.
+        """Remove all keys, before the target is created.
 
         The keys are from an earlier table at this path, or from a batch that is retried.
-
-        Raises:
-            CommitConflictError: another writer's commit conflicts.
-            StorageError: the store failed.
-            CommitFailedError: the commit failed.
         """
         if self._table.exists(self._engine):
             snapshot = self._table.latest_snapshot(self._engine)
@@ -112,24 +94,25 @@ class DeletedKeys:
     def create_if_missing(self, winners: pa.Schema) -> Snapshot:
         """Return the table's snapshot; create an empty table if it doesn't exist.
 
-        Args:
-            winners: the columns of `last_of_each_key`.
+        `winners` has the columns of `last_of_each_key`.
         """
         snapshot = self._snapshot()
         if snapshot is not None:
             return self._widened(snapshot, winners)
         fields = [winners.field(name) for name in self._keys.all_columns]
+        fields.append(pa.field(BARE, pa.bool_()))
         fields.append(pa.field(REMEMBERED_AT, pa.timestamp("us", tz="UTC")))
         self._create(pa.schema(fields).empty_table())
         return self._table.latest_snapshot(self._engine)
 
     def definition(self, snapshot: Snapshot) -> MergeDefinition:
-        """Return the merge that stores deletes.
+        """Return the definition of the merge that stores deletes in this table.
 
-        The source has `UpsertKeys.all_columns`, `REMEMBERED_AT` and `FORCED`.
+        The merge's source has the columns `UpsertKeys.all_columns`, `BARE`, `REMEMBERED_AT` and
+        `FORCED`.
         """
-        names = [*self._keys.all_columns, REMEMBERED_AT]
-        columns = {name: f"s.{quote_identifier(name)}" for name in names}
+        names = [*self._keys.all_columns, BARE, REMEMBERED_AT]
+        columns = {name: f"s.{name}" for name in map(quote_identifier, names)}
         return MergeDefinition(
             on=self._keys.matching,
             clauses=(
@@ -147,23 +130,12 @@ class DeletedKeys:
         )
 
     def forget(self, retention: timedelta, *, now: datetime | None = None) -> int:
-        """Remove keys that were deleted before a retention, in one commit.
+        """Remove keys whose delete is older than the retention, in one commit; return their number.
 
-        A key is removed if it is old by both clocks: this machine's clock, and Kafka's, which is
-        the timestamp of the newest delete. So a clock that jumps ahead removes nothing too early. A
+        A delete is old if both its Kafka timestamp and `_remembered_at` are older than the
+        retention. Its age is measured from the Kafka timestamp of the newest delete, or from this
+        machine's time if that is earlier. So a clock that is ahead doesn't remove keys too early. A
         topic without new deletes keeps its last keys.
-
-        Args:
-            retention: the retention.
-            now: this machine's time; None for the current time.
-
-        Returns:
-            The number of removed keys.
-
-        Raises:
-            CommitConflictError: the table was written meanwhile.
-            StorageError: the store failed.
-            CommitFailedError: the commit failed.
         """
         snapshot = self._snapshot()
         newest = None if snapshot is None else self._newest(snapshot)
@@ -178,7 +150,7 @@ class DeletedKeys:
         return metrics.num_deleted_rows or 0
 
     def _newest(self, snapshot: Snapshot) -> datetime | None:
-        """Return the timestamp of the newest delete; None if no delete has one."""
+        """Return the timestamp of the newest delete; None if no delete has a timestamp."""
         newest: datetime | None = None
         with SnapshotHandle(self._engine, snapshot).to_batches([_KAFKA_TIMESTAMP]) as batches:
             for batch in batches:
@@ -193,15 +165,15 @@ class DeletedKeys:
         missing = [c for c in self._keys.columns if c not in snapshot.schema.names]
         if missing:
             raise PipelineError(
-                f"{self._table.path} has no column {missing[0]!r}: key-columns were others when it "
-                "was created, and the table has one row for each of the old keys. Restore the "
+                f"{self._table.path} has no column {missing[0]!r}: it was created with other "
+                "key-columns, and the target has one row for each of the old keys. Restore the "
                 "original key-columns, or set another table-path.",
                 topic="",
             )
         return snapshot
 
     def _widened(self, snapshot: Snapshot, rows: pa.Schema) -> Snapshot:
-        """Widen the table's columns to the types of rows, because the target may be widened."""
+        """Widen columns to the types of `rows`: the target's columns may have been widened."""
         wider = {
             field.name: kind
             for field in snapshot.schema
@@ -242,16 +214,9 @@ def rows_of_keys(
     names: Sequence[str],
     rows: pa.Table,
 ) -> pa.Table:
-    """Read the rows of a table whose keys are among those of `rows`, and possibly other rows.
+    """Read the columns `names` of the rows that have a key in `rows`, and possibly of other rows.
 
-    Only candidate rows are held in memory, independent of the size of the table.
-
-    Args:
-        engine: the engine.
-        snapshot: the table's snapshot.
-        key_columns: the key columns.
-        names: the columns to return.
-        rows: rows with the key columns.
+    Memory use doesn't depend on the size of the table, because other rows are filtered per batch.
     """
     known = [n for n in names if n in snapshot.schema.names]
     handle = SnapshotHandle(engine, snapshot)
@@ -271,7 +236,11 @@ def rows_of_keys(
 
 
 def _key_bounds(key_columns: Sequence[str], rows: pa.Table) -> Predicate | None:
-    """Return bounds of the keys for data skipping, without columns that have null keys."""
+    """Return a predicate for data skipping: each key column is between its minimum and maximum.
+
+    The minimum and maximum are those of `rows`. Columns with nulls, or with a type that isn't in
+    `_BOUNDED`, are omitted. None if all columns are omitted.
+    """
     parts: list[Predicate] = []
     for name in key_columns:
         values = rows.column(name)

@@ -1,4 +1,4 @@
-"""Merges the rows of a batch into the target, in one commit that covers its offsets."""
+"""Merges the rows of a batch into the target, in one commit that also records the offsets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from bayou.ingest.events import BatchReport
 from bayou.ingest.upsert.deleted_keys import DeletedKeys, rows_of_keys
 from bayou.ingest.upsert_keys import (
+    BARE,
     DELETED,
     FORCED,
     UpsertKeys,
@@ -24,19 +25,12 @@ from bayou.kernel.commands.merge import (
     MergeSource,
     merge,
 )
-from bayou.protocol.identifiers import quote_identifier
-
-__all__ = ["UpsertResult", "UpsertTable"]
+from bayou.protocol.sql import quote_identifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertResult:
-    """The result of an upsert.
-
-    Attributes:
-        version: the target's version.
-        inserted, updated, deleted: number of rows.
-    """
+    """The target's new version, and the number of changed rows."""
 
     version: int
     inserted: int
@@ -45,7 +39,6 @@ class UpsertResult:
 
     @classmethod
     def of(cls, metrics: MergeMetrics) -> UpsertResult:
-        """Return the result of a merge."""
         return cls(
             version=metrics.version,
             inserted=metrics.num_target_rows_inserted,
@@ -56,13 +49,10 @@ class UpsertResult:
     def add_to_report(
         self, report: BatchReport, records: int, new_columns: tuple[str, ...]
     ) -> BatchReport:
-        """Return a batch's report with this result.
+        """Return `report` with the numbers of this result added.
 
-        Args:
-            report: the report without rows.
-            records: number of valid records in the batch; those that changed nothing are
-                superseded.
-            new_columns: columns that the commit added to the table.
+        `records` is the number of valid records in the batch. A record is counted as superseded if
+        it neither changed nor deleted a row.
         """
         rows = self.inserted + self.updated
         return replace(
@@ -76,15 +66,7 @@ class UpsertResult:
 
 
 class UpsertTable:
-    """Upserts batches into one target.
-
-    Args:
-        engine: the engine.
-        table_path: path of the target table.
-        keys: the keys of the upsert.
-        engine_info: the `engineInfo` of commits.
-        user_metadata: the `userMetadata` of the target's commits.
-    """
+    """Upserts batches into one target."""
 
     def __init__(
         self,
@@ -104,9 +86,7 @@ class UpsertTable:
     def last_of_each_key(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
         """Return the rows of a batch to merge, at most one for each key.
 
-        Args:
-            snapshot: the target's snapshot, None if it doesn't exist yet.
-            rows: the batch, with `DELETED`.
+        `snapshot` is None if the target doesn't exist yet.
         """
         keys = self.keys
         orderings = rows.select(list(keys.all_columns)).slice(0, 0)
@@ -127,12 +107,6 @@ class UpsertTable:
         """Merge the rows of `last_of_each_key`; call `DeletedKeys.remember` first.
 
         Commits even if no row changes, because the transaction identifiers must be stored.
-
-        Raises:
-            CommitConflictError: another writer's commit conflicts.
-            CommitFailedError: the commit failed.
-            SchemaError: the rows don't fit the table.
-            StorageError: the store failed.
         """
         metrics = merge(
             self.engine,
@@ -147,13 +121,9 @@ class UpsertTable:
         return UpsertResult.of(metrics)
 
     def definition(self, snapshot: Snapshot, columns: Sequence[str]) -> MergeDefinition:
-        """Return the definition of the merge.
-
-        Args:
-            snapshot: the target's snapshot.
-            columns: the columns of the rows to merge.
-        """
-        values = {n: f"s.{quote_identifier(n)}" for n in columns if n not in (DELETED, FORCED)}
+        """Return the definition of the merge; `columns` are the columns of the rows to merge."""
+        names = [quote_identifier(n) for n in columns if n not in (DELETED, FORCED, BARE)]
+        values = {name: f"s.{name}" for name in names}
         newer = self.keys.newer_than(snapshot.schema.names)
         return MergeDefinition(
             on=self.keys.matching,

@@ -22,18 +22,16 @@ from bayou.engines import from_description
 from bayou.ingest.batch.arrow_transfer import decode_rows
 from bayou.ingest.upsert.deleted_keys import REMEMBERED_AT
 from bayou.ingest.upsert.merging import UpsertResult, UpsertTable
-from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys
+from bayou.ingest.upsert_keys import BARE, DELETED, FORCED, UpsertKeys
 from bayou.kernel import Snapshot, Table
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.engine.engine import EngineDescription
-from bayou.protocol.identifiers import quote_identifier
 from bayou.protocol.schema import BOOLEAN, DOUBLE, FLOAT, StructField, StructType
+from bayou.protocol.sql import quote_identifier
 from bayou.spark import enable
 from bayou.spark.commands.merge_by_spark import merge_deterministic_source
 from bayou.spark.target import TargetTable
 from bayou.spark.types import to_spark
-
-__all__ = ["CachedRows", "merge_on_executors"]
 
 _ROWS_PER_TASK = 200_000
 
@@ -42,41 +40,34 @@ class CachedRows:
     """Rows of tasks, cached on the disks of executors until `close`.
 
     Args:
-        spark: the session.
-        work: called with a task's number; yields chunks of `encode_chunks`, then its result.
-        shares: number of tasks.
-
-    Attributes:
-        spark: the session.
+        work: called with a task's number; yields the task's rows as chunks of `encode_chunks`, then
+            the task's result.
     """
 
     def __init__(
-        self, spark: SparkSession, work: Callable[[int], Iterator[Any]], shares: int
+        self, spark: SparkSession, work: Callable[[int], Iterator[Any]], tasks: int
     ) -> None:
         self.spark = spark
-        numbers = spark.sparkContext.parallelize(range(shares), shares)
+        numbers = spark.sparkContext.parallelize(range(tasks), tasks)
         self._chunks = numbers.flatMap(work).persist(StorageLevel.DISK_ONLY)
         self._frames: list[Any] = []
 
-    def outcomes(self) -> list[Any]:
+    def results(self) -> list[Any]:
         """Run the tasks and return their results."""
         results: list[Any] = self._chunks.filter(_is_result).collect()
         return results
 
     def frame(self, columns: StructType) -> Any:
-        """Return the rows as a DataFrame with these columns."""
         chunks = self._chunks.filter(_is_chunk).map(_to_row)
         packed = self.spark.createDataFrame(chunks, "rows binary", verifySchema=False)
         return packed.mapInArrow(_unpack, to_spark(columns))
 
     def cache(self, frame: Any) -> Any:
-        """Cache the rows of a DataFrame."""
         frame.persist(StorageLevel.DISK_ONLY)
         self._frames.append(frame)
         return frame
 
     def close(self) -> None:
-        """Release all rows."""
         with contextlib.suppress(Exception):  # Spark may have stopped already
             for frame in self._frames:
                 frame.unpersist()
@@ -84,7 +75,7 @@ class CachedRows:
 
 
 def merge_on_executors(
-    kept: CachedRows,
+    cached_rows: CachedRows,
     table: UpsertTable,
     snapshot: Snapshot,
     columns: StructType,
@@ -94,30 +85,16 @@ def merge_on_executors(
     transaction_ids: Mapping[str, int],
     table_properties: Mapping[str, str],
 ) -> UpsertResult:
-    """Run `UpsertTable.decide`, `DeletedKeys.remember` and `UpsertTable.merge` on cached rows.
+    """Upsert cached rows, with Spark instead of the methods of `UpsertTable` and `DeletedKeys`.
 
-    Args:
-        kept: the cached rows.
-        table: the target table.
-        snapshot: the target's snapshot.
-        columns: the columns of the rows, without `DELETED`.
-        rows: number of rows.
-        storage_options: the options of the object store.
-        transaction_ids: transaction identifiers of the commit.
-        table_properties: table properties that the commit sets.
-
-    Raises:
-        CommitConflictError: another writer's commit conflicts.
-        CommitFailedError: the commit failed.
-        SchemaError: the rows don't fit the table.
-        StorageError: the store failed.
-        Exception: Spark failed.
+    `columns` are the columns of the rows, without `DELETED`.
     """
-    spark = kept.spark
+    spark = cached_rows.spark
     enable(spark)
     columns = _nullable(StructType((*columns, StructField(name=DELETED, data_type=BOOLEAN))))
-    decided = StructType((*columns, StructField(name=FORCED, data_type=BOOLEAN)))
-    decider = _Decider(
+    flags = (StructField(name=name, data_type=BOOLEAN) for name in (FORCED, BARE))
+    winner_columns = StructType((*columns, *flags))
+    selector = _LastRowSelector(
         engine=table.engine.description(),
         table_path=snapshot.path,
         version=snapshot.version,
@@ -125,13 +102,13 @@ def merge_on_executors(
         columns=columns,
     )
     tasks = max(spark.sparkContext.defaultParallelism, math.ceil(rows / _ROWS_PER_TASK))
-    by_key = kept.frame(columns).repartition(tasks, *_key_expressions(table.keys, columns))
-    winners = kept.cache(by_key.mapInArrow(decider, to_spark(decided)))
+    by_key = cached_rows.frame(columns).repartition(tasks, *_key_expressions(table.keys, columns))
+    winners = cached_rows.cache(by_key.mapInArrow(selector, to_spark(winner_columns)))
     deletes = winners.where(F.col(DELETED))
     if not deletes.isEmpty():
         deleted = table.deleted_keys
-        deleted_snapshot = deleted.create_if_missing(to_arrow_schema(decided))
-        names = map(quote_identifier, (*table.keys.all_columns, FORCED))
+        deleted_snapshot = deleted.create_if_missing(to_arrow_schema(winner_columns))
+        names = map(quote_identifier, (*table.keys.all_columns, FORCED, BARE))
         merge_deterministic_source(
             TargetTable(spark=spark, location=deleted.path, options=storage_options),
             deleted_snapshot,
@@ -145,7 +122,7 @@ def merge_on_executors(
         TargetTable(spark=spark, location=snapshot.path, options=storage_options),
         snapshot,
         winners,
-        table.definition(snapshot, decided.names),
+        table.definition(snapshot, winner_columns.names),
         engine_info=table.engine_info,
         user_metadata=table.user_metadata,
         transaction_ids=transaction_ids,
@@ -155,8 +132,8 @@ def merge_on_executors(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Decider:
-    """Selects the rows to merge in a task. Can be pickled."""
+class _LastRowSelector:
+    """Selects the last row of each key, in a Spark task. Can be pickled."""
 
     engine: EngineDescription
     table_path: str
@@ -182,7 +159,7 @@ _BATCH_ROWS = 65_536
 
 
 def _key_expressions(keys: UpsertKeys, columns: StructType) -> list[Any]:
-    """Return expressions that are equal for rows of one key: -0.0 equals 0.0."""
+    """Return Spark expressions that are equal for rows with equal keys; -0.0 equals 0.0."""
     floats = {f.name for f in columns if f.data_type in (FLOAT, DOUBLE)}
     return [
         F.col(quote_identifier(name)) + F.lit(0.0)

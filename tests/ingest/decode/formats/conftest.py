@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.ingest.decode.formats import registry
+from bayou.ingest.decode.formats import schema_registry
 
 
 @pytest.fixture(autouse=True)
 def _nothing_known_of_registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process knows of a registry it knows by its URL, and ports come again."""
-    monkeypatch.setattr(registry, "_KNOWN", {})
-    monkeypatch.setattr(registry, "_UNKNOWN", {})
+    monkeypatch.setattr(schema_registry, "_KNOWN", {})
+    monkeypatch.setattr(schema_registry, "_UNKNOWN", {})
+    monkeypatch.setattr(schema_registry, "_CONNECTIONS", {})

@@ -8,6 +8,7 @@ import decimal
 import io
 import json
 import threading
+import uuid
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -24,12 +25,22 @@ from bayou.ingest.decode.formats import (
     RecordDecoder,
     RecordFormat,
     Registry,
+    RegistryAddress,
     avro_schema_columns,
+    schema_registry,
 )
-from bayou.ingest.decode.formats import registry as registry_module
 from bayou.ingest.topic_table.writer import DirectWriter, record_batch
 from bayou.kernel.transaction.schema_evolution import merge_schemas
-from bayou.protocol.schema import BINARY, BOOLEAN, DOUBLE, LONG, STRING, StructField, StructType
+from bayou.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DOUBLE,
+    LONG,
+    STRING,
+    DecimalType,
+    StructField,
+    StructType,
+)
 
 AVRO = {
     "type": "record",
@@ -85,7 +96,9 @@ def registry():
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             asked.append(self.path)
-            answer = answers.get(self.path)
+            answer = answers.get(
+                self.path.replace("?deleted=true&", "?").removesuffix("?deleted=true")
+            )
             self.send_response(404 if answer is None else 200)
             self.end_headers()
             if self.path.startswith("/elsewhere"):
@@ -119,7 +132,10 @@ def registry():
     answers["/schemas/ids/11?format=serialized"] = {
         "schema": base64.b64encode(file_of_well_known_types().SerializeToString()).decode()
     }
-    yield Registry(url=f"http://127.0.0.1:{server.server_port}")
+    answers["/schemas/ids/12?format=serialized"] = {
+        "schema": base64.b64encode(proto2_file().SerializeToString()).decode()
+    }
+    yield Registry(address=RegistryAddress(url=f"http://127.0.0.1:{server.server_port}"))
     server.shutdown()
     thread.join()
     server.server_close()
@@ -128,8 +144,8 @@ def registry():
 @pytest.fixture
 def no_pauses(monkeypatch):
     """A registry whose schemas nobody has asked for, asked again at once."""
-    monkeypatch.setattr(registry_module, "_FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(registry_module, "_UNKNOWN", {})
+    monkeypatch.setattr(schema_registry, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(schema_registry, "_UNKNOWN", {})
 
 
 def counts_of(kind):
@@ -247,6 +263,54 @@ def test_records_of_an_avro_union_are_dead_letters(registry):
     assert found.reasons.to_pylist() == ["the Avro schema isn't a record"]
 
 
+def logical(kind, **more):
+    return {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "v", "type": {"type": kind, **more}}],
+    }
+
+
+def decimals(precision, scale):
+    return logical("bytes", logicalType="decimal", precision=precision, scale=scale)
+
+
+UUID = uuid.UUID("12345678-1234-1234-1234-123456789abc")
+LARGEST = 10**38 - 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "body", "columns", "value"),
+    [
+        # 1234.56 has more digits than its schema says, and fastavro rounds it to 1235.
+        (
+            decimals(4, 2),
+            b"\x06\x01\xe2\x40",
+            DecimalType(precision=10, scale=2),
+            decimal.Decimal("1234.56"),
+        ),
+        (decimals(4, 2), b"\x06\x01\xe2\x40", None, None),
+        # Kafka Connect writes a precision of 64.
+        (decimals(64, 0), b"\x22" + LARGEST.to_bytes(17, "big"), None, decimal.Decimal(LARGEST)),
+        (decimals(64, 0), b"\x22" + (LARGEST + 1).to_bytes(17, "big"), None, None),
+        (logical("int", logicalType="time-millis"), b"\x02", None, "00:00:00.001000"),
+        (logical("int", logicalType="time-millis"), b"\x01", None, None),
+        (logical("long", logicalType="time-micros"), b"\x01", None, None),
+        (logical("fixed", name="U", size=16, logicalType="uuid"), UUID.bytes, None, str(UUID)),
+        (logical("fixed", name="U", size=1, logicalType="uuid"), b"\x07", None, b"\x07"),
+        (logical("int", logicalType="timestamp-millis"), b"\x0a", None, 5),
+        (logical("string", logicalType="date"), b"\x02x", None, "x"),
+    ],
+)
+def test_a_logical_value_of_avro_is_exact_or_a_dead_letter(schema, body, columns, value):
+    text = json.dumps(schema)
+    known = avro_schema_columns(text)
+    if columns is not None:
+        known = StructType((StructField(name="v", data_type=columns),))
+    found = decoded(RecordFormat(name="avro", schema=text), [body], known, discover=False)
+    assert found.columns.to_pylist() == ([] if value is None else [{"v": value}])
+
+
 def test_a_field_of_a_schema_that_no_column_may_have_refuses_its_records():
     fields = [{"name": "id", "type": "int"}, {"name": "Year", "type": "int"}]
     schema = {"type": "record", "name": "R", "fields": fields}
@@ -288,7 +352,7 @@ def test_an_unknown_schema_stops_the_batch_where_the_topic_says_so(registry, no_
 
 
 def test_another_404_than_that_of_a_schema_stops_the_batch(registry):
-    elsewhere = replace(registry, url=f"{registry.url}/elsewhere")
+    elsewhere = Registry(address=RegistryAddress(url=f"{registry.url}/elsewhere"))
     with pytest.raises(KafkaError, match=r"404 Not Found\. Check connector\.schema-registry\.url"):
         decoded(RecordFormat(name="avro", registry=elsewhere), [header(1, b"")])
 
@@ -299,7 +363,7 @@ def test_a_reference_that_the_registry_does_not_have_stops_the_batch(registry):
 
 
 def test_a_registry_that_does_not_answer_stops_the_batch():
-    away = Registry(url="http://127.0.0.1:9")
+    away = Registry(address=RegistryAddress(url="http://127.0.0.1:9"))
     with pytest.raises(KafkaError, match="doesn't answer"):
         decoded(RecordFormat(name="avro", registry=away), [header(78, b"")])
 
@@ -380,6 +444,56 @@ def test_the_types_that_come_with_protobuf_are_there(registry):
     value = header(11, b"\x00\x0a\x03\x0a\x01x")
     found = decoded(RecordFormat(name="protobuf", registry=registry), [value])
     assert found.columns.to_pylist() == [{"f1": {"value": "x"}, "f2": None}]
+
+
+def proto2_file():
+    """A message with a closed enum, a required field and an extension."""
+    file = descriptor_pb2.FileDescriptorProto(name="two.proto", package="two", syntax="proto2")
+    types = descriptor_pb2.FieldDescriptorProto
+    file.enum_type.add(name="Kind").value.add(name="A", number=0)
+    message = file.message_type.add(name="Two")
+    message.extension_range.add(start=100, end=200)
+    message.field.add(name="id", number=1, type=types.TYPE_INT64, label=types.LABEL_REQUIRED)
+    for name, number, label in (("kind", 2, "OPTIONAL"), ("kinds", 3, "REPEATED")):
+        message.field.add(
+            name=name,
+            number=number,
+            type=types.TYPE_ENUM,
+            type_name=".two.Kind",
+            label=getattr(types, f"LABEL_{label}"),
+        )
+    inner = message.nested_type.add(name="Inner")
+    inner.field.add(name="n", number=1, type=types.TYPE_INT64, label=types.LABEL_OPTIONAL)
+    message.field.add(
+        name="inner",
+        number=4,
+        type=types.TYPE_MESSAGE,
+        type_name=".two.Two.Inner",
+        label=types.LABEL_OPTIONAL,
+    )
+    file.extension.add(name="more", number=100, type=types.TYPE_INT64, label=1, extendee=".two.Two")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"\x08\x01\x10\x07", "the schema lacks"),  # kind: 7
+        (b"\x08\x01\x18\x00\x18\x07", "the schema lacks"),  # kinds: [A, 7]
+        (b"\x08\x01\x48\x05", "the schema lacks"),  # field 9
+        (b"\x08\x01\x22\x02\x10\x05", "the schema lacks"),  # field 2 of inner
+        (b"\x08\x01\x12\x01x", "the schema lacks"),  # a string as kind
+        (b"\x08\x01\xa0\x06\x05", "an extension"),
+    ],
+)
+def test_what_protobuf_would_drop_makes_a_dead_letter(registry, body, reason):
+    good = [b"\x08\x01\x10\x00", b"\x10\x00", b"\x08\x01\x22\x00"]
+    values = [header(12, b"\x00" + value) for value in (body, *good)]
+    found = decoded(RecordFormat(name="protobuf", registry=registry), values)
+    assert found.bad_positions.to_pylist() == [0]
+    assert reason in found.reasons[0].as_py()
+    assert found.columns.column("id").to_pylist() == [1, None, 1]
+    assert found.columns.column("kind").to_pylist() == ["A", "A", None]
 
 
 def columns(**kinds):

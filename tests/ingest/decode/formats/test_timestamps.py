@@ -121,7 +121,9 @@ def test_a_delete_of_debezium_has_its_order_in_milliseconds():
     plan = DecodePlan(columns=columns, json_schema=None, discover=False)
     decoder = RecordDecoder(RecordFormat(timestamps={"at": "epoch-ms"}), plan)
     keys = UpsertKeys(columns=("id",), ordering="at")
-    reader = ChangeReader(decoder, columns, keys, debezium=True)
+    reader = ChangeReader(
+        decoder, columns, keys, decode=lambda values, _: decoder.decode(values), debezium=True
+    )
     before = {"id": 1, "at": 1704448800000}
     values = [{"op": "c", "after": before}, {"op": "d", "before": before}]
     values.append({"op": "d", "before": {"id": 1, "at": "soon"}})

@@ -1,10 +1,11 @@
-"""Record formats other than plain JSON; their values are converted to JSON objects."""
+"""Record formats other than plain JSON. Records are converted to JSON objects, then decoded."""
 
 from bayou.ingest.decode.formats.avro import avro_schema_columns
 from bayou.ingest.decode.formats.decoder import RecordDecoder
 from bayou.ingest.decode.formats.flattening import flat_columns
 from bayou.ingest.decode.formats.record_format import RecordFormat
-from bayou.ingest.decode.formats.registry import Registry
+from bayou.ingest.decode.formats.registry_connection import RegistryAddress
+from bayou.ingest.decode.formats.schema_registry import Registry
 from bayou.ingest.decode.formats.timestamps import (
     is_timestamp_format,
     schema_without,
@@ -15,6 +16,7 @@ __all__ = [
     "RecordDecoder",
     "RecordFormat",
     "Registry",
+    "RegistryAddress",
     "avro_schema_columns",
     "flat_columns",
     "is_timestamp_format",

@@ -5,25 +5,33 @@
 | `int`, `long`, `float`, `double`, `boolean`, `string`, `bytes` | `integer`, `long`, ... |
 | `fixed`; `enum`; `uuid` | `binary`; `string`; `string` |
 | `date`; `timestamp-micros`, `-millis`; `local-...` | `date`; `timestamp`; `timestamp_ntz` |
-| `decimal` | `decimal` |
+| `decimal` | `decimal`, of at most 38 digits |
 | `record`, `array`, `map` | `struct`, `array`, `map` |
-| a union of null and one type | that type; for several types a JSON string of the value |
+| a union of null and one type | that type |
+| a union of several types | `string`, with the value as JSON |
+
+A logical type that Avro doesn't define for the annotated type is ignored, as Avro's specification
+requires.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import uuid
 from collections.abc import Iterator, Mapping
+from datetime import time
+from decimal import Context, Decimal
 from typing import Any
 
 import fastavro
 from fastavro import _read_py
 from fastavro.io.binary_decoder import BinaryDecoder
+from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException
 
 from bayou.errors import BayouError
-from bayou.ingest.decode.formats.registry import Registry, split_header
+from bayou.ingest.decode.formats.schema_registry import Registry, split_header
 from bayou.ingest.decode.json_schema import JSON_TEXT
 from bayou.ingest.decode.nesting import MAX_NESTING, RecordTooDeepError, check_json_nesting
 from bayou.ingest.decode.schema_size import FieldCount, SchemaTooLargeError
@@ -46,8 +54,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["AvroReader", "avro_columns", "avro_schema_columns"]
-
 _PRIMITIVES: Mapping[str, DataType] = {
     "int": INTEGER,
     "long": LONG,
@@ -65,18 +71,114 @@ _LOGICAL: Mapping[str, DataType] = {
     "timestamp-micros": TIMESTAMP,
     "local-timestamp-millis": TIMESTAMP_NTZ,
     "local-timestamp-micros": TIMESTAMP_NTZ,
-    "time-millis": STRING,
-    "time-micros": STRING,
+    "bayou-time-millis": STRING,
+    "bayou-time-micros": STRING,
+    "bayou-uuid": STRING,
     "uuid": STRING,
 }
 
+_LOGICAL_TYPES: Mapping[tuple[str, str], str] = {
+    ("int", "date"): "date",
+    ("long", "timestamp-millis"): "timestamp-millis",
+    ("long", "timestamp-micros"): "timestamp-micros",
+    ("long", "local-timestamp-millis"): "local-timestamp-millis",
+    ("long", "local-timestamp-micros"): "local-timestamp-micros",
+    ("int", "time-millis"): "bayou-time-millis",
+    ("long", "time-micros"): "bayou-time-micros",
+    ("string", "uuid"): "uuid",
+    ("fixed", "uuid"): "bayou-uuid",
+    ("bytes", "decimal"): "bayou-decimal",
+    ("fixed", "decimal"): "bayou-decimal",
+}
+"""For each type and logical type of Avro, the name by which fastavro finds its reader. Names that
+begin with `bayou-` are readers of `_add_readers`; the others are fastavro's own readers."""
+
+_MAX_DECIMAL_BYTES = 64
+_EXACT = Context(prec=200)
+
+
+def _decimal(data: bytes, writer: Any, _reader: Any = None) -> Decimal:
+    """Read a decimal with all its digits. fastavro rounds it to the schema's precision.
+
+    Raises:
+        ValueError: the decimal has more than `_MAX_DECIMAL_BYTES`.
+    """
+    if len(data) > _MAX_DECIMAL_BYTES:
+        raise ValueError(f"a decimal has {len(data)} bytes, more than {_MAX_DECIMAL_BYTES}")
+    unscaled = int.from_bytes(data, "big", signed=True)
+    return Decimal(unscaled).scaleb(-writer.get("scale", 0), _EXACT)
+
+
+def _time(microseconds: int) -> time:
+    """Convert microseconds since midnight to a time.
+
+    Raises:
+        ValueError: the number isn't within a day. fastavro accepts negative numbers.
+    """
+    if not 0 <= microseconds < 86_400_000_000:
+        raise ValueError(f"{microseconds} us isn't a time of a day")
+    seconds, fraction = divmod(microseconds, 1_000_000)
+    return time(seconds // 3600, seconds // 60 % 60, seconds % 60, fraction)
+
+
+def _add_readers() -> None:
+    """Register our readers of logical types with fastavro, under names such as `bayou-decimal`."""
+    python: Any = _read_py
+    for readers in (LOGICAL_READERS, python.LOGICAL_READERS):
+        readers["bytes-bayou-decimal"] = readers["fixed-bayou-decimal"] = _decimal
+        readers["int-bayou-time-millis"] = lambda value, *_: _time(1000 * value)
+        readers["long-bayou-time-micros"] = lambda value, *_: _time(value)
+        readers["fixed-bayou-uuid"] = lambda data, *_: uuid.UUID(bytes=data)
+
+
+_add_readers()
+
+
+def _with_known_logical_types(schema: Any) -> Any:
+    """Return a schema's JSON without logical types that aren't in `_LOGICAL_TYPES`.
+
+    Each other logical type is replaced by the name under which fastavro finds its reader.
+    """
+    match schema:
+        case list():
+            return [_with_known_logical_types(option) for option in schema]
+        case dict():
+            changed = {
+                key: _with_known_logical_types(value) if key in _INNER_SCHEMAS else value
+                for key, value in schema.items()
+            }
+        case _:
+            return schema
+    if isinstance(fields := changed.get("fields"), list):
+        changed["fields"] = [_with_known_logical_types(field) for field in fields]
+    logical, kind = changed.pop("logicalType", None), changed.get("type")
+    name = _LOGICAL_TYPES.get((str(kind), str(logical)))
+    if name == "bayou-decimal" and not _is_valid_decimal(changed):
+        name = "decimal"  # the schema is refused
+    if name is not None and (name != "bayou-uuid" or changed.get("size") == _UUID_BYTES):
+        changed["logicalType"] = name
+    return changed
+
+
+_INNER_SCHEMAS = frozenset(("type", "items", "values"))
+_UUID_BYTES = 16
+_MAX_DIGITS = 38
+
+
+def _is_valid_decimal(schema: Mapping[str, Any]) -> bool:
+    precision: Any = schema.get("precision")
+    scale: Any = schema.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int:
+        return False
+    return precision > 0 and 0 <= scale <= min(precision, _MAX_DIGITS)
+
 
 class AvroReader:
-    """Reads values with their writer's schemas.
+    """Reads Avro values with the schema that the writer of each value used.
 
     Args:
-        registry: the registry, for values with its header.
-        schema: the schema of values without this header.
+        registry: has the schemas of values that start with a registry's header.
+        schema: the schema of values without such a header; None to refuse these values.
     """
 
     def __init__(self, registry: Registry | None, schema: str | None) -> None:
@@ -87,12 +189,25 @@ class AvroReader:
         self._default_schema = None if schema is None else _Schema(_parsed(schema))
 
     def read(self, value: bytes) -> tuple[Any, StructType]:
-        """Return a value and the columns of its schema (the same object for the same schema).
+        """Return a decoded value and its schema's columns.
+
+        Values with the same schema return the same columns object.
 
         Raises:
             ValueError: the value can't be read, or the registry doesn't have its schema.
             KafkaError: the registry doesn't answer.
         """
+        schema, number, body = self._split(value)
+        columns = self._columns_of(schema, number)
+        return _record(schema, body), columns
+
+    def record(self, value: bytes) -> Any:
+        """Return a decoded value of any type, such as a string; see `read`."""
+        schema, _, body = self._split(value)
+        return _record(schema, body)
+
+    def _split(self, value: bytes) -> tuple[_Schema, int | None, bytes]:
+        """Return the schema of a value, its id in the registry, and the bytes after the header."""
         number, schema, body = None, self._default_schema, value
         header = None if self._registry is None else split_header(value)
         if header is not None:
@@ -100,19 +215,7 @@ class AvroReader:
             schema = self._schema(number)
         if schema is None:
             raise ValueError("not Avro with a schema registry's header")
-        columns = self._columns_of(schema, number)
-        stream = io.BytesIO(body)
-        try:
-            record = schema.read(stream)
-        except RecursionError as error:
-            raise RecordTooDeepError from error
-        except (EOFError, ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
-            raise ValueError(
-                f"doesn't match its Avro schema: {type(error).__name__} {error}"
-            ) from error
-        if stream.read(1):
-            raise ValueError("doesn't match its Avro schema: extra bytes at the end")
-        return record, columns
+        return schema, number, body
 
     def _columns_of(self, schema: _Schema, number: int | None) -> StructType:
         known = self._columns.get(number)
@@ -156,15 +259,15 @@ class AvroReader:
 
 
 class _Schema:
-    """A parsed schema, and the reader of its values.
+    """A parsed Avro schema, with a reader of its values.
 
-    fastavro's compiled reader limits neither its recursion nor the number of zero-byte values: a
-    record of a few bytes can overflow the stack or exhaust the memory, which crashes the process.
-    Values of schemas that allow this are read by fastavro's Python reader with both limits.
+    fastavro's compiled reader limits neither recursion nor the number of zero-byte values (such as
+    nulls, whose encoding is empty). So a record of a few bytes can overflow the stack or exhaust
+    the memory, which crashes the process. If a schema allows such records, its values are read by
+    fastavro's slower Python reader, with limits.
 
     Attributes:
-        parsed: the schema as parsed by fastavro.
-        is_bounded: whether values are read by the Python reader.
+        is_bounded: whether values are read by the Python reader with limits.
     """
 
     def __init__(self, parsed: Any) -> None:
@@ -179,7 +282,6 @@ class _Schema:
             self.is_bounded = zero_byte.inside_arrays
 
     def read(self, stream: io.BytesIO) -> Any:
-        """Read the next value."""
         if not self.is_bounded:
             return fastavro.schemaless_reader(stream, self.parsed, None)
         read: Any = _read_py.read_data
@@ -187,19 +289,37 @@ class _Schema:
         return read(_BoundedDecoder(stream), self.parsed, named, None, {})
 
 
+def _record(schema: _Schema, body: bytes) -> Any:
+    stream = io.BytesIO(body)
+    try:
+        record = schema.read(stream)
+    except RecursionError as error:
+        raise RecordTooDeepError from error
+    except (EOFError, ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
+        raise ValueError(
+            f"doesn't match its Avro schema: {type(error).__name__} {error}"
+        ) from error
+    if stream.read(1):
+        raise ValueError("doesn't match its Avro schema: extra bytes at the end")
+    return record
+
+
 _MAX_ZERO_BYTE_VALUES = 100_000
 """Maximum number of zero-byte values in a record: nulls, and records that only contain nulls."""
 
 
 class _BoundedDecoder(BinaryDecoder):
-    """Reads at most `_MAX_ZERO_BYTE_VALUES` values that may be zero-byte values."""
+    """A decoder that raises `ValueError` for a record with too many zero-byte values.
+
+    It counts nulls, and all elements of arrays and maps, because an element may take no bytes. The
+    limit is `_MAX_ZERO_BYTE_VALUES`.
+    """
 
     def __init__(self, stream: io.BytesIO) -> None:
         super().__init__(stream)  # type: ignore[no-untyped-call]
         self._zero_byte_values = 0
 
     def read_null(self) -> None:
-        """Count a null."""
         self._count()
 
     def _iter_elements(self) -> Iterator[None]:
@@ -213,17 +333,14 @@ class _BoundedDecoder(BinaryDecoder):
     def _count(self) -> None:
         self._zero_byte_values += 1
         if self._zero_byte_values > _MAX_ZERO_BYTE_VALUES:
-            raise ValueError(f"more than {_MAX_ZERO_BYTE_VALUES:,} values without bytes")
+            raise ValueError(f"more than {_MAX_ZERO_BYTE_VALUES:,} values that take no bytes")
 
 
 class _ZeroByteValues:
-    """Computes the maximum number of zero-byte values in one value of a type.
-
-    Args:
-        named: the named types.
+    """Computes how many zero-byte values a value of a schema can have outside arrays and maps.
 
     Attributes:
-        inside_arrays: whether an array or a map has elements with zero-byte values.
+        inside_arrays: whether elements of an array or a map can have zero-byte values.
     """
 
     def __init__(self, named: dict[str, Any]) -> None:
@@ -232,11 +349,14 @@ class _ZeroByteValues:
         self.inside_arrays = False
 
     def of(self, schema: Any) -> int:
-        """Return the number for a schema that isn't recursive."""
+        """Return how many zero-byte values one value of a schema can have at most.
+
+        Elements of arrays and maps aren't counted. The schema must not be recursive.
+        """
         return self._of(schema)[0]
 
     def _of(self, schema: Any) -> tuple[int, bool]:
-        """Return the number, and whether the value itself is a zero-byte value."""
+        """Return the limit of `of`, and whether every value of the schema takes zero bytes."""
         match schema:
             case list():  # a union's index takes a byte
                 options = (self.of(option) for option in schema if option != "null")
@@ -267,25 +387,29 @@ class _ZeroByteValues:
 
 
 def _parsed(text: str, named: dict[str, Any] | None = None) -> Any:
-    """Parse a schema; every schema is parsed here, because its depth is limited."""
+    """Parse a schema after a check of its nesting depth. No schema is parsed without this check.
+
+    `named` has the named types that the schema may refer to, and receives those that it defines.
+    """
     check_json_nesting(text.encode(), _MAX_SCHEMA_NESTING)
-    return fastavro.parse_schema(json.loads(text), named_schemas={} if named is None else named)
+    schema = _with_known_logical_types(json.loads(text))
+    return fastavro.parse_schema(schema, named_schemas={} if named is None else named)
 
 
 _MAX_SCHEMA_NESTING = 4 * MAX_NESTING
-"""A nested record is four levels in the schema's JSON: an object in an array in an object."""
+"""A nested record takes up to four levels of the schema's JSON: the field's object, the array of a
+union, the record's object, and its array of fields."""
 
 
 def _is_recursive(
     schema: Any, named: dict[str, Any], inside: tuple[str, ...], known: set[str]
 ) -> bool:
-    """Whether a type contains itself.
+    """Whether a schema has a type that contains itself.
 
     Args:
-        schema: the type.
-        named: the named types.
-        inside: names of the enclosing types.
-        known: names of types that aren't recursive.
+        named: the named types; types that the schema defines are added.
+        inside: the names of the enclosing types.
+        known: the names of types that aren't recursive; such types are added.
     """
     match schema:
         case list():
@@ -318,10 +442,10 @@ def _is_recursive(
 
 
 def avro_columns(schema: Any) -> StructType:
-    """Return the columns of a parsed record schema.
+    """Convert a parsed Avro schema of a record to columns.
 
     Raises:
-        ValueError: it isn't the schema of a record.
+        ValueError: the schema isn't of a record.
     """
     named = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
     try:
@@ -336,10 +460,10 @@ def avro_columns(schema: Any) -> StructType:
 
 
 def avro_schema_columns(text: str) -> StructType:
-    """Return the columns of a schema file.
+    """Convert the text of an Avro schema of a record to columns.
 
     Raises:
-        ValueError: it isn't an Avro schema of a record.
+        ValueError: the text isn't an Avro schema, or not of a record.
     """
     try:
         return avro_columns(_Schema(_parsed(text)).parsed)
@@ -348,7 +472,7 @@ def avro_schema_columns(text: str) -> StructType:
 
 
 class _AnyValueError(Exception):
-    """A union of several types, or a recursive type: stored as a JSON string."""
+    """A type is a union of several types, or recursive: its values are stored as JSON strings."""
 
 
 def _type(
@@ -367,8 +491,9 @@ def _type(
                 raise _AnyValueError
             return _type(named[schema], named, inside, count)
     logical = schema.get("logicalType")
-    if logical == "decimal":
-        return DecimalType(precision=schema["precision"], scale=schema.get("scale", 0))
+    if logical in ("bayou-decimal", "decimal"):
+        precision = min(schema["precision"], _MAX_DIGITS)
+        return DecimalType(precision=precision, scale=schema.get("scale", 0))
     if logical in _LOGICAL:
         return _LOGICAL[logical]
     match schema["type"]:

@@ -1,4 +1,4 @@
-"""Decodes values of any format to columns; other formats are converted to JSON objects first."""
+"""Decodes values of any format to columns; formats other than JSON are first converted to JSON."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import BayouError
+from bayou.ingest.decode.exact_json import decode_exact_json, encode_exact_json
 from bayou.ingest.decode.formats.avro import AvroReader
 from bayou.ingest.decode.formats.flattening import flat_columns, flattened, takes_objects
 from bayou.ingest.decode.formats.protobuf import ProtobufReader
 from bayou.ingest.decode.formats.record_format import RecordFormat
+from bayou.ingest.decode.formats.registry_json import JsonSchemaReader
 from bayou.ingest.decode.formats.timestamps import converted, timestamp_columns
 from bayou.ingest.decode.inference import merge_fields
 from bayou.ingest.decode.json import Decoded, DecodePlan, JsonDecoder
@@ -24,19 +26,15 @@ from bayou.ingest.decode.nesting import MAX_NESTING, RecordTooDeepError, check_j
 from bayou.ingest.decode.unknown_fields import additions, widened
 from bayou.protocol.schema import TIMESTAMP, StructField, StructType
 
-__all__ = ["RecordDecoder"]
-
 _MAX_REASON = 300
 _NO_COLUMNS = StructType()
 
 
 class RecordDecoder:
-    """Decodes batches with one plan. Not thread-safe.
+    """Decodes records of one format to the columns of a plan. Not thread-safe.
 
-    Args:
-        format: the format of the values.
-        plan: the columns to decode to. If the format flattens, the format's JSON Schema validates
-            records, not the plan's.
+    If `format.flatten` is set, records are validated against `format.json_schema` before they are
+    flattened. Otherwise they are validated against the plan's JSON Schema.
     """
 
     def __init__(self, format: RecordFormat, plan: DecodePlan) -> None:
@@ -49,14 +47,15 @@ class RecordDecoder:
             None if format.json_schema is None else record_validator(format.json_schema)
         )
         self._read = _reader(format, plan.columns)
+        self._read_key = _key_reader(format)
         self._last_columns: StructType | None = None  # of the previous record's schema
         self._columns = StructType()
         self._timestamps: dict[str, StructField] = {}
 
     @property
     def reads_json(self) -> bool:
-        """Whether values are JSON, whose numbers have no exact type."""
-        return self._format.name == "json"
+        """Whether values are JSON, in which a number has no declared type, unlike in Avro."""
+        return self._format.name in ("json", "json-schema")
 
     def decode(self, values: pa.Array[Any]) -> Decoded:
         """Decode Kafka values; see `JsonDecoder.decode`."""
@@ -82,16 +81,16 @@ class RecordDecoder:
         decoded = self._json.decode(pa.array(json_values, pa.binary()))
         positions: Any = pa.array(good, pa.int64())
         new_fields = decoded.new_fields
-        if self._plan.discover:
+        if self._plan.discover or self._plan.inputs:
             columns = merge_fields(self._columns, self._timestamps.values())
             added = additions(self._plan.columns, columns)
-            valid = [partial for path, partial in added if path.lower() not in self._plan.taken]
+            valid = [partial for path, partial in added if self._plan.discovers(path, partial.name)]
             schema_fields = merge_fields(StructType(), valid)
             # Types of the records' schema take precedence over types inferred from values.
             typed = {f.name: f for f in schema_fields}
             inferred = {f.name: f for f in new_fields}
             if not self._plan.has_room_for(schema_fields):
-                # No record has all of them, otherwise it would have been refused.
+                # No record has all these fields, because it would have been refused.
                 typed = {name: field for name, field in typed.items() if name in inferred}
             new_fields = StructType(tuple((inferred | typed).values()))
             if self._plan.widens:
@@ -110,7 +109,7 @@ class RecordDecoder:
         )
 
     def flat(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Flatten a record, or a part of one, if the format flattens.
+        """Return a record, or some of its fields, flattened; unchanged without `format.flatten`.
 
         Raises:
             ValueError: the record can't be flattened.
@@ -121,21 +120,57 @@ class RecordDecoder:
         return flattened(record, separator, self._whole, self._masks)
 
     def with_timestamps(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return a record with its timestamps converted to UTC.
+        """Return a record with the fields of `format.timestamps` converted to UTC timestamps.
 
         Raises:
             ValueError: a timestamp doesn't match its format.
         """
         return converted(record, self._format.timestamps)
 
+    def key_json(self, key: bytes) -> bytes:
+        """Return a Kafka key as JSON; unchanged if `format.key` is `json`.
+
+        Raises:
+            ValueError: the key can't be read.
+            KafkaError: the schema registry doesn't answer.
+        """
+        if self._read_key is None:
+            return key
+        try:
+            record, _ = _checked((self._read_key(key), _NO_COLUMNS))
+        except (BayouError, MemoryError, ValueError):
+            raise
+        except Exception as fault:
+            raise ValueError(f"it can't be read: {type(fault).__name__}: {fault}") from fault
+        if self._format.key == "json-schema":
+            return encode_exact_json(record)
+        return msgspec.json.encode(record, enc_hook=_encode_other)
+
+    def key_text(self, key: bytes | None) -> str | None:
+        """Return a Kafka key as JSON for a column; a string that isn't JSON becomes a JSON string.
+
+        Raises:
+            ValueError: the key can't be read.
+            KafkaError: the schema registry doesn't answer.
+        """
+        if key is None:
+            return None
+        text = self.key_json(key).decode()
+        if self._read_key is not None:
+            return text
+        try:
+            check_json_nesting(key)
+            decode_exact_json(key)
+        except (msgspec.DecodeError, RecursionError):
+            return msgspec.json.encode(text).decode()
+        return text
+
     def _to_json(self, value: bytes) -> bytes:
         record, columns = self._read(value)
         if self._format.flatten is not None:
             if not isinstance(record, dict):
                 raise ValueError("not an object")
-            if self._validator is not None and not self._validator.is_valid(record):
-                error = next(iter(self._validator.iter_errors(record)))
-                raise ValueError(f"schema: {error.message}")
+            self._validate(msgspec.json.decode(value) if self._format.name == "json" else record)
             record = self.flat(record)
         if self._format.timestamps and isinstance(record, dict):
             record = self.with_timestamps(record)
@@ -145,7 +180,14 @@ class RecordDecoder:
         if columns is not self._last_columns:  # few schemas, many records
             self._last_columns = columns
             self._columns = merge_fields(self._columns, self._table_columns(columns))
+        if self._format.name in ("json", "json-schema", "csv"):
+            return encode_exact_json(record)
         return msgspec.json.encode(record, enc_hook=_encode_other)
+
+    def _validate(self, record: Any) -> None:
+        if self._validator is not None and not self._validator.is_valid(record):
+            error = next(iter(self._validator.iter_errors(record)))
+            raise ValueError(f"schema: {error.message}")
 
     def _table_columns(self, columns: StructType) -> StructType:
         separator, timestamps = self._format.flatten, self._format.timestamps
@@ -164,6 +206,9 @@ def _reader(format: RecordFormat, columns: StructType) -> Callable[[bytes], tupl
             assert format.registry is not None  # checked by the configuration
             protobuf = ProtobufReader(format.registry)
             return lambda value: _checked(protobuf.read(value))
+        case "json-schema":
+            assert format.registry is not None  # checked by the configuration
+            return JsonSchemaReader(format.registry).read
         case "csv":
             return lambda value: (_csv(value, format, kinds), _NO_COLUMNS)
         case "string":
@@ -174,10 +219,25 @@ def _reader(format: RecordFormat, columns: StructType) -> Callable[[bytes], tupl
             return lambda value: (_json(value), _NO_COLUMNS)
 
 
+def _key_reader(format: RecordFormat) -> Callable[[bytes], Any] | None:
+    if format.key == "json":
+        return None
+    registry = format.key_registry
+    assert registry is not None  # checked by the configuration
+    match format.key:
+        case "avro":
+            return AvroReader(registry, None).record
+        case "protobuf":
+            protobuf = ProtobufReader(registry)
+            return lambda key: protobuf.read(key)[0]
+        case "json-schema":
+            return JsonSchemaReader(registry).record
+
+
 def _json(value: bytes) -> Any:
     check_json_nesting(value)
     try:
-        return msgspec.json.decode(value)
+        return decode_exact_json(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not valid JSON: {error}") from error
 
@@ -190,7 +250,10 @@ def _utf8(value: bytes) -> str:
 
 
 def _csv(value: bytes, format: RecordFormat, kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Read a line as an object; empty cells are omitted, cells of other types are parsed."""
+    """Convert a line of CSV to an object.
+
+    Empty values are omitted. Values of number and boolean columns (`kinds`) are parsed.
+    """
     try:
         lines = list(csv.reader([_utf8(value)], delimiter=format.csv_delimiter, strict=True))
     except csv.Error as error:
@@ -208,7 +271,7 @@ def _csv(value: bytes, format: RecordFormat, kinds: Mapping[str, str]) -> dict[s
 def _cell(cell: str, kind: str) -> Any:
     if kind in _PARSED:
         try:
-            return msgspec.json.decode(cell.lower() if kind == "boolean" else cell)
+            return decode_exact_json(cell.lower() if kind == "boolean" else cell)
         except (msgspec.DecodeError, RecursionError):
             return cell  # validation refuses it
     return cell
@@ -218,7 +281,12 @@ _PARSED = frozenset(("long", "integer", "short", "byte", "double", "float", "boo
 
 
 def _checked(read: tuple[Any, StructType]) -> tuple[Any, StructType]:
-    """Check a record of another format: its depth, and its numbers, because JSON has no NaN."""
+    """Return an Avro or Protobuf record and its columns unchanged, after checks of the record.
+
+    Raises:
+        RecordTooDeepError: the record is nested too deeply.
+        ValueError: a number is infinite or NaN.
+    """
     level = [read[0]]
     depth = 0
     while level:

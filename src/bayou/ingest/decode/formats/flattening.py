@@ -13,11 +13,9 @@ from typing import Any
 from bayou.ingest.decode.json_schema import is_json_text
 from bayou.protocol.schema import MapType, StructField, StructType
 
-__all__ = ["flat_columns", "flattened", "takes_objects"]
-
 
 def flat_columns(columns: StructType, separator: str) -> StructType:
-    """Return the columns of flattened records."""
+    """Return columns in which the fields of each struct are top-level columns."""
     return StructType(tuple(_fields(columns, separator, "")))
 
 
@@ -30,14 +28,12 @@ def flattened(
     """Flatten the nested objects of a record.
 
     Args:
-        record: the record.
-        separator: the separator of names.
-        whole: names of the columns that store objects, see `takes_objects`. Other objects are
-            flattened, even if a column of their name exists.
-        masks: masks by lowercase column name; `drop` on an object drops all its fields.
+        whole: names of columns whose objects aren't flattened, see `takes_objects`.
+        masks: the mask of each column, by lowercase name. An object with the mask `drop` is
+            removed.
 
     Raises:
-        ValueError: two fields have the same flattened name, or an object has a mask for strings.
+        ValueError: two fields have the same flattened name, or an object has another mask.
     """
     flat: dict[str, Any] = {}
     waiting = [("", record)]
@@ -59,7 +55,7 @@ def flattened(
 
 
 def takes_objects(field: StructField) -> bool:
-    """Whether a column of flattened records stores objects, as a JSON string or a map."""
+    """Whether a column of flattened records stores an object as JSON, a struct or a map."""
     return is_json_text(field) or isinstance(field.data_type, StructType | MapType)
 
 

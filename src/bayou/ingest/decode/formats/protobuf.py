@@ -1,11 +1,16 @@
 """Reads Protobuf values with descriptors of a schema registry.
 
-The registry's header is followed by a list of indexes, the position of the message in its file.
-Unset fields are null if Protobuf tracks their presence, otherwise they have their default.
+After the registry's header, a value has the indexes of its message type: first the position among
+the messages of the schema's file, then positions among nested messages. Unset fields are null if
+Protobuf tracks their presence, otherwise they have their default. A value is refused if it has a
+field, an extension, or a number of a closed enum that its message type lacks, because Protobuf
+would drop it.
 
 | Protobuf | Delta type |
 |---|---|
-| `int32`, `sint32`, `sfixed32`; `uint32`, 64 bits; `uint64` | `integer`; `long`; `decimal(20,0)` |
+| `int32`, `sint32`, `sfixed32` | `integer` |
+| `uint32`, `fixed32`, `int64`, `sint64`, `sfixed64` | `long` |
+| `uint64`, `fixed64` | `decimal(20,0)` |
 | `float`, `double`, `bool`, `string`, `bytes`; `enum` | `float`, ...; `string` |
 | `google.protobuf.Timestamp` | `timestamp` |
 | a message, `repeated`, `map` | `struct`, `array`, `map` with strings as keys |
@@ -23,7 +28,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from bayou.errors import BayouError
-from bayou.ingest.decode.formats.registry import Registry, split_header
+from bayou.ingest.decode.formats.schema_registry import Registry, split_header
 from bayou.ingest.decode.json_schema import JSON_TEXT
 from bayou.ingest.decode.schema_size import FieldCount
 from bayou.protocol.schema import (
@@ -43,8 +48,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["ProtobufReader"]
-
 _TIMESTAMP_NAME = "google.protobuf.Timestamp"
 _SCALARS: Mapping[int, DataType] = {
     FieldDescriptor.CPPTYPE_INT32: INTEGER,
@@ -59,7 +62,7 @@ _SCALARS: Mapping[int, DataType] = {
 
 
 class ProtobufReader:
-    """Reads values with their writer's schemas."""
+    """Reads Protobuf values with the schema that the writer of each value used."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -67,7 +70,9 @@ class ProtobufReader:
         self._columns: dict[tuple[int, tuple[int, ...]], StructType] = {}
 
     def read(self, value: bytes) -> tuple[Any, StructType]:
-        """Return a value and the columns of its message (the same object for the same message).
+        """Return a decoded value and its message type's columns.
+
+        Values with the same message type return the same columns object.
 
         Raises:
             ValueError: the value can't be read.
@@ -83,6 +88,7 @@ class ProtobufReader:
             message.ParseFromString(body)
         except DecodeError as error:
             raise ValueError(f"doesn't match its Protobuf schema: {error}") from error
+        _check_known(message)
         name = (header[0], tuple(indexes))
         columns = self._columns.get(name)
         if columns is None:
@@ -132,11 +138,13 @@ class ProtobufReader:
 
 
 def _add_well_known(pool: Any, name: str) -> None:
-    """Add a file of Protobuf's well-known types with its imports; modules are loaded on use."""
+    """Add the definitions of a well-known type, such as `google/protobuf/any.proto`, to a pool."""
     try:
         module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
     except ImportError as error:
-        raise ValueError(f"Protobuf has no file {name}") from error
+        raise ValueError(
+            f"the schema imports {name}, which isn't a file of Protobuf's well-known types"
+        ) from error
     file = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
     for dependency in file.dependency:
         _add_well_known(pool, dependency)
@@ -144,7 +152,11 @@ def _add_well_known(pool: Any, name: str) -> None:
 
 
 def _indexes(data: bytes) -> tuple[list[int], bytes]:
-    """Read the message indexes: zigzag varints, the count first; count 0 is the first message."""
+    """Split data into indexes, which identify the message type, and the bytes of the message.
+
+    Data starts with the number of indexes. This number and the indexes are zigzag varints. If the
+    number is 0, the only index is 0.
+    """
     count, at = _varint(data, 0)
     if count == 0:
         return [0], data[at:]
@@ -181,7 +193,10 @@ def _field(field: Any, inside: tuple[str, ...], count: FieldCount) -> StructFiel
 
 
 def _type(field: Any, inside: tuple[str, ...], count: FieldCount) -> DataType | None:
-    """Return the type of a field; None for a recursive message or one without fields."""
+    """Return the type of a field's column; None if the column stores JSON.
+
+    It stores JSON if the field's message type is recursive or has no fields.
+    """
     if _is_map(field):
         value = _single(field.message_type.fields_by_name["value"], inside, count)
         return None if value is None else MapType(key_type=STRING, value_type=value)
@@ -210,6 +225,8 @@ def _is_map(field: Any) -> bool:
 
 def _to_dict(message: Message) -> dict[str, Any]:
     record: dict[str, Any] = {}
+    if message.DESCRIPTOR.is_extendable and message.Extensions:
+        raise ValueError("it has an extension, which has no column")
     for field in message.DESCRIPTOR.fields:
         value = getattr(message, field.name)
         if _is_map(field):
@@ -224,6 +241,17 @@ def _to_dict(message: Message) -> dict[str, Any]:
     return record
 
 
+def _check_known(message: Message) -> None:
+    """Raise `ValueError` if the message, or one nested in it, has a field that its type lacks."""
+    size = len(message.SerializePartialToString())
+    message.DiscardUnknownFields()
+    if len(message.SerializePartialToString()) != size:
+        raise ValueError(
+            "doesn't match its Protobuf schema: it has a field or an enum's number that the schema "
+            "lacks"
+        )
+
+
 def _key(key: Any) -> str:
     if isinstance(key, bytes):
         raise _not_utf8()
@@ -231,7 +259,7 @@ def _key(key: Any) -> str:
 
 
 def _not_utf8() -> ValueError:
-    """Return the error for an invalid string; proto2 returns its bytes instead of checking it."""
+    """Return the error for a string that isn't UTF-8. In proto2, Protobuf returns it as bytes."""
     return ValueError("doesn't match its Protobuf schema: a string isn't UTF-8")
 
 

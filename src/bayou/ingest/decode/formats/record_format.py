@@ -6,31 +6,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from bayou.ingest.decode.formats.registry import Registry
+from bayou.ingest.decode.formats.schema_registry import Registry
 
-__all__ = ["FormatName", "RecordFormat"]
-
-FormatName: TypeAlias = Literal["json", "avro", "protobuf", "csv", "string", "binary"]
+FormatName: TypeAlias = Literal[
+    "json", "avro", "protobuf", "json-schema", "csv", "string", "binary"
+]
+KeyFormatName: TypeAlias = Literal["json", "avro", "protobuf", "json-schema"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFormat:
-    """The format of values, which are converted to JSON objects. Can be pickled.
+    """How the values of records are converted to JSON objects. Can be pickled.
 
     Attributes:
-        name: the format; `string` and `binary` values become the field `value`.
-        registry: the registry of Avro and Protobuf schemas, None for none.
-        schema: an Avro schema for values without the registry's header.
-        csv_columns: names of the values of a line.
-        csv_delimiter: separator of the values of a line.
-        flatten: separator of the names of nested fields; None doesn't flatten objects.
-        json_schema: the JSON Schema that validates records before flattening.
-        masks: masks of flattened objects by column name, see `flattened`.
-        timestamps: format of each timestamp field, see `timestamps`, by its name after flattening.
+        name: the format of the values. A `string` or `binary` value becomes an object with the
+            field `value`.
+        key: the format of Kafka keys; `json` also stands for strings.
+        key_registry: the schema registry, with the subject of keys.
+        schema: the Avro schema of values without a registry's header.
+        flatten: separator in the names of flattened fields, such as `_` for `place_city`; None
+            if objects aren't flattened.
+        json_schema: if objects are flattened, the JSON Schema of records before flattening.
+        masks: the mask of each column, for `flattened`.
+        timestamps: the timestamp format of each field, by the field's name after flattening. See
+            the module `timestamps`.
     """
 
     name: FormatName = "json"
     registry: Registry | None = None
+    key: KeyFormatName = "json"
+    key_registry: Registry | None = None
     schema: str | None = None
     csv_columns: tuple[str, ...] = ()
     csv_delimiter: str = ","

@@ -2,12 +2,12 @@
 
 | format | value |
 |---|---|
-| `epoch-s`, `epoch-ms`, `epoch-us` | a number since 1970, or a string of a number |
+| `epoch-s`, `epoch-ms`, `epoch-us` | a number or a numeric string: time since 1970 in this unit |
 | `iso` | an ISO 8601 string |
 | a pattern such as `%d.%m.%Y %H:%M` | a string that matches the pattern of Python's `strptime` |
 
-A string without an offset is in UTC. Null stays null. A pattern needs a year and can't contain
-`%Z`, because `strptime` supports machine-dependent zone names and ignores their offsets.
+A string without a UTC offset is in UTC. Null stays null. A pattern needs a year. It can't contain
+`%Z`: the zone names that `strptime` accepts depend on the machine, and it ignores their offsets.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from decimal import Decimal
 from typing import Any
 
 from bayou.protocol.schema import TIMESTAMP, StructField, StructType
-
-__all__ = ["converted", "is_timestamp_format", "schema_without", "timestamp_columns"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS = {"epoch-s": 1_000_000, "epoch-ms": 1000, "epoch-us": 1}
@@ -60,7 +58,7 @@ def converted(record: dict[str, Any], formats: Mapping[str, str]) -> dict[str, A
 
 
 def timestamp_columns(columns: StructType, formats: Mapping[str, str]) -> StructType:
-    """Return columns in which the columns with a format are timestamps."""
+    """Return `columns`, with the type timestamp for each column that is a key of `formats`."""
     return StructType(
         tuple(
             StructField(name=f.name, data_type=TIMESTAMP, nullable=f.nullable)
@@ -72,7 +70,7 @@ def timestamp_columns(columns: StructType, formats: Mapping[str, str]) -> Struct
 
 
 def schema_without(schema: str, paths: Mapping[str, str]) -> str:
-    """Return a JSON Schema that allows any value for these properties, such as `place.at`."""
+    """Return a JSON Schema that allows any value for the properties at `paths` (`place.at`)."""
     document: Any = json.loads(schema)
     for path in paths:
         part = document
@@ -85,7 +83,7 @@ def schema_without(schema: str, paths: Mapping[str, str]) -> str:
 
 
 def _timestamp(value: Any, form: str) -> datetime:
-    numeric = form in _MICROSECONDS and isinstance(value, int | float)
+    numeric = form in _MICROSECONDS and isinstance(value, int | float | Decimal)
     if isinstance(value, bool) or not (numeric or isinstance(value, str)):
         raise ValueError(type(value).__name__)  # the caller reports the field
     if form in _MICROSECONDS:

@@ -10,10 +10,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from bayou.errors import KafkaError
-from bayou.ingest.decode.formats import Registry
-from bayou.ingest.decode.formats import registry as registry_module
+from bayou.ingest.decode.formats import (
+    Registry,
+    RegistryAddress,
+    registry_connection,
+    schema_registry,
+)
 
 BODY = b'{"schema": "\\"string\\""}'
+SCHEMA = {"schema": '"string"', "references": []}
 BASIC = "Basic cmVnOmh1bnRlcjI="
 
 
@@ -54,7 +59,8 @@ def server():
 
 
 def registry(port):
-    return Registry(url=f"http://127.0.0.1:{port}", user="reg", password="hunter2")
+    address = RegistryAddress(url=f"http://127.0.0.1:{port}", user="reg", password="hunter2")
+    return Registry(address=address)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
@@ -62,7 +68,7 @@ def registry(port):
 def test_the_password_follows_no_redirect_to_another_host_or_port(server, host, code):
     other, seen_there = server({})
     port, seen = server({"/schemas/ids/1": (code, f"http://{host}:{other}/x")})
-    assert registry(port).schema(1) == {"schema": '"string"'}
+    assert registry(port).schema(1) == SCHEMA
     assert seen == [("/schemas/ids/1", BASIC)]
     assert seen_there == [("/x", None)]
 
@@ -86,7 +92,7 @@ def test_the_password_follows_a_redirect_within_the_registry(server):
 def test_another_host_that_wants_a_password_is_named(server):
     other, _ = server({"/x": (401, None)})
     port, _ = server({"/schemas/ids/1": (302, f"http://localhost:{other}/x")})
-    with pytest.raises(KafkaError, match=f"redirects to http://localhost:{other}, where no") as e:
+    with pytest.raises(KafkaError, match=f"redirects to http://localhost:{other}, to which") as e:
         registry(port).schema(1)
     assert "hunter2" not in str(e.value)
 
@@ -94,7 +100,7 @@ def test_another_host_that_wants_a_password_is_named(server):
 @pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://127.0.0.1:1/x"])
 def test_a_redirect_to_something_else_than_http_is_an_error(server, place):
     port, _ = server({"/schemas/ids/1": (302, place)})
-    with pytest.raises(KafkaError, match=r"(?i)redirect.*(file|ftp):"):
+    with pytest.raises(KafkaError, match=r"(?i)redirect.*(file|ftp)"):
         registry(port).schema(1)
 
 
@@ -116,19 +122,19 @@ def test_a_redirect_to_something_else_than_http_is_an_error(server, place):
     ],
 )
 def test_an_answer_that_is_no_schema_stops_and_is_not_remembered(server, monkeypatch, body):
-    monkeypatch.setattr(registry_module, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(schema_registry, "_FIRST_PAUSE", 0.0)
     answers = {"/schemas/ids/1": (200, None, body)}
     port, seen = server(answers)
     with pytest.raises(KafkaError, match=r"Check connector.schema-registry.url"):
         registry(port).schema(1)
     assert len(seen) == 3
     answers.clear()
-    assert registry(port).schema(1) == {"schema": '"string"'}
+    assert registry(port).schema(1) == SCHEMA
 
 
 def test_an_answer_has_a_largest_size(server, monkeypatch):
-    monkeypatch.setattr(registry_module, "_FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(registry_module, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(schema_registry, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(registry_connection, "MAX_RESPONSE_BYTES", 1 << 20)
     port, _ = server({"/schemas/ids/1": (200, None, BODY + b" " * (1 << 20))})
     with pytest.raises(KafkaError, match="the response is larger than 1 MB"):
         registry(port).schema(1)
@@ -136,8 +142,8 @@ def test_an_answer_has_a_largest_size(server, monkeypatch):
 
 @pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
 def test_an_answer_that_never_ends_is_none(monkeypatch, begin):
-    monkeypatch.setattr(registry_module, "_FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(registry_module, "LONGEST_SECONDS", 0.1)
+    monkeypatch.setattr(schema_registry, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(registry_connection, "LONGEST_SECONDS", 0.1)
     ended = threading.Event()
 
     def drip(connection):

@@ -1,7 +1,7 @@
 """Detects files of the pipeline in the folder of a table, where VACUUM would delete them.
 
-VACUUM treats every file in a table's folder as the table's, except names that start with `_` or
-`.`.
+VACUUM deletes every file in a table's folder that the table doesn't use, except files and folders
+whose names start with `_` or `.`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from bayou.errors import ConfigurationError
 from bayou.ingest.config.configuration import Configuration
 from bayou.ingest.config.document import Document, KeyPath
 
-__all__ = ["files_in_tables"]
-
 
 def files_in_tables(document: Document, configuration: Configuration) -> list[ConfigurationError]:
-    """Return an error for each file or folder of the pipeline that a VACUUM would delete."""
+    """Return an error for each file or folder of the pipeline that VACUUM of a table can delete."""
     tables = [(topic.key, _location(topic.table_path)) for topic in configuration.topics]
     return [
         document.error(
@@ -44,7 +42,10 @@ def _files(configuration: Configuration) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _location(path: str) -> Sequence[str]:
-    """Return store and names of a path: `s3a://` is the same store as `s3://`."""
+    """Split a path into its scheme, followed by the names of its folders and file.
+
+    The scheme of `s3a://` is `s3`, and that of a local path is empty.
+    """
     scheme, separator, rest = path.partition("://")
     if not separator:
         return ("", *Path(path).resolve().parts)

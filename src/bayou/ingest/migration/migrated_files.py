@@ -1,8 +1,8 @@
 """Finds files that were already migrated, so that no record is written twice.
 
-A file is known by its path, with symbolic links resolved. A file that was renamed, moved or
-compressed afterwards has a new path. It is recognized by its records: they are equal to those of
-a migrated file that no longer exists.
+A migrated file is recognized by its path, with symbolic links resolved. If the file was renamed,
+moved or compressed after the migration, it has a new path. It is then recognized by its records: it
+begins with the records of a migrated file that no longer exists.
 """
 
 from __future__ import annotations
@@ -17,16 +17,11 @@ from bayou.ingest.migration.json_files import JsonFile, records_of
 from bayou.ingest.migration.ledger import LedgerState, Part
 from bayou.kernel import Engine
 
-__all__ = ["KnownFiles", "checksum_of"]
-
 
 class KnownFiles:
-    """The files of a ledger.
+    """Finds files in a ledger: by their path, or renamed files by their records.
 
-    Args:
-        engine: the engine.
-        state: the state of the ledger.
-        listed: paths of the existing files.
+    `listed` has the paths of the files in the folder to migrate.
     """
 
     def __init__(self, engine: Engine, state: LedgerState, listed: Iterable[str]) -> None:
@@ -35,14 +30,17 @@ class KnownFiles:
         self._listed = frozenset(listed)
 
     def parts(self, file: JsonFile) -> list[Part]:
-        """Return the migrated parts of a file, in the order of its records."""
         real = self._engine.files.real_path(file.path)
         if real == file.path and not self._has_links:
             return self._by_path.get(file.path, [])
         return self._by_real_path.get(real, [])
 
     def renamed(self, file: JsonFile) -> str | None:
-        """Return the path of a missing migrated file whose records a new file starts with."""
+        """Return the path under which a file was migrated before it was renamed.
+
+        This is the path of a migrated file that no longer exists, and whose records are the first
+        records of `file`. None if there is none: the file wasn't renamed, or not migrated.
+        """
         try:
             return self._renamed(file) if self._missing else None
         except PipelineError:  # the file is damaged, which its migration reports
@@ -66,7 +64,10 @@ class KnownFiles:
 
     @cached_property
     def _by_real_path(self) -> dict[str, list[Part]]:
-        """The parts of each file by its real path, without parts migrated by another path."""
+        """The parts of each file, by the path with symbolic links resolved.
+
+        If a file was migrated by two paths, parts with the same records occur only once.
+        """
         all_parts: dict[str, list[Part]] = {}
         for path, parts in self._by_path.items():
             all_parts.setdefault(self._engine.files.real_path(path), []).extend(parts)
@@ -74,7 +75,10 @@ class KnownFiles:
 
     @cached_property
     def _missing(self) -> dict[tuple[int, str], list[list[Part]]]:
-        """Files that may be missing, by number and checksum of the records of their first part."""
+        """The parts of migrated files that aren't in `listed`, for `_renamed`.
+
+        The key is the number of records in a file's first part, and their checksum.
+        """
         missing: dict[tuple[int, str], list[list[Part]]] = {}
         for path, parts in self._by_path.items():
             if path not in self._listed and parts[0].skipped == 0 and parts[0].records:
@@ -97,14 +101,14 @@ def _consecutive(parts: Iterable[Part]) -> list[Part]:
     result: list[Part] = []
     end = 0
     for part in sorted(parts, key=lambda p: (p.skipped, p.records)):
-        if part.skipped >= end:  # otherwise the file was migrated by two paths
+        if part.skipped >= end:  # otherwise the part was migrated twice, by two paths of the file
             result.append(part)
             end = part.skipped + part.records
     return result
 
 
 def checksum_of(values: Iterable[bytes]) -> str:
-    """Return the SHA-256 of records, one per line."""
+    """Return the SHA-256 of records, each followed by a newline, in hexadecimal."""
     digest = hashlib.sha256()
     for value in values:
         digest.update(value)

@@ -1,8 +1,9 @@
-"""The record format and the columns of a topic, from its configuration."""
+"""The format and the columns of a topic's records, from its configuration and schema file."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field, replace
 
 from bayou.errors import ConfigurationError
 from bayou.ingest.config import Configuration, Topic, TopicConfig
@@ -17,20 +18,33 @@ from bayou.ingest.decode.formats import (
 )
 from bayou.protocol.schema import BINARY, STRING, StructField, StructType
 
-__all__ = ["topic_columns", "topic_format", "validated_by"]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSchema:
+    """The format and the columns of a topic's records.
 
-def topic_format(configuration: Configuration, topic: Topic, schema: str | None) -> RecordFormat:
-    """Return how a topic's values are decoded to records.
-
-    Args:
-        configuration: the configuration.
-        topic: the topic.
-        schema: text of the topic's schema file, None for none.
-
-    Raises:
-        ConfigurationError: the format needs a schema file.
+    Attributes:
+        format: how values are decoded to records.
+        columns: the columns that the configuration or the schema file defines, possibly none.
+        validated_by: the JSON Schema that validates decoded records; None without validation, or
+            if `format` validates the records.
     """
+
+    format: RecordFormat = field(default_factory=RecordFormat)
+    columns: StructType = field(default_factory=StructType)
+    validated_by: str | None = None
+
+    @classmethod
+    def of(cls, configuration: Configuration, topic: Topic, schema: str | None) -> RecordSchema:
+        """Return the schema of a topic's records; `schema` is the content of the schema file."""
+        return cls(
+            format=_topic_format(configuration, topic, schema),
+            columns=topic_columns(topic, schema),
+            validated_by=_validated_by(topic, schema),
+        )
+
+
+def _topic_format(configuration: Configuration, topic: Topic, schema: str | None) -> RecordFormat:
     config = topic.config
     name = "json" if config.decode == "debezium" else config.decode
     flatten = config.flatten
@@ -45,18 +59,19 @@ def topic_format(configuration: Configuration, topic: Topic, schema: str | None)
             )
         columns = tuple(json.loads(schema).get("properties", {}))
     section = configuration.connector.schema_registry
-    registry = None
+    registry = key_registry = None
     if section is not None:
-        password = section.password
         registry = Registry(
-            url=section.url,
-            user=section.username,
-            password=None if password is None else password.get_secret_value(),
+            address=section.address(),
+            subject=section.value_subject(config.kafka_topic, config.schema_record),
             on_unknown_schema=config.on_unknown_schema,
         )
+        key_registry = replace(registry, subject=section.key_subject(config.kafka_topic))
     return RecordFormat(
         name=name,
         registry=registry,
+        key=config.decode_key,
+        key_registry=key_registry,
         schema=schema if name == "avro" else None,
         csv_columns=columns,
         csv_delimiter=config.csv_delimiter,
@@ -70,7 +85,7 @@ def topic_format(configuration: Configuration, topic: Topic, schema: str | None)
 
 
 def topic_columns(topic: Topic, schema: str | None) -> StructType:
-    """Return the record's columns that are known from the configuration, possibly none."""
+    """Return the columns of records that the configuration defines, possibly none."""
     config = topic.config
     match config.decode:
         case "string" | "binary" as kind:
@@ -85,8 +100,11 @@ def topic_columns(topic: Topic, schema: str | None) -> StructType:
     return timestamp_columns(columns, config.column_timestamps)
 
 
-def validated_by(topic: Topic, schema: str | None) -> str | None:
-    """Return the JSON Schema that validates records after flattening."""
+def _validated_by(topic: Topic, schema: str | None) -> str | None:
+    """Return the JSON Schema that validates decoded records; None without validation.
+
+    None with `flatten`: `RecordFormat.json_schema` validates the records before they are flattened.
+    """
     config = topic.config
     if config.decode in ("json", "debezium", "csv") and config.flatten is None:
         return _value_schema(config, schema)
@@ -94,7 +112,7 @@ def validated_by(topic: Topic, schema: str | None) -> str | None:
 
 
 def _value_schema(config: TopicConfig, schema: str | None) -> str | None:
-    """Return a JSON Schema without the fields of `timestamp-formats`, which have other formats."""
+    """Return the JSON Schema, changed to allow any value in the fields of `timestamp-formats`."""
     if schema is None or not config.timestamp_formats:
         return schema
     return schema_without(schema, config.timestamp_formats)

@@ -1,0 +1,444 @@
+"""Resolves and evaluates a topic's expressions: `processing.columns` and `processing.where`.
+
+Expressions read the fields of records, with masks applied, and the columns `KAFKA_INPUTS`. A field
+that no record has had yet is NULL. A record for which an expression fails is refused, with the
+expression's name and the error as the reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.errors import PredicateError
+from bayou.ingest.batch.failing_rows import FailingRows
+from bayou.ingest.batch.masks import apply_masks
+from bayou.ingest.batch.rows import kafka_times
+from bayou.ingest.config import TopicConfig
+from bayou.ingest.dead_letters.records import HEADERS, header_lists
+from bayou.ingest.decode import Decoded
+from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
+from bayou.kernel.expressions.casts import can_cast
+from bayou.kernel.expressions.model import (
+    Cast,
+    Column,
+    Expression,
+    Literal,
+    Predicate,
+    referenced_columns,
+)
+from bayou.kernel.expressions.resolution import (
+    replace_columns,
+    resolve,
+    resolve_expression,
+    type_of,
+)
+from bayou.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
+from bayou.protocol.type_changes import is_widening
+
+KAFKA_INPUTS = StructType(
+    (
+        StructField(name="_kafka_topic", data_type=STRING),
+        StructField(name="_kafka_partition", data_type=INTEGER),
+        StructField(name="_kafka_offset", data_type=LONG),
+        StructField(name="_kafka_timestamp", data_type=TIMESTAMP),
+        StructField(name="_kafka_key", data_type=BINARY),
+        StructField(name="_kafka_headers", data_type=HEADERS),
+    )
+)
+"""The columns with a record's Kafka metadata that expressions can read."""
+
+_POSSIBLE_TYPES: tuple[DataType, ...] = (
+    STRING,
+    LONG,
+    DOUBLE,
+    BOOLEAN,
+    TIMESTAMP,
+    DATE,
+    BINARY,
+    ArrayType(element_type=STRING),
+    ArrayType(element_type=LONG),
+    MapType(key_type=STRING, value_type=STRING),
+    MapType(key_type=STRING, value_type=LONG),
+)
+"""Possible types of a field that no record has had yet."""
+_MAX_ATTEMPTS = 200
+_UNSEEN = "\0unseen "
+"""Prefix of the names of NULL columns, which stand for fields that no record has had yet."""
+_MAX_REASON = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowExpressions:
+    """The resolved expressions of a topic. Can be pickled.
+
+    Attributes:
+        columns: the derived columns, each with its expression.
+        where: the condition that rows must meet; None if all rows do.
+        masks: masks by the path of a field, see `apply_masks`.
+        ingestion_timestamp: the timestamp of records without one, in microseconds since the epoch.
+    """
+
+    columns: tuple[tuple[StructField, RowExpression], ...] = ()
+    where: RowExpression | None = None
+    masks: Mapping[str, str] = field(default_factory=dict)
+    ingestion_timestamp: int = 0
+
+    def filter(self, decoded: Decoded, source: pa.RecordBatch) -> Decoded:
+        """Return the decoded records for which the condition is TRUE.
+
+        The others are added to `Decoded.filtered`, or refused if the condition fails.
+
+        Args:
+            decoded: records before masks.
+            source: the records, with the columns of the Kafka source.
+        """
+        if not len(decoded.positions):
+            return decoded
+        values, failures = self._condition(decoded, source)
+        decoded = _refuse(decoded, failures)
+        passes = pc.fill_null(values, False).filter(pc.invert(_at(failures, len(values))))
+        if pc.all(passes, min_count=0).as_py():
+            return decoded
+        filtered = decoded.positions.filter(pc.invert(passes))
+        return replace(
+            decoded,
+            columns=decoded.columns.filter(passes),
+            positions=decoded.positions.filter(passes),
+            filtered=pa.concat_arrays([decoded.filtered, filtered]),
+        )
+
+    def rejected(self, decoded: Decoded, source: pa.RecordBatch) -> pa.Array[Any]:
+        """Return the positions of the decoded records for which the condition is FALSE.
+
+        Unlike in `filter`, NULL doesn't count: the records may be invalid.
+        """
+        values, _ = self._condition(decoded, source)
+        return decoded.positions.filter(pc.fill_null(pc.invert(values), False))
+
+    def derive(self, decoded: Decoded, source: pa.RecordBatch) -> Decoded:
+        """Add the derived columns; records for which an expression fails are refused.
+
+        A derived column replaces the field of its name.
+
+        Args:
+            decoded: records after masks.
+            source: the records, with the columns of the Kafka source.
+        """
+        if not self.columns:
+            return decoded
+        expressions = tuple(expression for _, expression in self.columns)
+        columns = _read_by(expressions, decoded.columns)
+        inputs = self._inputs(expressions, columns, decoded, source)
+        failures: dict[int, str] = {}
+        derived: list[pa.Array[Any]] = []
+        for expression in expressions:
+            values, failed = expression.values(inputs)
+            derived.append(values)
+            failures = {**failed, **failures}
+        result = self._with_columns(decoded, derived)
+        return _refuse(result, failures)
+
+    def without_values(self, decoded: Decoded) -> Decoded:
+        """Add the derived columns with nulls, for records that delete their keys."""
+        if not self.columns:
+            return decoded
+        count = len(decoded.positions)
+        kinds = (to_arrow_type(column.data_type) for column, _ in self.columns)
+        return self._with_columns(decoded, [_nulls(count, kind) for kind in kinds])
+
+    def _condition(
+        self, decoded: Decoded, source: pa.RecordBatch
+    ) -> tuple[pa.Array[Any], dict[int, str]]:
+        """Evaluate the condition for decoded records before masks; see `RowExpression.values`."""
+        if self.where is None:
+            return pa.repeat(pa.scalar(True), len(decoded.positions)), {}
+        columns = apply_masks(_read_by((self.where,), decoded.columns), self.masks)
+        return self.where.values(self._inputs((self.where,), columns, decoded, source))
+
+    def _with_columns(self, decoded: Decoded, derived: list[pa.Array[Any]]) -> Decoded:
+        names = {column.name.lower() for column, _ in self.columns}
+        kept = [n for n in decoded.columns.schema.names if n.lower() not in names]
+        fields = to_arrow_schema(StructType(tuple(column for column, _ in self.columns)))
+        schema = pa.schema([*(decoded.columns.schema.field(n) for n in kept), *fields])
+        arrays = [*(decoded.columns.column(n) for n in kept), *derived]
+        return replace(decoded, columns=pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+    def _inputs(
+        self,
+        expressions: tuple[RowExpression, ...],
+        columns: pa.RecordBatch,
+        decoded: Decoded,
+        source: pa.RecordBatch,
+    ) -> pa.RecordBatch:
+        """Return `columns` and the Kafka columns that the expressions read."""
+        read = {field.name for expression in expressions for field in expression.schema}
+        for column in KAFKA_INPUTS:
+            # Keep at least one column, because a batch without columns has no row count.
+            if column.name in read or column.name == "_kafka_offset":
+                values = self._kafka_column(column, source, decoded.positions)
+                columns = columns.append_column(column.name, values)
+        return columns
+
+    def _kafka_column(
+        self, column: StructField, source: pa.RecordBatch, positions: pa.Array[Any]
+    ) -> pa.Array[Any]:
+        kind = to_arrow_type(column.data_type)
+        if column.name == "_kafka_timestamp":
+            times: pa.Array[Any] = kafka_times(source, self.ingestion_timestamp).take(positions)
+            return times
+        values = source.column(column.name.removeprefix("_kafka_")).take(positions)
+        return header_lists(values, kind) if column.data_type == HEADERS else values.cast(kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowExpression:
+    """An expression that is resolved for the fields of a topic's records. Can be pickled.
+
+    Attributes:
+        setting: the setting that defines the expression, such as `processing.where`.
+        expression: the resolved expression, on columns of `schema`.
+        schema: the columns that the expression may read.
+        data_type: the type of the result; None while it depends on the type of a field that no
+            record has had yet.
+        fields: lowercase names of the top-level columns that the expression reads.
+        unseen: lowercase paths of the fields that the expression reads and that no record has had
+            yet.
+    """
+
+    setting: str
+    expression: Expression
+    schema: StructType
+    data_type: DataType | None
+    fields: frozenset[str]
+    unseen: frozenset[str]
+
+    def cast(self, target: DataType) -> RowExpression:
+        """Return this expression with its result cast to `target`.
+
+        Raises:
+            PredicateError: not all values of the expression's type are values of `target`.
+        """
+        if self.data_type == target:
+            return self
+        if self.data_type is not None and not is_widening(self.data_type, target):
+            raise PredicateError(
+                f"{self.setting}: the type is {self.data_type}, but the table's column has the "
+                f"type {target}. Cast the expression, or use another name.",
+                expression=self.setting,
+            )
+        cast: Expression = Cast(self.expression, target, safe=self.data_type is None)
+        if not can_cast(type_of(self.expression, self.schema), target):
+            cast = Literal(None, target)  # a field that the expression reads has no type yet
+        return replace(self, expression=cast, data_type=target)
+
+    def values(self, inputs: pa.RecordBatch) -> tuple[pa.Array[Any], dict[int, str]]:
+        """Evaluate the expression for each row of `inputs`, which have the columns it reads.
+
+        Returns:
+            The values, and for each row for which the expression fails, the reason. Such a row has
+            the value null.
+        """
+        data_type = BOOLEAN if self.data_type is None else self.data_type
+        for unseen in self.schema:
+            if unseen.name.startswith(_UNSEEN):
+                nulls = _nulls(inputs.num_rows, to_arrow_type(unseen.data_type))
+                inputs = inputs.append_column(unseen.name, nulls)
+        evaluation = FailingRows(self.schema, self.expression, to_arrow_type(data_type))
+        values = evaluation.values(inputs)
+        failures = {
+            row: f"{self.setting}: {message}"[:_MAX_REASON]
+            for row, message in evaluation.failures.items()
+        }
+        return values, failures
+
+
+def _nulls(count: int, kind: Any) -> pa.Array[Any]:
+    values: pa.Array[Any] = pa.nulls(count, kind)
+    return values
+
+
+def _read_by(expressions: tuple[RowExpression, ...], columns: pa.RecordBatch) -> pa.RecordBatch:
+    read = {field.name for expression in expressions for field in expression.schema}
+    read -= {*KAFKA_INPUTS.names}
+    return columns.select([name for name in columns.schema.names if name in read])
+
+
+def _at(rows: Mapping[int, str], count: int) -> pa.Array[Any]:
+    """Return a mask of `count` rows with TRUE for each of `rows`."""
+    mask = [False] * count
+    for row in rows:
+        mask[row] = True
+    return pa.array(mask, pa.bool_())
+
+
+def _refuse(decoded: Decoded, failures: Mapping[int, str]) -> Decoded:
+    """Refuse rows of a decoded batch, each with a reason."""
+    if not failures:
+        return decoded
+    good = pc.invert(_at(failures, len(decoded.positions)))
+    bad = decoded.positions.take(pa.array(failures, pa.int64()))
+    return replace(
+        decoded,
+        columns=decoded.columns.filter(good),
+        positions=decoded.positions.filter(good),
+        bad_positions=pa.concat_arrays([decoded.bad_positions, bad]),
+        reasons=pa.concat_arrays([decoded.reasons, pa.array(list(failures.values()), pa.string())]),
+    )
+
+
+def column_setting(name: str) -> str:
+    """Return the setting that defines a derived column."""
+    return f"processing.columns.{name}"
+
+
+def derived_columns(
+    config: TopicConfig, columns: StructType, *, complete: bool = False
+) -> dict[str, RowExpression]:
+    """Resolve the expression of each derived column.
+
+    Args:
+        columns: the columns of the fields that records have had so far.
+        complete: whether records have no other fields.
+
+    Raises:
+        PredicateError: an expression can't be evaluated for columns of these types. The attribute
+            `expression` is the expression's setting, with which the message begins.
+    """
+    return {
+        name: _resolved(
+            column_setting(name), expression, columns, resolve_expression, complete=complete
+        )
+        for name, expression in config.processing.expressions.items()
+    }
+
+
+def row_filter(
+    config: TopicConfig, columns: StructType, *, complete: bool = False
+) -> RowExpression | None:
+    """Resolve the condition of `where`, see `derived_columns`; None if there is none."""
+    condition = config.processing.condition
+    if condition is None:
+        return None
+
+    def resolve_condition(expression: Expression, schema: StructType) -> Expression:
+        assert isinstance(expression, Predicate)
+        return resolve(expression, schema)
+
+    setting = "processing.where"
+    return _resolved(setting, condition, columns, resolve_condition, complete=complete)
+
+
+def unseen_fields(config: TopicConfig, columns: StructType) -> tuple[str, ...]:
+    """Return the paths of fields that expressions read and that `columns` lacks."""
+    processing = config.processing
+    condition = processing.condition
+    expressions = [*processing.expressions.values(), *([] if condition is None else [condition])]
+    missing = (_missing(expression, _readable(columns)) for expression in expressions)
+    return tuple(dict.fromkeys(".".join(path) for path in itertools.chain(*missing)))
+
+
+def _readable(columns: StructType) -> StructType:
+    """Return the columns that expressions read: fields of records, and the record's metadata."""
+    others = (f for f in columns if KAFKA_INPUTS.get(f.name) is None)
+    return StructType((*others, *KAFKA_INPUTS))
+
+
+def _missing(expression: Expression, schema: StructType) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each column that an expression reads and that a schema lacks."""
+    for path in dict.fromkeys(referenced_columns(expression)):
+        level: DataType = schema
+        for name in path:
+            if not isinstance(level, StructType):  # it has a type without fields: an error
+                break
+            field = level.get(name)
+            if field is None:
+                yield path
+                break
+            level = field.data_type
+
+
+def _resolved(
+    setting: str,
+    expression: Expression,
+    columns: StructType,
+    resolve_as: Callable[[Expression, StructType], Expression],
+    *,
+    complete: bool,
+) -> RowExpression:
+    names = frozenset(path[0].lower() for path in referenced_columns(expression))
+    readable = _readable(columns)
+    # All columns are needed for the error about a missing one.
+    read = tuple(f for f in readable if complete or f.name.lower() in names)
+    schema = StructType(read)
+    missing = [] if complete else list(dict.fromkeys(_missing(expression, readable)))
+    unseen = frozenset(".".join(path).lower() for path in missing)
+    found: RowExpression | None = None
+    first_error: PredicateError | None = None
+    attempts = itertools.product(_POSSIBLE_TYPES, repeat=len(missing))
+    for types in itertools.islice(attempts, _MAX_ATTEMPTS):
+        by_path = {
+            path: StructField(name=f"{_UNSEEN}{number}", data_type=kind)
+            for number, (path, kind) in enumerate(zip(missing, types, strict=True))
+        }
+        whole = StructType((*schema, *by_path.values()))
+
+        def stand_in(column: Column, by_path: Mapping[Any, StructField] = by_path) -> Expression:
+            field = by_path.get(column.path)
+            return column if field is None else Column((field.name,))
+
+        try:
+            result = resolve_as(replace_columns(expression, stand_in), whole)
+        except PredicateError as error:
+            first_error = first_error or error
+            continue
+        kind = type_of(result, whole)
+        if found is None:
+            found = RowExpression(
+                setting=setting,
+                expression=result,
+                schema=whole,
+                data_type=kind,
+                fields=names,
+                unseen=unseen,
+            )
+        elif kind != found.data_type:
+            return replace(found, data_type=None)
+    if found is None and missing:  # an error, or a field of a type that isn't in the list
+        null = Literal(None, BOOLEAN)
+        return RowExpression(
+            setting=setting,
+            expression=null,
+            schema=schema,
+            data_type=None,
+            fields=names,
+            unseen=unseen,
+        )
+    if found is None:
+        assert first_error is not None
+        raise PredicateError(f"{setting}: {first_error.message}", expression=setting)
+    if found.data_type == VOID:
+        raise PredicateError(
+            f"{setting}: it has no type, because it is always NULL. Cast it.", expression=setting
+        )
+    return found

@@ -1,0 +1,49 @@
+"""The fields of records that a table stores, and those that only its expressions read.
+
+A table property stores the types of fields that only expressions read, so that the types don't
+depend on the records of one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bayou.ingest.batch.rows import RowLayout, record_part
+from bayou.ingest.config import Topic
+from bayou.kernel import Snapshot
+from bayou.protocol.schema import StructType
+
+_INPUT_COLUMNS = "bayou.inputColumns"
+"""The table property with the columns of fields that expressions read and that aren't stored."""
+
+
+def record_columns_of(topic: Topic, snapshot: Snapshot) -> StructType:
+    """Return the columns of the fields of records that a topic reads or stores.
+
+    The types are those of the table, or of the table property for fields that aren't stored.
+    """
+    config = topic.config
+    stored = record_part(snapshot.schema, snapshot.partition_columns, topic.more_columns)
+    derived = {name.lower() for name in config.processing.columns}
+    inputs = {f.name.lower(): f for f in _input_columns(snapshot.properties)}
+    columns = {
+        f.name.lower(): f for f in stored if f.name.lower() not in derived | config.skipped_fields
+    }
+    columns |= {name: f for name, f in inputs.items() if name in config.input_fields}
+    return StructType(tuple(columns.values()))
+
+
+def input_properties(layout: RowLayout, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the table property with the types of fields that aren't stored.
+
+    Args:
+        known: the table's properties. Types of fields that aren't in the layout are retained.
+    """
+    inputs = {f.name.lower(): f for f in _input_columns(known)}
+    inputs |= {f.name.lower(): f for f in layout.inputs}
+    return {_INPUT_COLUMNS: StructType(tuple(inputs.values())).to_json()} if inputs else {}
+
+
+def _input_columns(properties: Mapping[str, str]) -> StructType:
+    value = properties.get(_INPUT_COLUMNS)
+    return StructType() if value is None else StructType.from_json(value)

@@ -1,0 +1,33 @@
+"""The tables of a topic: its target and its dead letters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayou.engines import for_path
+from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.config import Topic
+from bayou.ingest.dead_letters.table import DeadLetterTable
+from bayou.ingest.offsets import KafkaTopic
+from bayou.kernel.engine import Engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTables:
+    """The tables of one topic, in one object store."""
+
+    target: TargetTable
+    dead_letters: DeadLetterTable
+    engine: Engine
+    storage_options: dict[str, str]
+
+    @classmethod
+    def of(cls, topic: Topic, kafka: KafkaTopic, storage_options: dict[str, str]) -> TopicTables:
+        """Return the tables of a topic without reading them."""
+        engine = for_path(topic.table_path, storage_options)
+        return cls(
+            target=TargetTable(engine, topic, kafka),
+            dead_letters=DeadLetterTable(engine, topic, kafka),
+            engine=engine,
+            storage_options=storage_options,
+        )

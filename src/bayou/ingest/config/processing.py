@@ -1,0 +1,218 @@
+"""How a topic's records become rows and commits: derived columns, filter, and batches."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PositiveInt,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from bayou.errors import PredicateError
+from bayou.ingest.config.section import Section
+from bayou.kernel.expressions.model import (
+    Column,
+    Expression,
+    Predicate,
+    call,
+    lit,
+    referenced_columns,
+)
+from bayou.kernel.expressions.resolution import replace_columns
+from bayou.kernel.expressions.sql.parser import parse_expression
+from bayou.protocol.property_strings import byte_size
+
+ByteSize: TypeAlias = Annotated[
+    PositiveInt,
+    BeforeValidator(lambda value: byte_size(value) if isinstance(value, str) else value),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+]
+
+_NOT_REPEATABLE = {
+    "_ingestion_timestamp": "_kafka_timestamp",
+    "_processed_at": "_kafka_timestamp",
+}
+"""Columns whose values change when a batch is repeated, and the columns to use instead."""
+_RESERVED_PREFIXES = ("_kafka_", "_bayou_", "_change_", "_commit_")
+
+
+class ProcessingConfig(Section):
+    """Derived columns and filters of records, and how records are grouped into commits."""
+
+    columns: dict[str, str] = Field(
+        default={},
+        description="Derived columns by name, as SQL expressions on the fields of a record (after "
+        "masks) and on _kafka_topic, _kafka_partition, _kafka_offset, _kafka_timestamp, "
+        "_kafka_key and _kafka_headers. An expression also reads the derived columns above it. A "
+        "derived column replaces the field of its name. A record whose expression fails becomes a "
+        "dead letter.",
+    )
+    where: str | None = Field(
+        default=None,
+        description="SQL condition on fields and derived columns. Records for which it isn't TRUE "
+        "are filtered out and counted. Those for which it is FALSE aren't validated.",
+    )
+    on_filtered: Literal["skip", "delete"] = Field(
+        default="skip",
+        description="With enable-upsert, the effect of a record that where filters out: skip "
+        "retains the row of its key, delete deletes the row if it is older than the record.",
+    )
+    drop: tuple[str, ...] = Field(
+        default=(),
+        description="Top-level fields that aren't written to the table. Expressions and "
+        "event-time can read them.",
+    )
+    batch_size: PositiveInt = Field(
+        default=100_000, description="Maximum number of records in a commit."
+    )
+    max_batch_bytes: ByteSize | None = Field(
+        default=None,
+        description="Maximum total size of the records in a commit (keys, values and headers): a "
+        "number of bytes, or a size such as 128mb. Applies in addition to batch-size. A commit has "
+        "at least one record of each partition that has new records. Default: no limit.",
+    )
+    flush_interval: Annotated[float, Field(gt=0)] = Field(
+        default=60,
+        description="Seconds from the first waiting record to the commit of a smaller batch.",
+    )
+    max_retries: Annotated[int, Field(ge=0)] = Field(
+        default=3,
+        description="Retries of a failed batch, and of brokers that don't answer, before the "
+        "topic stops with an error.",
+    )
+    restart_interval: Annotated[float, Field(ge=0)] = Field(
+        default=300,
+        description="Seconds after which a topic that stopped with an error of brokers, store or "
+        "Spark is restarted, while other topics run. 0: it stays stopped. The run ends when all "
+        "topics have stopped.",
+    )
+
+    @field_validator("columns")
+    @classmethod
+    def _derive_columns(cls, value: dict[str, str]) -> dict[str, str]:
+        known: dict[str, str] = {}
+        for name, sql in value.items():
+            if not name.strip():
+                raise ValueError("a derived column has an empty name; name it")
+            if _is_reserved(name):
+                raise ValueError(f"{name}: the pipeline uses this name; choose another one")
+            if name.lower() in known:
+                raise ValueError(f"{known[name.lower()]} and {name} are the same column name")
+            known[name.lower()] = name
+            _check(sql, f"{name}: ")
+        return value
+
+    @field_validator("where")
+    @classmethod
+    def _filters(cls, value: str | None) -> str | None:
+        if value is not None:
+            _check(value)
+        return value
+
+    @field_validator("drop")
+    @classmethod
+    def _are_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(name.strip() for name in value):
+            raise ValueError("it has an empty name; remove it")
+        for name in value:
+            if _is_reserved(name):
+                raise ValueError(f"{name} isn't a field of records, but a column of the pipeline")
+        return value
+
+    @model_validator(mode="after")
+    def _drops_fields(self) -> ProcessingConfig:
+        derived = {name.lower(): name for name in self.columns}
+        for name in self.drop:
+            if name.lower() in derived:
+                raise ValueError(
+                    f"drop: {name} is in columns too, where it replaces the field of this name; "
+                    "remove it from drop"
+                )
+        return self
+
+    @property
+    def expressions(self) -> dict[str, Expression]:
+        """The expression of each derived column, on fields of records only."""
+        expanded: dict[str, Expression] = {}
+        for name, sql in self.columns.items():
+            expanded[name] = _expanded(_parsed(sql), expanded)
+        return expanded
+
+    @property
+    def condition(self) -> Predicate | None:
+        """The condition of `where`, on fields of records only."""
+        if self.where is None:
+            return None
+        condition = _expanded(_parsed(self.where), self.expressions)
+        assert isinstance(condition, Predicate)  # the parser returns only subclasses of Predicate
+        return condition
+
+    @property
+    def where_reads_derived_columns(self) -> bool:
+        """Whether the condition reads a derived column."""
+        if self.where is None:
+            return False
+        derived = {name.lower() for name in self.columns}
+        return not derived.isdisjoint(names_in(_parsed(self.where)))
+
+    @property
+    def unstored(self) -> frozenset[str]:
+        """Lowercase names of fields that aren't stored: they are dropped, or replaced."""
+        return frozenset(name.lower() for name in (*self.drop, *self.columns))
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """Lowercase names of the columns that the expressions read."""
+        condition = self.condition
+        expressions = [*self.expressions.values(), *([] if condition is None else [condition])]
+        return frozenset(name for expression in expressions for name in names_in(expression))
+
+
+def _is_reserved(name: str) -> bool:
+    return name.lower().startswith(_RESERVED_PREFIXES) or name.lower() in _NOT_REPEATABLE
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(sql: str) -> Expression:
+    return parse_expression(sql)
+
+
+def _expanded(expression: Expression, derived: Mapping[str, Expression]) -> Expression:
+    """Replace the derived columns that an expression reads by their expressions."""
+    by_name = {name.lower(): inner for name, inner in derived.items()}
+
+    def expand(column: Column) -> Expression:
+        inner = by_name.get(column.path[0].lower())
+        if inner is None:
+            return column
+        if isinstance(inner, Column):
+            return Column((*inner.path, *column.path[1:]))
+        for name in column.path[1:]:
+            inner = call(".", inner, lit(name))
+        return inner
+
+    return replace_columns(expression, expand) if by_name else expression
+
+
+def names_in(expression: Expression) -> Iterator[str]:
+    """Yield the lowercase names of the top-level columns that an expression reads."""
+    return (path[0].lower() for path in referenced_columns(expression))
+
+
+def _check(sql: str, prefix: str = "") -> None:
+    try:
+        names = set(names_in(_parsed(sql)))
+    except PredicateError as error:
+        raise ValueError(f"{prefix}{error.message.rstrip('.')}") from error
+    for column, instead in _NOT_REPEATABLE.items():
+        if column in names:
+            raise ValueError(
+                f"{prefix}the value of {column} changes when a batch is repeated; use {instead}"
+            )

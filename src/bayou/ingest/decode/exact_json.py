@@ -1,0 +1,58 @@
+"""Reads and writes JSON without changing its numbers.
+
+JSON readers usually read a number with a fraction or an exponent as a double, which has about 16
+digits. Columns of decimals, longs or JSON strings can store more digits. So such a number is read
+as a `Decimal` if the nearest double, printed, is a different number.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+
+_EXACT_LENGTH = 16
+"""Maximum length of a number that a double holds exactly enough to return the same digits: 15
+digits and a point."""
+
+
+def decode_exact_json(text: bytes | str) -> Any:
+    """Decode JSON. Numbers become `int`, `float` if it prints as the same number, or `Decimal`.
+
+    Raises:
+        msgspec.DecodeError: the JSON is invalid, or a number exceeds the range of doubles.
+        UnicodeDecodeError: a string isn't valid UTF-8.
+        RecursionError: the JSON is nested too deeply.
+    """
+    return _DECODER.decode(text)
+
+
+def encode_exact_json(value: Any) -> bytes:
+    """Encode a value of `decode_exact_json` as JSON; a `Decimal` becomes a number."""
+    return _ENCODER.encode(value)
+
+
+def _number(text: str) -> float | Decimal:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("Number out of range")  # as without the hook; msgspec adds the path
+    if len(text) <= _EXACT_LENGTH and "e" not in text and "E" not in text:
+        return number
+    try:
+        exact = Decimal(text)
+    except InvalidOperation:  # the exponent has more than 18 digits
+        return number
+    if exact == Decimal(repr(number)):
+        return number
+    return exact.normalize(Context(prec=len(text), Emin=MIN_EMIN, Emax=MAX_EMAX))
+
+
+def exact_decoder(type: Any) -> msgspec.json.Decoder[Any]:
+    """Return a decoder for `type`; fields declared as `Any` are read as by `decode_exact_json`."""
+    return msgspec.json.Decoder(type, float_hook=_number)
+
+
+_DECODER = exact_decoder(Any)
+_ENCODER = msgspec.json.Encoder(decimal_format="number")

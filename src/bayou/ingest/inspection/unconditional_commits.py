@@ -1,0 +1,57 @@
+"""Finds commits of engines that write commits to S3 without put-if-absent.
+
+delta-spark up to 4.4.0 and Delta Kernel for Java commit through Hadoop's S3A client with
+`S3SingleDriverLogStore`, which checks whether the commit file exists and then writes it
+unconditionally. Between the two requests, another writer may have committed this version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bayou.api import SnapshotHandle
+from bayou.kernel.catalog import is_catalog_managed
+
+_COMMITS = 100
+"""Number of the newest commits that are read."""
+
+_ENGINES = re.compile(r"\bDelta-Lake/\d|\AKernel-\d")
+"""`engineInfo` of delta-spark (`Apache-Spark/4.2.0 Delta-Lake/4.4.0`) and of Delta Kernel for Java
+(`Kernel-4.4.0/Flink`). The log doesn't show which `LogStore` class they were configured with."""
+
+
+def unconditional_commits(
+    snapshot: SnapshotHandle, history: Callable[[int], list[dict[str, Any]]]
+) -> dict[str, int]:
+    """Return the engines whose commits to S3 are without put-if-absent by default.
+
+    Reads the newest 100 commits. Empty if the table isn't on S3, or if a catalog ratifies its
+    commits.
+
+    Args:
+        history: returns the newest commits of the table, such as `TableHandle.history`.
+
+    Returns:
+        The newest version that each engine committed, by the commits' `engineInfo`.
+    """
+    on_s3 = snapshot.kernel.path.startswith("s3://")
+    if not on_s3 or is_catalog_managed(snapshot.protocol.reader_features or ()):
+        return {}
+    engines: dict[str, int] = {}
+    for commit in history(_COMMITS):
+        engine = str(commit.get("engineInfo") or "")
+        if _ENGINES.search(engine):
+            engines.setdefault(engine, commit["version"])
+    return engines
+
+
+def unconditional_commits_warning(path: str, engines: Mapping[str, int]) -> str:
+    """Return the warning about engines that may replace commits of other writers."""
+    listed = ", ".join(f"{engine} (version {version})" for engine, version in engines.items())
+    return (
+        f"{path}: has commits of {listed}. Unless configured otherwise, this engine writes commits "
+        "to S3 without put-if-absent and can replace commits of other writers. Let a single engine "
+        "write the table: see docs/guide/stores.md#delta-spark-on-s3"
+    )

@@ -1,0 +1,126 @@
+"""Restarts with other keys, which would give a key a second row."""
+
+from __future__ import annotations
+
+import pytest
+
+import bayou
+from bayou.errors import PipelineError
+from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
+
+STRINGS = {"type": "object", "properties": {"id": {"type": "string"}, "name": {"type": "string"}}}
+
+
+def test_a_table_with_one_row_for_each_key_takes_no_appended_records(new_pipeline):
+    pipeline = new_pipeline(upserts=True)
+    pipeline.produce({"id": 1, "name": "a"})
+    pipeline.take_in()
+    pipeline.upserts = False
+    pipeline.write_file()
+    pipeline.produce({"id": 1, "name": "b"})
+    with pytest.raises(PipelineError, match=r"one row for each \(id\), but this topic appends"):
+        pipeline.take_in()
+    pipeline.upserts = True
+    pipeline.write_file()
+    pipeline.take_in()
+    assert pipeline.table.to_arrow()["name"].to_pylist() == ["b"]
+
+
+def test_a_table_with_one_row_for_each_key_takes_no_replay_that_appends(new_pipeline):
+    pipeline = new_pipeline(upserts=True)
+    pipeline.produce({"id": 1, "name": 7}, {"id": 1, "name": "a"})
+    pipeline.take_in()
+    pipeline.write_schema({**STRINGS, "properties": {"id": {"type": "integer"}, "name": {}}})
+    pipeline.upserts = False
+    pipeline.write_file()
+    with pytest.raises(PipelineError, match=r"one row for each \(id\), but this topic appends"):
+        replay_dead_letters(pipeline.configuration, pipeline.topic)
+    assert pipeline.table.to_arrow().num_rows == 1
+
+
+def test_a_table_of_appended_records_takes_no_upserts(small_pipeline):
+    small_pipeline.more = "      kafka-columns: [timestamp]\n"
+    small_pipeline.write_file()
+    small_pipeline.produce({"id": 1}, {"id": 1})
+    small_pipeline.take_in()
+    small_pipeline.upserts = True
+    small_pipeline.write_file()
+    small_pipeline.produce({"id": 1})
+    with pytest.raises(PipelineError, match="records that were appended"):
+        small_pipeline.take_in()
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_the_masks_of_key_columns_cannot_change(new_pipeline, first):
+    pipeline = new_pipeline(upserts=True)
+    pipeline.write_schema(STRINGS)
+    for hashed in (first, not first):
+        pipeline.more = "      masks: {ID: hash, name: drop}\n" if hashed else ""
+        pipeline.write_file()
+        pipeline.produce({"id": "1", "name": "a"})
+        if hashed is first:
+            pipeline.take_in()
+    with pytest.raises(PipelineError, match="each key would get a second row"):
+        pipeline.take_in()
+    pipeline.more = "      masks: {id: hash}\n" if first else ""
+    pipeline.write_file()
+    pipeline.take_in()
+    assert pipeline.table.to_arrow().num_rows == 1
+
+
+def test_a_string_key_cannot_become_a_formatted_timestamp(new_pipeline):
+    pipeline = new_pipeline(upserts=True)
+    pipeline.evolves = True
+
+    def configure(more):
+        pipeline.more = more
+        pipeline.write_file()
+        inferred = pipeline.file.read_text().replace("      schema-file: schema.json\n", "")
+        pipeline.file.write_text(inferred)
+
+    configure("")
+    pipeline.produce({"id": "1700000000000"})
+    pipeline.take_in()
+    configure("      timestamp-formats: {id: epoch-ms}\n")
+    pipeline.produce({"id": "1700000000000"})
+    with pytest.raises(PipelineError, match="'id', so each key would get a second row"):
+        pipeline.take_in()
+    configure("")
+    pipeline.take_in()
+    assert pipeline.table.to_arrow()["id"].to_pylist() == ["1700000000000"]
+
+
+def test_the_format_of_a_key_of_type_timestamp_can_change(new_pipeline):
+    pipeline = new_pipeline(upserts=True)
+    pipeline.write_schema({"type": "object", "properties": {"id": {"type": "string"}}})
+    values = {"epoch-ms": "1700000000000", "iso": "2023-11-14T22:13:20Z"}
+    for form, value in values.items():
+        pipeline.more = f"      timestamp-formats: {{id: {form}}}\n"
+        pipeline.write_file()
+        pipeline.produce({"id": value})
+        pipeline.take_in()
+    pipeline.more = ""
+    pipeline.write_schema(
+        {"type": "object", "properties": {"id": {"type": "string", "format": "date-time"}}}
+    )
+    pipeline.write_file()
+    pipeline.produce({"id": "2023-11-14T23:13:20+01:00"})
+    pipeline.take_in()
+    assert pipeline.table.to_arrow().num_rows == 1
+
+
+def test_the_offsets_of_copied_rows_are_covered_with_the_keys(new_pipeline):
+    pipeline = new_pipeline(upserts=True)
+    pipeline.produce({"id": 1, "name": "a"})
+    pipeline.take_in()
+    rows = pipeline.table.to_arrow()
+    copy = new_pipeline(upserts=True)
+    copy.kafka_topic = pipeline.kafka_topic
+    copy.more = "      on-missing-offsets: from-rows\n"
+    copy.write_file()
+    bayou.write(copy.path, rows)
+    copy.produce({"id": 1, "name": "b"})
+    copy.take_in()
+    copy.produce({"id": 1, "name": "c"})
+    copy.take_in()
+    assert copy.table.to_arrow()["name"].to_pylist() == ["c"]

@@ -1,0 +1,50 @@
+"""Fields of any name become columns of an upsert: no name stops the topic or changes another."""
+
+from __future__ import annotations
+
+import pytest
+
+import bayou
+from bayou.ingest import TopicTable, load_configuration
+from bayou.ingest.config.table_paths import dead_letters_path
+
+CONFIG = """\
+connector:
+  topics:
+    events:
+      kafka-topic: events
+      destination:
+        table-path: events
+        key-columns: [id]
+        delta-config: {enable-upsert: true, enable-schema-evolution: true}
+"""
+NAMES = [
+    *("a.b", "a`b", "`name`", "#", "%", "/", "-", "*", "$", "..", "\\", '"', "'", "\u2028", "😀"),
+    *("NULL", "select", "default::long", "s.id", "t.id", "s", "t", "source.id"),
+]
+
+
+@pytest.fixture
+def events(tmp_path):
+    (tmp_path / "p.yaml").write_text(CONFIG)
+    table = TopicTable(load_configuration(tmp_path / "p.yaml", environment={}), "events")
+    table.write([{"id": 1, "name": "x", "a": {"b": 1}}])
+    return table
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_new_field_of_any_name_becomes_a_column(events, name):
+    for value in (7, 8):
+        report = events.write([{"id": 1, "name": "x", "a": {"b": 1}, name: value}])
+        assert (report.rows, report.dead_letters) == (1, 0)
+        (row,) = events.read().to_pylist()
+        assert (row["id"], row["name"], row["a"], row[name]) == (1, "x", {"b": 1}, value)
+
+
+def test_a_name_in_backticks_is_another_column_than_the_name(events):
+    events.write([{"id": 1, "`new`": 1}])
+    events.write([{"id": 1, "`new`": 2, "new": 3}])
+    (row,) = events.read().to_pylist()
+    assert (row["`new`"], row["new"]) == (2, 3)
+    letters = bayou.table(dead_letters_path(events.topic.table_path))
+    assert not letters.exists()
