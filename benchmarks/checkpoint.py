@@ -1,4 +1,4 @@
-"""Writing the checkpoint of a table of a million files, beside deltalake.
+"""Measures writing the checkpoint of a table with a million files, compared with deltalake.
 
 usage: PYTHONPATH=tools checkpoint.py [--files N] [--runs N]
 """
@@ -22,7 +22,7 @@ BUDGET = 0.5
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line; `--measure` is a run in a process of its own."""
+    """Parse the arguments; `--measure` runs one measurement in this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run(console: Console, files: int, runs: int) -> None:
-    """Print a line a shape: times, peaks, and their ratios beside the budget."""
+    """Measure each shape of the previous checkpoint, and print times, peak memory and ratios."""
     printed = Table(title=f"Checkpoint of {files:,} files (budget {BUDGET} of each)")
     for column in ("checkpoint before", "bayou", "deltalake", "time", "memory"):
         printed.add_column(column)

@@ -1,12 +1,12 @@
-"""Records a second from a topic into a table, beside Spark's own `from_json` and Parquet.
+"""Measures records per second from a topic into a table, compared with Spark's `from_json`.
 
 usage: ingest.py [--runs N]
 
-The records are the flights of the demo, as JSON on a topic of four partitions. Each program runs in
-a process of its own with two cores and does the work twice, to a new place each time; the second
-time counts. Spark's own Kafka connector is a JAR, so the peer takes the records once through the
-source `bayou-kafka`, and once from plain Parquet files, which spares it Kafka altogether. What the
-peer writes has no transaction log, no validation and no dead letters.
+The records are the flights of the demo, as JSON in a topic with four partitions. Each program runs
+in its own process with two cores and does its work twice, to a new folder each time; only the
+second time is measured. Spark's own Kafka connector is a JAR, so the peer reads the records once
+with the source `bayou-kafka`, and once from Parquet files, without Kafka. The peer writes Parquet
+files without transaction log, validation and dead letters.
 """
 
 from __future__ import annotations
@@ -68,32 +68,32 @@ connector:
 
 
 class Quiet:
-    """Listens to the pipeline and says nothing."""
+    """A `Reporter` that ignores all events."""
 
     def topic_started(self, event: TopicStarted) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
     def batch_committed(self, event: BatchReport) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
     def attempt_failed(self, event: AttemptFailed) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
     def records_lost(self, event: RecordsLost) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
     def migrated(self, event: MigrationReport) -> None:
-        """JSON files are in the table."""
+        """Ignore the event."""
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        """A table was kept in shape."""
+        """Ignore the event."""
 
     def topic_finished(self, event: TopicSummary) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
 
 def pipeline(spark: SparkSession, servers: str, folder: Path, batch_size: int) -> int:
-    """The code behind `bayou run --once`."""
+    """Run the pipeline as `bayou run --once` does; return the number of rows."""
     file = folder / "pipeline.yaml"
     file.write_text(CONFIGURATION.format(servers=servers, batch_size=batch_size))
     (folder / "schema.json").write_text(JSON_SCHEMA)
@@ -105,13 +105,13 @@ def pipeline(spark: SparkSession, servers: str, folder: Path, batch_size: int) -
 
 
 def from_topic(spark: SparkSession, servers: str, folder: Path) -> int:
-    """Spark's `from_json` and Parquet, the records from the topic."""
+    """Read records from the topic, parse and write them with Spark; return the number of rows."""
     reader = spark.read.format("bayou-kafka").option("kafka.bootstrap.servers", servers)
     return _parse_and_write(reader.option("subscribe", TOPIC).load(), folder)
 
 
 def from_files(spark: SparkSession, records: Path, folder: Path) -> int:
-    """The same, the records from Parquet files."""
+    """Read records from Parquet files, parse and write them as `from_topic` does."""
     return _parse_and_write(spark.read.parquet(str(records)), folder)
 
 
@@ -138,7 +138,7 @@ WORK: dict[str, Callable[[SparkSession, str, Path, Path], int]] = {
 
 
 def run(console: Console, runs: int) -> None:
-    """Produce, measure every program, print a table."""
+    """Produce the records, measure every program, and print a table."""
     values = list(json_records(read_flights()))
     with tempfile.TemporaryDirectory() as folder, EmbeddedBroker({TOPIC: PARTITIONS}) as broker:
         broker.produce(
@@ -170,7 +170,7 @@ def run(console: Console, runs: int) -> None:
 
 
 def _stage(values: Sequence[bytes], folder: Path) -> Path:
-    """The records as Spark's Kafka source would hand them out, in a file a partition."""
+    """Write the records as Spark's Kafka source returns them, one Parquet file per partition."""
     records = folder / "records"
     records.mkdir()
     for partition in range(PARTITIONS):
@@ -200,7 +200,7 @@ def _measure(name: str, servers: str, records: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line; `--measure` is the measured process."""
+    """Parse the arguments; `--measure` runs one measurement in this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)

@@ -1,12 +1,12 @@
-"""What a pipeline takes however few records there are, beside Spark's connector + delta-spark.
+"""Measures a pipeline's latency for few records, compared with Spark's connector + delta-spark.
 
 usage: PYTHONPATH=tools ingest_latency.py [--runs N]
 
-Rows of the table: from the start of the process to the end of a first micro-batch of 1,000 records,
-committed; the next 1,000 records in the same session, query start included; a look for records
-where none have come, in a query that runs; and the peak memory of all that. The last two lines have
-no Spark in them: `bayou run --once` where nothing is new, and a commit of one row, beside
-`deltalake`.
+Rows of the table: the time from the start of the process to the commit of a first micro-batch of
+1,000 records; the time for the next 1,000 records in the same session, including the start of the
+query; the time of a trigger of a running query without new records; and the peak memory of the
+whole run. The last two rows don't use Spark: `bayou run --once` without new records, and a commit
+of one row, compared with `deltalake`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FIGURES = (
 
 
 def run(console: Console, runs: int) -> None:
-    """Measure and print."""
+    """Measure both programs, and print a table."""
     with tempfile.TemporaryDirectory() as folder, KafkaServer(Path(folder) / "broker") as broker:
         for topic in ("first", "second"):
             broker.create_topic(topic, PARTITIONS)
@@ -108,7 +108,7 @@ def _nothing_new(servers: str, folder: Path) -> float:
 
 
 def _commit(append: Callable[[str, pa.Table], object]) -> float:
-    """Milliseconds of a commit: the median of many, to a table of its own."""
+    """Return the median time in ms of a commit that appends one row to a table."""
     row = pa.table({"id": [1], "name": ["one"]})
     seconds = []
     with tempfile.TemporaryDirectory() as folder:
@@ -128,7 +128,7 @@ def _deltalake_append(path: str, rows: pa.Table) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Parse the arguments and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args(arguments)

@@ -1,12 +1,12 @@
-"""Queries on a pipeline's table beside the JSON arrays that such pipelines leave otherwise.
+"""Measures queries on a pipeline's table, compared with queries on files with JSON arrays.
 
 usage: json_arrays.py [--records N] [--runs N] [--plot FILE.svg]
 
-The same records lie in files of at most 1,000 as JSON arrays (`batch_*.json`, in folders by day),
-and in a table that the pipeline's own code wrote and optimized, partitioned by day. Spark runs the
-same statements on both, in one warm session: its JSON reader with the schema given, beside the
-table after `bayou.enable` and the table by the data source alone. Bytes are those of the data files
-of the last version.
+The same records are in JSON files with arrays of at most 1,000 records (`batch_*.json`, in a folder
+per day), and in a table that the pipeline's code wrote and optimized, partitioned by day. Spark
+runs the same queries on both in one warm session: with its JSON reader and a given schema, with the
+table through Bayou's data source alone, and with the table after `bayou.enable`. The printed sizes
+are those of the data files of the latest version.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ connector:
 
 
 def run(console: Console, runs: int, records: int = RECORDS, plot: Path | None = None) -> None:
-    """Write both, query both, print a table, and draw it where a file is given."""
+    """Write files and table, measure the queries, and print a table; `plot` is an SVG file."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write(folder, records)
@@ -126,7 +126,7 @@ def _write_arrays(folder: Path, records: list[dict[str, object]], number: int) -
 
 
 def _seconds(spark: SparkSession, rows: DataFrame, runs: int) -> list[float]:
-    """For each query, the median of its runs."""
+    """Return the median time of each query."""
     rows.createOrReplaceTempView("rows")
 
     def once(statement: str) -> float:
@@ -141,7 +141,7 @@ def _seconds(spark: SparkSession, rows: DataFrame, runs: int) -> list[float]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Parse the arguments and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=RECORDS)
     parser.add_argument("--runs", type=int, default=3)

@@ -1,6 +1,6 @@
-"""The records of the Kafka benchmarks: JSON of some 300 bytes, and what describes them.
+"""The records of the Kafka benchmarks, JSON of about 300 bytes, and their JSON Schema.
 
-Needs confluent-kafka, and nothing of Bayou.
+Needs confluent-kafka, but not Bayou.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ _FLUSH_EVERY = 50_000
 
 
 def produce(servers: str, topic: str, count: int) -> float:
-    """Put records onto a topic, shared evenly by its partitions; the same ones every time.
+    """Produce `count` records to a topic, distributed evenly over its partitions.
+
+    Every call produces the same records.
 
     Returns:
-        Their mean size in bytes.
+        The mean size of a record's value in bytes.
     """
     producer = Producer(
         {
@@ -65,7 +67,7 @@ def produce(servers: str, topic: str, count: int) -> float:
 
 
 def values(count: int) -> Iterator[bytes]:
-    """Values of records, the same ones every time."""
+    """Yield the values of `count` records, the same in every call."""
     chance = random.Random(7)  # it only has to be the same every time
     for number in range(count):
         bits = chance.getrandbits(128)

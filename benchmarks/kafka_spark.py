@@ -1,4 +1,4 @@
-"""What both programs of the Kafka benchmarks share; needs PySpark only."""
+"""Schema, settings and an idle measurement for both Kafka benchmark programs; needs PySpark."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 __all__ = ["KEY", "SPARK_FIELDS", "print_idle_trigger"]
 
 KEY = "BENCHMARK_KEY"
-"""Environment variable: the column by which both programs upsert; without it they append."""
+"""Environment variable: the key column of upserts; if it isn't set, both programs append."""
 
 SPARK_FIELDS = (
     "event_id string, event_type string, user_id long, session_id string, event_time timestamp, "
     "country string, page string, amount double, quantity long, is_member boolean, referrer string"
 )
-"""The fields of a record, for `from_json`; the JSON Schema of the records says the same."""
+"""The schema of a record as Spark DDL; `kafka_records.JSON_SCHEMA` is derived from it."""
 
 _IDLE_EVENTS = "spark.sql.streaming.noDataProgressEventInterval"
 
 
 def print_idle_trigger(reader: Any, checkpoint: str, seconds: float) -> None:
-    """Run a query that waits for records for a while, and print what looking for some takes.
+    """Run a query without new records, and print the median time of a trigger as JSON.
 
     Args:
-        reader: of a Kafka source; it begins at the end of its topic here.
-        checkpoint: a new folder.
-        seconds: how long.
+        reader: the reader of a Kafka source; it starts at the end of its topic.
+        checkpoint: a new folder for the query's checkpoint.
+        seconds: how long the query runs.
     """
     records = reader.option("startingOffsets", "latest").load()
     records.sparkSession.conf.set(_IDLE_EVENTS, "0")

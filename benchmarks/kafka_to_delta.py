@@ -1,14 +1,15 @@
-"""Records a second from a Kafka broker into a Delta table, beside Spark's connector + delta-spark.
+"""Measures records per second from Kafka into a Delta table, compared with Spark + delta-spark.
 
 usage: PYTHONPATH=tools kafka_to_delta.py [--records N] [--first N] [--batch-sizes N ...] [--runs N]
                                           [--upsert] [--plot FILE.svg]
 
-A real broker runs on loopback. Each measurement is a program in a process of its own, with two
-cores, that drains two topics one after another: the first has fewer records and is the cold figure,
-from the start of the process; the second is the warm one. Ours is the code of `bayou run --once`,
-which also validates each record by a JSON Schema, keeps what it refuses, and has its place in the
-topic in the table; the peer runs in `.venv-peers-kafka`, which `make bench` sets up. With --upsert
-both keep one row for each of about 100,000 keys, by a MERGE a batch.
+A real broker runs on loopback. For each measurement, a program in its own process with two cores
+ingests two topics one after another. The first topic has fewer records; its time is the cold time,
+from the start of the process. The time of the second topic is the warm time. Bayou runs the code of
+`bayou run --once`, which also validates each record with a JSON Schema, writes dead letters, and
+stores offsets in the table. The peer, Spark's Kafka connector and delta-spark, runs in
+`.venv-peers-kafka`, which `make bench` creates. With --upsert, both keep one row for each of about
+100,000 keys, with one MERGE per batch.
 """
 
 from __future__ import annotations
@@ -50,7 +51,12 @@ KINDS = ("all", "JVM", "driver", "workers")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Medians over the runs; seconds, and bytes by kind of process."""
+    """Medians of the runs of a program.
+
+    Attributes:
+        cold, warm: seconds for the first and the second topic.
+        peak: peak memory in bytes by kind of process, see `process_tree.Run`.
+    """
 
     cold: float
     warm: float
@@ -67,7 +73,7 @@ def run(
     upsert: bool = False,
     plot: Path | None = None,
 ) -> None:
-    """Produce, measure both programs at every batch size, print two tables, and draw the rates."""
+    """Produce records, measure both programs with every batch size, print tables and draw rates."""
     with tempfile.TemporaryDirectory() as folder, KafkaServer(Path(folder) / "broker") as broker:
         topics = {"first": first, "second": records}
         for topic, count in topics.items():
@@ -158,7 +164,7 @@ def _memory(measured: dict[tuple[str, int], Outcome]) -> Grid:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Parse the arguments and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--records", type=int, default=RECORDS)

@@ -1,8 +1,8 @@
-"""Our side of `kafka_to_delta.py`: the code of `bayou run --once`.
+"""Bayou's program in `kafka_to_delta.py`: runs the code of `bayou run --once`.
 
 usage: kafka_to_delta_bayou.py SERVERS BATCH_SIZE FOLDER SECONDS_OF_IDLENESS TOPIC...
 
-For each topic it prints a line of JSON once everything is in the table.
+For each topic it prints a line of JSON after all its records are in the table.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ UPSERT = """\
 
 
 def write_configuration(servers: str, topic: str, folder: Path, batch_size: int) -> Path:
-    """The file for `bayou run`, with its schema beside it."""
+    """Write the configuration of a topic and its JSON Schema; return the path of the YAML file."""
     file = folder / f"{topic}.yaml"
     key = os.environ.get(KEY)
     text = CONFIGURATION.format(
@@ -62,7 +62,7 @@ def write_configuration(servers: str, topic: str, folder: Path, batch_size: int)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Ingest the topics of the arguments."""
     servers, batch_size, place, idle, *topics = arguments
     folder = Path(place)
     spark = pipeline_session(folder / "state", master="local[2]", conf={})

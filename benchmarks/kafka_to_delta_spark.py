@@ -1,9 +1,9 @@
-"""The peer of `kafka_to_delta.py`: Spark's Kafka connector, `from_json`, delta-spark's sink.
+"""The peer's program in `kafka_to_delta.py`: Spark's Kafka connector and delta-spark's sink.
 
 usage: kafka_to_delta_spark.py SERVERS BATCH_SIZE FOLDER SECONDS_OF_IDLENESS TOPIC...
 
-It runs in an environment of its own, `.venv-peers-kafka`, and needs nothing of Bayou. For each
-topic it prints a line of JSON once everything is in the table.
+It runs in the environment `.venv-peers-kafka` and doesn't need Bayou. For each topic it prints a
+line of JSON after all its records are in the table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONF = {
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Ingest the topics of the arguments."""
     servers, batch_size, folder, idle, *topics = arguments
     builder = SparkSession.builder.master("local[2]")
     for key, value in CONF.items():
@@ -66,7 +66,7 @@ def _append(spark: SparkSession, source: dict[str, str], batch_size: int, folder
 
 
 def _upsert(batch: DataFrame, table: str, key: str) -> None:
-    """One row for each key, the newest, as delta-spark's guide does it."""
+    """Merge the newest record of each key into the table, as in delta-spark's documentation."""
     newest = sf.max_by(sf.struct(*batch.columns), sf.struct("timestamp", "offset")).alias("row")
     rows = batch.groupBy(key).agg(newest).select("row.*")
     spark = batch.sparkSession

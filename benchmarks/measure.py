@@ -1,6 +1,6 @@
-"""Runs a measurement in processes of its own and takes medians.
+"""Runs a measurement in separate processes and computes medians.
 
-A measured script prints one JSON object as its last line; `report` makes it.
+A measured script calls `report`, which prints one JSON object as the last line of its output.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Medians over the runs. `result` is what the program counted, to compare peers by."""
+    """Medians of the runs.
+
+    Attributes:
+        seconds: duration of the work.
+        peak_bytes: peak memory of the process.
+        result: the number that the work returned, to check that all programs do the same.
+    """
 
     seconds: float
     peak_bytes: float
@@ -34,7 +40,7 @@ class Measurement:
 
 
 def report(work: Callable[[], int]) -> None:
-    """In the measured process: time `work` alone, imports left out, and print."""
+    """Measure `work`, without imports before it, and print the result as JSON."""
     start = time.perf_counter()
     result = work()
     seconds = time.perf_counter() - start
@@ -42,7 +48,7 @@ def report(work: Callable[[], int]) -> None:
 
 
 def repeat(arguments: Sequence[str], runs: int, *, warm: bool = True) -> Measurement:
-    """Run a script `runs` times; `warm` runs it once more before, for the disk's cache."""
+    """Run a script `runs` times; with `warm` run it once before, to fill the disk's cache."""
     if warm:
         _run(arguments)
     outcomes = [_run(arguments) for _ in range(runs)]
@@ -56,7 +62,7 @@ def repeat(arguments: Sequence[str], runs: int, *, warm: bool = True) -> Measure
 
 
 def beside_peer(title: str, measured: Mapping[str, Measurement], peer: str) -> Grid:
-    """A table of what each program took, and that as a multiple of what the peer took."""
+    """Return a table with time and memory of each program, and the ratios to the peer's."""
     grid = Grid(title=title, title_justify="left")
     grid.add_column("")
     for heading in ("seconds", f"beside {peer}", "peak MB", f"beside {peer}"):
@@ -74,9 +80,10 @@ def beside_peer(title: str, measured: Mapping[str, Measurement], peer: str) -> G
 
 
 def _peak_bytes() -> int:
-    """Peak resident memory of this process.
+    """Return the peak resident memory of this process.
 
-    On Linux `ru_maxrss` would be wrong: it outlives `exec`, so that a large parent's shows.
+    On Linux, `ru_maxrss` would be wrong: `exec` doesn't reset it, so it includes a large parent's
+    memory.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -1,12 +1,12 @@
-"""Merging 1% into 8M rows in one process, beside `deltalake`.
+"""Measures merging 1% into 8M rows in one process, compared with `deltalake`.
 
 usage: merge_rows.py [--rows N] [--runs N]
 
-8 files of a million rows with 8 columns. The source has one row for every 100 of the target, three
-quarters of them with a key that is there. Spread: those keys lie in all files; recent: in the last
-one; inserts: none is there. `deltalake` writes no deletion vectors, so that it rewrites files
-either way. Every number is of a process of its own with a copy of the table, the median of the
-runs, with the files in the disk's cache.
+The target has 8 files with a million rows of 8 columns each. The source has one row for every 100
+rows of the target; three quarters of its keys exist in the target. Cases: `spread`, where these
+keys are in all files; `recent`, where they are in the last file; `inserts`, where no key exists.
+`deltalake` doesn't write deletion vectors, so it always rewrites files. Each number is the median
+of runs in separate processes, each with a copy of the table whose files are in the disk's cache.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CASES = ("spread", "recent", "inserts")
 
 
 def target(rows: int, *, vectors: bool) -> Path:
-    """The table; made where it isn't there."""
+    """Return the path of the target table; create the table if it doesn't exist."""
     path = CACHE / f"merge-{rows}{'-vectors' if vectors else ''}"
     table = bayou.table(str(path))
     if not table.exists():
@@ -45,7 +45,7 @@ def target(rows: int, *, vectors: bool) -> Path:
 
 
 def source(case: str, rows: int) -> pa.Table:
-    """One row for every 100 of the target."""
+    """Return the source of a case: one row for every 100 rows of the target."""
     count = rows // 100
     old = 0 if case == "inserts" else count * 3 // 4
     step, first = (rows // old, 0) if case == "spread" else (1, rows - old)
@@ -74,13 +74,13 @@ def _rows(ids: pa.Array, changed: int = 0) -> pa.Table:
 
 
 def by_bayou(table: Path, rows: pa.Table) -> int:
-    """The short API."""
+    """Merge with `bayou.table(...).merge`; return the number of updated and inserted rows."""
     merge = bayou.table(str(table)).merge(rows, "target.id = source.id")
     return merge.when_matched_update_all().when_not_matched_insert_all().execute().num_affected_rows
 
 
 def by_deltalake(table: Path, rows: pa.Table) -> int:
-    """The same in `deltalake`."""
+    """Merge with `deltalake`; return the number of updated and inserted rows."""
     import deltalake
 
     merge = deltalake.DeltaTable(str(table)).merge(
@@ -98,7 +98,7 @@ PROGRAMS: dict[str, tuple[Callable[[Path, pa.Table], int], bool]] = {
 
 
 def run(console: Console, rows: int, runs: int) -> None:
-    """Measure every program and print what they took."""
+    """Run the measurements and print the results as a table."""
     for vectors in (False, True):
         target(rows, vectors=vectors)
     for case in CASES:
@@ -121,7 +121,7 @@ def _measured(name: str, case: str, rows: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line; `--measure` is the measured process."""
+    """Parse the arguments; `--measure` runs one measurement in this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--runs", type=int, default=3)

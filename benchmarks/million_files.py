@@ -1,7 +1,7 @@
-"""Generates the log of a table of very many files: one checkpoint and ten commits behind it.
+"""Generates the log of a table with very many files: one checkpoint and ten later commits.
 
-There are no data files: planning never opens them. The checkpoint has the schema that Spark
-writes, in one of several shapes; or there is none, and each file has a commit of its own.
+There are no data files, because planning doesn't open them. The checkpoint has Spark's schema, and
+one of several shapes. In the shape `commits` there is no checkpoint and one commit per file.
 """
 
 from __future__ import annotations
@@ -151,12 +151,12 @@ _TABLE_SCHEMA = {
 
 
 def live_files(files: int, shape: str) -> int:
-    """How many files are live at the latest version."""
+    """Return the number of live files of the latest version."""
     return files if shape == "commits" else files + COMMITS * (ADDED - REMOVED)
 
 
 def table_with(files: int, shape: str) -> Path:
-    """The table's folder; it is generated the first time and kept."""
+    """Return the table's folder; generate the table if it isn't cached."""
     table = CACHE / f"plan-{files}-{shape}"
     if not (table / "complete").exists():
         log = table / "_delta_log"
@@ -176,7 +176,7 @@ def table_with(files: int, shape: str) -> Path:
 
 
 def checkpoint_files(table: Path) -> list[Path]:
-    """The Parquet files of the checkpoint that hold adds."""
+    """Return the checkpoint's Parquet files that contain add actions."""
     log = table / "_delta_log"
     return sorted((log / "_sidecars").glob("*.parquet")) or sorted(log.glob("*.parquet"))
 
@@ -260,7 +260,7 @@ def _write_commits_only(log: Path, files: int) -> None:
 
 
 def wire_adds(numbers: np.ndarray) -> list[dict[str, object]]:
-    """Adds as they stand in a commit."""
+    """Return add actions as they are written in a commit."""
     found = []
     for add in _add_structs(numbers).to_pylist():
         present = {key: value for key, value in add.items() if value is not None}

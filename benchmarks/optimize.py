@@ -1,9 +1,9 @@
-"""OPTIMIZE of many small files, and Z-order of 8M rows by two columns, beside `deltalake`.
+"""Measures OPTIMIZE of many small files, and Z-order of 8M rows, compared with `deltalake`.
 
 usage: PYTHONPATH=tools optimize.py [--scale F] [--runs N] [--case CASE ...]
 
-Every number is of a process of its own with a copy of the table, the median of the runs. Bayou
-syncs what it writes to the disk, `deltalake` doesn't.
+Each number is the median of runs in separate processes, each with a copy of the table. Bayou
+fsyncs the files that it writes, `deltalake` doesn't.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ Work = Callable[[], int]
 
 
 def compact_by_bayou(path: str) -> Work:
-    """Small files together."""
+    """Return the function to measure: compact small files."""
     table = bayou.table(path)
     return lambda: table.optimize().num_files_removed
 
 
 def compact_by_deltalake(path: str) -> Work:
-    """The same."""
+    """Return the function to measure: compact small files with `deltalake`."""
     import deltalake
 
     return lambda: int(deltalake.DeltaTable(path).optimize.compact()["numFilesRemoved"])
 
 
 def zorder_by_bayou(path: str) -> Work:
-    """All rows along a Z-order."""
+    """Return the function to measure: cluster all rows along a Z-order."""
     table = bayou.table(path)
     return lambda: table.zorder(ORDER).num_files_removed
 
 
 def zorder_by_deltalake(path: str) -> Work:
-    """The same."""
+    """Return the function to measure: cluster all rows along a Z-order with `deltalake`."""
     import deltalake
 
     table = deltalake.DeltaTable
@@ -72,7 +72,7 @@ CASES: dict[str, tuple[str, dict[str, Callable[[str], Work]]]] = {
 
 
 def _original(case: str, scale: float) -> Path:
-    """The table of a case; made where it isn't there."""
+    """Return the path of a case's table; create the table if it doesn't exist."""
     count, rows = (SMALL_FILES, ROWS_A_FILE) if case == "compact" else (FILES, ROWS // FILES)
     count, rows = (int(count * scale), rows) if case == "compact" else (count, int(rows * scale))
     path = million_files.CACHE / f"optimize-{case}-{count}-{rows}"
@@ -92,7 +92,7 @@ def _link(source: str, target: str) -> str:
 
 
 def run(console: Console, scale: float, runs: int, cases: Sequence[str] = tuple(CASES)) -> None:
-    """Measure cases and print what they took."""
+    """Run the measurements and print the results as a table."""
     for name in cases:
         title, programs = CASES[name]
         _original(name, scale)
@@ -108,7 +108,7 @@ def run(console: Console, scale: float, runs: int, cases: Sequence[str] = tuple(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line; `--measure` is the measured process."""
+    """Parse the arguments; `--measure` runs one measurement in this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1, help="1 is the full size")
     parser.add_argument("--runs", type=int, default=3)

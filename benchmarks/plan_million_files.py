@@ -1,10 +1,10 @@
-"""Planning a cold table of very many files in one process, beside its peers.
+"""Measures planning a scan of a table with very many files, compared with peers.
 
 usage: plan_million_files.py [--files N] [--runs N] [--shape SHAPE ...]
 
-Every number is of a process of its own, the median of the runs. The peers are `deltalake`, and
-plain pyarrow and polars reading the same columns of the checkpoint; the budgets are those of the
-design. Shapes of the log: those of `million_files.SHAPES`.
+Each number is the median of runs in separate processes. The peers are `deltalake`, and pyarrow and
+polars, which only read the same columns of the checkpoint. The budgets are from the design. The
+shapes of the log are `million_files.SHAPES`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Work = Callable[[], int]
 
 
 def bayou_files(table: str, predicate: str | None = None, *, statistics: bool = False) -> Work:
-    """Count live files by streaming the scan's batches."""
+    """Return the function to measure: count live files by streaming a scan's file batches."""
     import pyarrow as pa
 
     from bayou.engines.arrow import ArrowEngine
@@ -52,21 +52,21 @@ def bayou_files(table: str, predicate: str | None = None, *, statistics: bool = 
 
 
 def deltalake_load(table: str) -> Work:
-    """`deltalake` loads the snapshot, which it does before anything else."""
+    """Return the function to measure: load a snapshot with `deltalake`."""
     import deltalake
 
     return lambda: deltalake.DeltaTable(table).version()
 
 
 def deltalake_files(table: str) -> Work:
-    """`deltalake` hands out the live files as Arrow."""
+    """Return the function to measure: load snapshot and live files with `deltalake`, as Arrow."""
     import deltalake
 
     return lambda: deltalake.DeltaTable(table).get_add_actions().num_rows
 
 
 def pyarrow_columns(table: str, columns: Sequence[str]) -> Work:
-    """Pyarrow reads columns of the checkpoint's adds, and nothing else happens."""
+    """Return the function to measure: only read columns of the checkpoint's adds with pyarrow."""
     import pyarrow.parquet as pq
 
     def count() -> int:
@@ -81,7 +81,7 @@ def pyarrow_columns(table: str, columns: Sequence[str]) -> Work:
 
 
 def polars_columns(table: str, columns: Sequence[str]) -> Work:
-    """Polars reads columns of the checkpoint's adds, and nothing else happens."""
+    """Return the function to measure: only read columns of the checkpoint's adds with polars."""
     import polars as pl
 
     def count() -> int:
@@ -119,7 +119,7 @@ RATIOS = (
 def run(
     console: Console, files: int, runs: int, shapes: Sequence[str] = tuple(million_files.SHAPES)
 ) -> None:
-    """Measure shapes of the log and print what they took, beside the budgets."""
+    """Measure each shape of the log, and print times, peak memory, ratios and budgets."""
     for shape in shapes:
         if shape == "commits":
             files = min(files, COMMITS_WITHOUT_CHECKPOINT)
@@ -172,7 +172,7 @@ def _ratios(measured: dict[str, measure.Measurement]) -> Grid:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line; `--measure` is the measured process."""
+    """Parse the arguments; `--measure` runs one measurement in this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)

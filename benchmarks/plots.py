@@ -1,4 +1,4 @@
-"""Pictures of what was measured, for docs/benchmarks."""
+"""Draws benchmark results as SVG files for docs/benchmarks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bars(
     measured: Mapping[str, Sequence[float]],
     unit: str,
 ) -> None:
-    """A group of bars for each name in `groups`, a bar in it for each program."""
+    """Draw a bar chart: a group of bars for each name in `groups`, with a bar for each program."""
     figure = Figure(figsize=(7, 3.2), layout="constrained")
     axes = figure.add_subplot(title=title, ylabel=unit)
     width = 0.8 / len(measured)
@@ -37,7 +37,7 @@ def bars(
 
 
 def shares(file: Path, title: str, measured: Mapping[str, np.ndarray], unit: str) -> None:
-    """The share of values that are at most so large, for each program."""
+    """Draw for each program the cumulative distribution of its values, in percent."""
     figure = Figure(figsize=(7, 3.2), layout="constrained")
     axes = figure.add_subplot(title=title, xlabel=unit, ylabel="% of records")
     steps = np.arange(101)

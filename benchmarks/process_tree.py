@@ -1,4 +1,4 @@
-"""Runs a program and watches the memory of its processes, by `/proc`."""
+"""Runs a program and measures the memory of its processes, with `/proc`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _INTERVAL = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A program that has ended well.
+    """The result of a program that exited with code 0.
 
     Attributes:
-        began: seconds since the epoch.
-        seconds: from its start to its end.
-        lines: what it wrote to stdout.
-        peak: most bytes in memory at once, by kind of process, and for all together under `all`;
-            a page that processes share counts once (PSS).
+        began: start time in seconds since the epoch.
+        seconds: duration.
+        lines: the lines of its stdout.
+        peak: peak memory in bytes by kind of process, and of all processes together as `all`.
+            Shared pages count once (PSS).
     """
 
     began: float
@@ -39,11 +39,15 @@ class Run:
 def run_watched(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Run:
     """Run a program to its end.
 
-    Kinds of process are `driver` for the program itself, `JVM` for Java below it and `workers` for
-    all other processes below it.
+    Kinds of process are `driver` for the program itself, `JVM` for its Java descendants, and
+    `workers` for all other descendants.
+
+    Args:
+        command: the program and its arguments.
+        environment: additional environment variables.
 
     Raises:
-        RuntimeError: it failed; the message has the end of what it said.
+        RuntimeError: the program failed; the message has the end of its stderr.
     """
     began, start = time.time(), time.perf_counter()
     process = subprocess.Popen(
@@ -91,7 +95,7 @@ class _Watch(threading.Thread):
 
 
 def _sizes(root: int) -> Iterator[tuple[str, int]]:
-    """Kind and bytes in memory of a process and all below it."""
+    """Yield kind and memory in bytes of a process and each of its descendants."""
     found: dict[int, _Process] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

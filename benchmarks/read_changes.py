@@ -1,11 +1,10 @@
-"""The change data feed in one process, beside `deltalake`.
+"""Measures reading the change data feed in one process, compared with `deltalake`.
 
 usage: read_changes.py [--rows N] [--runs N]
 
-A table with the feed on: rows appended in several commits, then updates of a hundredth of the rows
-each, written by `deltalake` with change data files. All changes of all versions are streamed and
-counted, and nothing else happens to them. Every number is of a process of its own, the median of
-the runs, with the files in the disk's cache.
+`bayou` appended rows in several commits; then `deltalake` updated a hundredth of the rows several
+times and wrote change data files. All changes of all versions are streamed and only counted. Each
+number is the median of runs in separate processes, with the files in the disk's cache.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Work = Callable[[], int]
 
 
 def changes_table(rows: int) -> Path:
-    """The table; made where it isn't there."""
+    """Return the path of the table; create the table if it doesn't exist."""
     import deltalake
 
     path = CACHE / f"changes-{rows}"
@@ -51,7 +50,7 @@ def changes_table(rows: int) -> Path:
 
 
 def by_bayou(table: str) -> Work:
-    """`changes(0).to_batches()`."""
+    """Return the function to measure: count the rows of `changes(0).to_batches()`."""
     pa.array([""])  # where pandas is installed, pyarrow imports it for the first list it is given
     open_table = bayou.table
 
@@ -62,7 +61,7 @@ def by_bayou(table: str) -> Work:
 
 
 def by_deltalake(table: str) -> Work:
-    """`load_cdf`."""
+    """Return the function to measure: count the rows of `load_cdf`."""
     import deltalake
 
     def count() -> int:
@@ -76,7 +75,7 @@ PROGRAMS: dict[str, Callable[[str], Work]] = {"bayou": by_bayou, "deltalake": by
 
 
 def run(console: Console, rows: int, runs: int) -> None:
-    """Measure both and print what they took."""
+    """Run the measurements and print the results as a table."""
     table = changes_table(rows)
     measured = {
         name: measure.repeat([__file__, "--measure", name, str(table)], runs) for name in PROGRAMS
@@ -87,7 +86,7 @@ def run(console: Console, rows: int, runs: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line; `--measure` is the measured process."""
+    """Parse the arguments; `--measure` runs one measurement in this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--runs", type=int, default=3)

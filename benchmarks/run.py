@@ -1,8 +1,8 @@
-"""Every benchmark, one after another, or some by name.
+"""Runs all benchmarks one after another, or some by name.
 
 usage: PYTHONPATH=tools run.py [PART ...] [--runs N]
 
-Sizes are bounded; larger tables by the single programs.
+The sizes are limited; run the benchmarks' own programs for larger tables.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Parse the arguments and run the benchmarks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", nargs="*", help=f"of {', '.join(PARTS)}; none: all of them")
     parser.add_argument("--runs", type=int, default=3)

@@ -1,11 +1,11 @@
-"""Reading rows in one process, beside `deltalake`, plain pyarrow and polars.
+"""Measures reading rows in one process, compared with `deltalake`, pyarrow and polars.
 
 usage: scan_rows.py [--rows N] [--small-files N] [--runs N]
 
-Two tables: 16 files of a million rows with 8 columns, read whole and 2 columns of them; and 10,000
-files of 100 rows each. Every number is of a process of its own, the median of the runs, with the
-files in the disk's cache. Rows are streamed and counted, and nothing else happens to them; a peer
-is asked for the same columns. Plain pyarrow gets the list of files, and does without the log.
+There are two tables: 16 files of a million rows with 8 columns, of which all or 2 columns are read,
+and 10,000 files of 100 rows each. Rows are streamed and only counted, and all programs read the
+same columns. pyarrow reads a list of the files instead of the log. Each number is the median of
+runs in separate processes, with the files in the disk's cache.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Columns = Sequence[str] | None
 
 
 def rows_table(rows: int) -> Path:
-    """The table of large files; made where it isn't there."""
+    """Return the path of the table of large files; create the table if it doesn't exist."""
     path = CACHE / f"rows-{rows}"
     if not _has(path, FILES):
         for n in range(FILES):
@@ -43,7 +43,7 @@ def rows_table(rows: int) -> Path:
 
 
 def small_files_table(files: int) -> Path:
-    """The table of small files; made where it isn't there."""
+    """Return the path of the table of small files; create the table if it doesn't exist."""
     path = CACHE / f"small-files-{files}"
     if not _has(path, files):
         data = rows_from(0, files * SMALL_ROWS)
@@ -60,7 +60,7 @@ def _has(path: Path, files: int) -> bool:
 
 
 def rows_from(start: int, count: int) -> pa.Table:
-    """Rows of 8 columns, with ids from `start` on."""
+    """Return `count` rows of 8 columns; their ids begin at `start`."""
     ids = pa.array(range(start, start + count), pa.int64())
     mixed = pc.bit_wise_and(pc.multiply(ids, 2_654_435_761), 0xFFFFFF)  # spread, reproducible
     seconds = pc.add(ids, 1_700_000_000)
@@ -81,7 +81,7 @@ def rows_from(start: int, count: int) -> pa.Table:
 
 
 def by_bayou(table: str, columns: Columns) -> Work:
-    """`to_batches`."""
+    """Return the function to measure: count the rows of `to_batches`."""
     pa.array([""])  # where pandas is installed, pyarrow imports it for the first list it is given
     open_table = bayou.table  # imported now, as the peers are
 
@@ -93,7 +93,7 @@ def by_bayou(table: str, columns: Columns) -> Work:
 
 
 def by_deltalake(table: str, columns: Columns) -> Work:
-    """`deltalake`'s own query engine, streamed."""
+    """Return the function to measure: count rows streamed by `deltalake`'s query engine."""
     import deltalake
 
     def count() -> int:
@@ -109,7 +109,7 @@ def by_deltalake(table: str, columns: Columns) -> Work:
 
 
 def by_pyarrow(table: str, columns: Columns) -> Work:
-    """A pyarrow dataset of the table's files, all cores."""
+    """Return the function to measure: count rows of a pyarrow dataset of the table's files."""
     import pyarrow.dataset as ds
 
     files = [str(file) for file in sorted(Path(table).rglob("*.parquet"))]
@@ -123,7 +123,7 @@ def by_pyarrow(table: str, columns: Columns) -> Work:
 
 
 def by_polars(table: str, columns: Columns) -> Work:
-    """Polars' scan of a Delta table, collected in chunks."""
+    """Return the function to measure: count rows of polars' scan of a Delta table."""
     import polars as pl
 
     def count() -> int:
@@ -145,7 +145,7 @@ COLUMNS: dict[str, Columns] = {"all": None, "2": TWO}
 
 
 def run(console: Console, rows: int, small_files: int, runs: int) -> None:
-    """Measure every program on both tables and print what they took."""
+    """Measure every program on both tables, and print tables of the results."""
     cases = (
         (f"{rows:,} rows in {FILES} files, all 8 columns", rows_table(rows), "all"),
         (f"{rows:,} rows in {FILES} files, 2 of 8 columns", rows_table(rows), "2"),
@@ -182,7 +182,7 @@ def _grid(title: str, measured: dict[str, measure.Measurement]) -> Grid:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line; `--measure` is the measured process."""
+    """Parse the arguments; `--measure` runs one measurement in this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--small-files", type=int, default=SMALL_FILES)

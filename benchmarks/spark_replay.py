@@ -1,11 +1,11 @@
-"""Replay of a large log on Spark: in the driver's process, on executors, by a window; and a peer.
+"""Measures log replay with Spark: in the driver, on executors, with a window, and delta-spark.
 
 usage: PYTHONPATH=tools spark_replay.py [--files N ...] [--way WAY ...] [--runs N]
 
-Every way runs in a process of its own on local[2] with `spark.driver.memory=1g`. It plans the same
-table several times; the first time is cold. Memory is watched from outside (PSS): the Python
-driver, the JVM, which here is the executor too, and the Python workers. delta-spark runs in
-`.venv-peers`; beside them stands what others report of clusters of theirs.
+Each variant runs in its own process on local[2] with `spark.driver.memory=1g`, and plans the same
+table several times; the first time is cold. The memory of the Python driver, the JVM (which is also
+the executor) and the Python workers is measured as PSS. delta-spark runs in `.venv-peers`. The
+captions have the times that others report for their clusters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-from spark_door import PEER, session
+from spark_variant import PEER, session
 
 WAYS = {
     "driver": "this process, as it comes",
@@ -41,7 +41,7 @@ NO_LIMIT = str(2**62)  # bytes
 
 
 def measured(way: str, table: str, runs: int) -> None:
-    """In the measured process: seconds of each run and what it counted, as one line of JSON."""
+    """Run the measured process: print the seconds of each run and the file count as JSON."""
     plan = _delta_spark(table) if way == PEER else _bayou(way, table)
     seconds, counts = [], set()
     for _ in range(runs + 1):
@@ -88,7 +88,7 @@ def _delta_spark(table: str) -> Callable[[], int]:
 
 
 def run(console: Any, files: Sequence[int], ways: Sequence[str], runs: int) -> None:
-    """Measure and print a table for each number of files."""
+    """Measure the variants, and print a table for each number of files."""
     import million_files
     import process_tree
     import spark_sessions
@@ -129,7 +129,7 @@ def _reason(text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Parse the arguments; `--measure` runs one measurement in this process."""
     if arguments[:1] == ["--measure"]:
         way, table, runs = arguments[1:]
         measured(way, table, int(runs))

@@ -1,10 +1,11 @@
-"""Reading with Spark, through both doors, beside delta-spark: the same queries, by turns.
+"""Measures Spark queries on tables, with and without `bayou.enable`, compared with delta-spark.
 
 usage: spark_scan.py [--runs N] [--peers ENVIRONMENT] [--only CASE ...]
 
-Sessions stay up (`spark_sessions`). Each query loads its table anew. The first run of each query is
-for warming up and isn't counted, but for the cold ones, each of which is the first query of a
-session. Without the environment of the peer (`make test-peers`) the doors are measured alone.
+The variants run the same queries alternately in sessions that stay open (`spark_sessions`). Each
+query loads its table again. The first run of a query warms up and isn't counted. In cold cases,
+each run is the first query of a new session. Without the peer's environment (`make test-peers`)
+only Bayou is measured.
 """
 
 from __future__ import annotations
@@ -32,32 +33,32 @@ WIDE_ROWS, WIDE_COLUMNS, WIDE_FILES = 1_000_000, 100, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A query of a table.
+    """A query on a table.
 
     Attributes:
-        title: what the results call it.
-        query: of `spark_scan_session.CASES`.
-        table: makes the table where it isn't there.
-        budgets: multiples of the peer's time through `enable` and through the data source.
-        doors: which of them are measured.
-        cold: each run is the first query of a session.
+        title: the name of the case in the results.
+        query: a key of `spark_scan_session.CASES`.
+        table: returns the path of the table; creates the table if it doesn't exist.
+        budgets: maximum multiple of the peer's time, by variant.
+        variants: the variants to measure.
+        cold: whether each run is the first query of a new session.
     """
 
     title: str
     query: str
     table: Callable[[], Path]
     budgets: Mapping[str, float]
-    doors: tuple[str, ...] = ("enable", "source", PEER)
+    variants: tuple[str, ...] = ("enable", "source", PEER)
     cold: bool = False
 
 
 def rows_table() -> Path:
-    """8,000,000 rows of 8 columns."""
+    """Return the path of a table of 8,000,000 rows with 8 columns."""
     return scan_rows.rows_table(ROWS)
 
 
 def vectors_table(percent: int) -> Path:
-    """The same, of which deletion vectors mark a part as deleted, spread over all files."""
+    """Return the path of such a table, with deletion vectors for `percent` of each file's rows."""
     path = CACHE / f"rows-{ROWS}-deleted-{percent}"
     if not bayou.table(str(path)).exists():
         for n in range(FILES):
@@ -72,7 +73,7 @@ def vectors_table(percent: int) -> Path:
 
 
 def wide_table() -> Path:
-    """1,000,000 rows of 100 columns."""
+    """Return the path of a table of 1,000,000 rows with 100 columns."""
     path = CACHE / f"wide-{WIDE_ROWS}"
     if not bayou.table(str(path)).exists():
         each = WIDE_ROWS // WIDE_FILES
@@ -105,7 +106,7 @@ CASES = {
         query="3",
         table=wide_table,
         budgets=ENABLED,
-        doors=("enable", PEER),
+        variants=("enable", PEER),
     ),
     "deleted-1-all": Case(
         title="8M rows, 1% deleted, 8 columns",
@@ -144,7 +145,7 @@ CASES = {
         query=query,
         table=partial(table_with, files, "one-row-group"),
         budgets=budgets,
-        doors=("enable", PEER),
+        variants=("enable", PEER),
         cold=cold,
     )
     for files in (200_000, 1_000_000)
@@ -158,16 +159,18 @@ CASES = {
 
 
 def run(console: Console, runs: int, only: Sequence[str] = (), peers: Path = PEERS) -> None:
-    """Measure and print."""
+    """Measure the cases, and print a table for each case."""
     chosen = {name: case for name, case in CASES.items() if not only or name in only}
     tables = {name: str(case.table()) for name, case in chosen.items()}
     with Sessions("spark_scan_session.py", peers) as sessions:
         for name, case in chosen.items():
-            taken: dict[str, list[float]] = {door: [] for door in sessions.doors(case.doors)}
+            taken: dict[str, list[float]] = {
+                variant: [] for variant in sessions.variants(case.variants)
+            }
             results = set()
             for number in range(runs if case.cold else runs + 1):
-                for door, seconds in taken.items():
-                    session = sessions.fresh(door) if case.cold else sessions[door]
+                for variant, seconds in taken.items():
+                    session = sessions.fresh(variant) if case.cold else sessions[variant]
                     answer = session.ask(case=case.query, table=tables[name])
                     if case.cold:
                         session.close()
@@ -180,7 +183,7 @@ def run(console: Console, runs: int, only: Sequence[str] = (), peers: Path = PEE
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Parse the arguments and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--peers", type=Path, default=PEERS)

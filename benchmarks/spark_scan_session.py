@@ -1,8 +1,8 @@
-"""A Spark session that reads when told, for `spark_scan.py`; it runs in either environment.
+"""A Spark session that runs requested queries for `spark_scan.py`, in either environment.
 
-usage: spark_scan_session.py DOOR
+usage: spark_scan_session.py VARIANT
 
-A question has a case and a table, the answer the seconds and the result.
+A request has a case and a table; the response has the seconds and the result of the query.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spark_door import answer, session
+from spark_variant import answer, session
 
 
 def every_column(frame: Any) -> int:
-    """Every column is read, its values counted: delta-spark doesn't read for a `noop` write."""
+    """Count the values of every column, because delta-spark reads nothing for a `noop` write."""
     counts = frame.selectExpr(*(f"count(`{name}`)" for name in frame.columns)).first()
     return sum(counts)
 
 
 def two_columns(frame: Any) -> int:
-    """An aggregate over two columns."""
+    """Aggregate two columns."""
     return int(frame.selectExpr("sum(id) + cast(sum(amount) AS long) AS s").first().s)
 
 
 def three_columns(frame: Any) -> int:
-    """An aggregate over three of the wide table's columns."""
+    """Aggregate three columns of the wide table."""
     return int(frame.selectExpr("sum(c3) + sum(c50) + sum(c97) AS s").first().s)
 
 
 def point(frame: Any) -> int:
-    """A filter for which no file is left."""
+    """Count the rows of a filter for which data skipping skips all files."""
     return int(frame.where("id = -5").count())
 
 
 def planned(frame: Any) -> int:
-    """Everything before a task runs: which files are read, and by which task."""
+    """Plan a query without running tasks: select the files, and assign them to tasks."""
     assert frame._jdf.queryExecution().toRdd().getNumPartitions()  # noqa: SLF001
     return 0
 
@@ -53,9 +53,9 @@ CASES: dict[str, Callable[[Any], int]] = {
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
-    (door,) = arguments
-    spark = session(door, memory="4g")
+    """Answer requests until the input ends."""
+    (variant,) = arguments
+    spark = session(variant, memory="4g")
     spark.range(1000).selectExpr("sum(id)").collect()
 
     def query(asked: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Spark sessions that take turns: processes that answer, and a table of what they took.
+"""Runs a Spark session per variant in a separate process, and prints a table of their times.
 
-A session is a script of its own beside this module, which `spark_door` helps to write. One of them
-works at a time, so that each has both cores.
+Each session runs a script in this folder, which uses `spark_variant`. Only one session works at a
+time, so it has both cores.
 """
 
 from __future__ import annotations
@@ -19,55 +19,55 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.table import Table as Grid
-from spark_door import ANSWER, PEER
+from spark_variant import ANSWER, PEER
 
 __all__ = ["PEER", "PEERS", "Result", "Session", "Sessions", "environment", "grid", "python"]
 
 PEERS = Path(__file__).resolve().parent.parent / ".venv-peers"
-"""The peer's environment; `make test-peers` makes it."""
+"""The folder of the peer's environment, which `make test-peers` creates."""
 
 
-def python(door: str, peers: Path = PEERS) -> str | None:
-    """The interpreter of a door; None for the peer's where there is no such environment."""
-    if door != PEER:
+def python(variant: str, peers: Path = PEERS) -> str | None:
+    """Return a variant's Python interpreter; None for the peer if its environment doesn't exist."""
+    if variant != PEER:
         return sys.executable
     found = peers / "bin" / "python"
     return str(found.absolute()) if found.exists() else None
 
 
-def environment(door: str) -> dict[str, str]:
-    """What a door's process gets beside this one's environment: the peer sees none of ours."""
-    return {"PYTHONPATH": ""} if door == PEER else {}
+def environment(variant: str) -> dict[str, str]:
+    """Return additional environment variables of a variant; the peer has no PYTHONPATH."""
+    return {"PYTHONPATH": ""} if variant == PEER else {}
 
 
 class Session:
-    """A script in a process that answers lines of JSON.
+    """A process that runs a script and answers each request, a line of JSON, with a line of JSON.
 
     Args:
-        script: its name.
-        door: its first argument.
-        interpreter: that runs it.
+        script: the file name of the script.
+        variant: the first argument of the script.
+        interpreter: the Python interpreter that runs the script.
     """
 
-    def __init__(self, script: str, door: str, interpreter: str) -> None:
+    def __init__(self, script: str, variant: str, interpreter: str) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # as long as the session
         self._process = subprocess.Popen(
-            [interpreter, str(Path(__file__).with_name(script)), door],
+            [interpreter, str(Path(__file__).with_name(script)), variant],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
             cwd=self._folder.name,
-            env={**os.environ, **environment(door)},
+            env={**os.environ, **environment(variant)},
         )
         self._answer()
 
     def ask(self, **question: Any) -> dict[str, Any]:
-        """What the session says of a question.
+        """Send a request and return the response.
 
         Raises:
-            SystemExit: it failed, and said why.
+            SystemExit: the session failed; the message has the end of its stderr.
         """
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(question) + "\n")
@@ -75,7 +75,7 @@ class Session:
         return self._answer()
 
     def close(self) -> None:
-        """End the session."""
+        """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(timeout=60)
@@ -93,11 +93,11 @@ class Session:
 
 
 class Sessions:
-    """Sessions of one script by door, each started when it is first asked for and kept.
+    """Sessions of one script by variant. Each is started on first use and stays open.
 
     Args:
-        script: its name.
-        peers: environment of the peer; without one its door is left out of `doors`.
+        script: the file name of the script.
+        peers: folder of the peer's environment; if it doesn't exist, `variants` omits the peer.
     """
 
     def __init__(self, script: str, peers: Path = PEERS) -> None:
@@ -106,7 +106,7 @@ class Sessions:
         self._open: dict[str, Session] = {}
 
     def __enter__(self) -> Self:
-        """Nothing is started yet."""
+        """Return this object; sessions are started later."""
         return self
 
     def __exit__(
@@ -115,36 +115,36 @@ class Sessions:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End them."""
+        """End all sessions."""
         for session in self._open.values():
             session.close()
 
-    def __getitem__(self, door: str) -> Session:
-        """The session of a door."""
-        if door not in self._open:
-            self._open[door] = self.fresh(door)
-        return self._open[door]
+    def __getitem__(self, variant: str) -> Session:
+        """Return the open session of a variant; start it if necessary."""
+        if variant not in self._open:
+            self._open[variant] = self.fresh(variant)
+        return self._open[variant]
 
-    def fresh(self, door: str) -> Session:
-        """Another session of a door, which is the caller's to close."""
-        interpreter = python(door, self._peers)
+    def fresh(self, variant: str) -> Session:
+        """Start another session of a variant, which the caller must close."""
+        interpreter = python(variant, self._peers)
         assert interpreter is not None, f"there is no {self._peers}"
-        return Session(self._script, door, interpreter)
+        return Session(self._script, variant, interpreter)
 
-    def doors(self, wanted: Iterable[str]) -> tuple[str, ...]:
-        """Those that can be asked."""
-        return tuple(door for door in wanted if python(door, self._peers) is not None)
+    def variants(self, wanted: Iterable[str]) -> tuple[str, ...]:
+        """Return the variants of `wanted` whose environment exists."""
+        return tuple(variant for variant in wanted if python(variant, self._peers) is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What the doors took for one case.
+    """The measured times of one case.
 
     Attributes:
-        title: of the case.
-        seconds: of each counted run, by door.
-        budgets: multiples of the peer's time, by door.
-        notes: a last column, by door.
+        title: the name of the case.
+        seconds: the time of each counted run, by variant.
+        budgets: maximum multiple of the peer's time, by variant.
+        notes: text of the last column, by variant.
     """
 
     title: str
@@ -154,21 +154,21 @@ class Result:
 
 
 def grid(title: str, results: Iterable[Result]) -> Grid:
-    """A row for each case and door: median, beside the peer's, the budget."""
+    """Return a table with a row per case and variant: median time, ratio to the peer, budget."""
     found = Grid(title=title, title_justify="left")
-    for heading in ("", "door", "seconds", f"beside {PEER}", "budget", ""):
-        found.add_column(heading, justify="left" if heading in ("", "door") else "right")
+    for heading in ("", "variant", "seconds", f"beside {PEER}", "budget", ""):
+        found.add_column(heading, justify="left" if heading in ("", "variant") else "right")
     for result in results:
         base = result.seconds.get(PEER)
-        for number, (door, taken) in enumerate(result.seconds.items()):
-            budget = result.budgets.get(door)
+        for number, (variant, taken) in enumerate(result.seconds.items()):
+            budget = result.budgets.get(variant)
             found.add_row(
                 "" if number else result.title,
-                door,
+                variant,
                 f"{median(taken):.2f}",
-                "" if base is None or door == PEER else f"{median(taken) / median(base):.2f}x",
+                "" if base is None or variant == PEER else f"{median(taken) / median(base):.2f}x",
                 "" if budget is None else f"{budget}x",
-                result.notes.get(door, ""),
+                result.notes.get(variant, ""),
             )
         found.add_section()
     return found

@@ -1,11 +1,11 @@
-"""A stream's first batch over a table of many files, beside delta-spark.
+"""Measures the first batch of a stream on a table of many files, compared with delta-spark.
 
 usage: PYTHONPATH=tools spark_stream.py [--files N ...] [--way WAY ...] [--runs N]
 
-A stream sorts the files of its initial snapshot by time and path before its first batch, which
-here has one file. Each way runs in a process of its own on local[2] with a driver of 1 GB, and
-starts the query several times with a new checkpoint; the first time is cold. Counted from `start`
-until the batch is through. Memory is watched from outside (PSS). delta-spark runs in `.venv-peers`.
+Before its first batch, a stream sorts the files of its initial snapshot by time and path. Here, the
+first batch has one file. Each variant runs in its own process on local[2] with a driver of 1 GB,
+and starts the query several times with a new checkpoint; the first time is cold. The time is from
+`start` until the batch is complete. Memory is measured as PSS. delta-spark runs in `.venv-peers`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from spark_door import PEER, session
+from spark_variant import PEER, session
 
 WAYS = {
     "enable": "Bayou, after enable",
@@ -34,7 +34,7 @@ ROWS = 1000
 
 
 def measured(way: str, table: str, runs: int) -> None:
-    """In the measured process: seconds until the first batch of each run, as a line of JSON."""
+    """Run the measured process: print the seconds until the first batch of each run as JSON."""
     spark = session(way, os.environ.get("STREAM_PEER_MEMORY", "1g") if way == PEER else "1g")
     seconds = []
     for _ in range(runs + 1):
@@ -57,7 +57,7 @@ def measured(way: str, table: str, runs: int) -> None:
 
 
 def _table_with(files: int) -> Path:
-    """A table of so many files, the first of which is there."""
+    """Return the path of a table of `files` files, of which only the first to read exists."""
     import million_files
     import numpy as np
     import pyarrow as pa
@@ -81,7 +81,7 @@ def _table_with(files: int) -> Path:
 
 
 def run(console: Any, files: Sequence[int], ways: Sequence[str], runs: int) -> None:
-    """Measure and print a table for each number of files."""
+    """Measure the variants, and print a table for each number of files."""
     import process_tree
     import spark_sessions
     from rich.table import Table as Grid
@@ -115,7 +115,7 @@ def run(console: Any, files: Sequence[int], ways: Sequence[str], runs: int) -> N
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Parse the arguments; `--measure` runs one measurement in this process."""
     if arguments[:1] == ["--measure"]:
         way, table, runs = arguments[1:]
         measured(way, table, int(runs))

@@ -1,14 +1,14 @@
-"""MERGE, UPDATE and DELETE of `DeltaTable` beside delta-spark: the same program, by turns.
+"""Measures MERGE, UPDATE and DELETE of `DeltaTable`, compared with delta-spark.
 
-usage: spark_tables.py [--runs N] [--rows N ..] [--cases CASE ..] [--doors DOOR ..]
+usage: spark_tables.py [--runs N] [--rows N ..] [--cases CASE ..] [--variants VARIANT ..]
                        [--peers ENVIRONMENT]
 
-8,000,000 rows with 8 columns in 8 files, or 16 partitions, or 1,000,000 with 100 columns; copied by
-links for every run. With `--rows` as many as are said, of several sizes in turn. Sessions stay up
-(`spark_sessions`), and each run is on a fresh copy; the first of each case warms up and isn't
-counted. Doors beside `enable` and the peer are ours with the work done in one place, by which the
-defaults of the settings stand: `bayou.rowOperations.localBytes` by `driver` and `executors`,
-`bayou.rowOperations.sourceBytes` by them and `plan`.
+The tables have 8,000,000 rows with 8 columns in 8 files or 16 partitions, or 1,000,000 rows with
+100 columns. `--rows` sets one or several other sizes. The variants run the same program alternately
+in sessions that stay open (`spark_sessions`). Each run changes a new copy of the table, made of
+hard links; the first run of each case warms up and isn't counted. The variants `driver`,
+`executors` and `plan` force where the work is done. Their times justify the defaults of
+`bayou.rowOperations.localBytes` and `bayou.rowOperations.sourceBytes`.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ WIDE_ROWS, WIDE_COLUMNS, WIDE_FILES = 1_000_000, 100, 4
 FIRST_DAY = 19_723  # 2024-01-01, in days since 1970
 BUDGET = 0.25
 OURS = ("enable", "driver", "executors", "plan")
-DOORS = ("enable", PEER)
+VARIANTS = ("enable", PEER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A change, of `spark_tables_session.CASES`.
+    """A change of a table; its key is also a key of `spark_tables_session.CASES`.
 
     Attributes:
-        title: what the results call it.
-        table: of the ones that `target` makes.
+        title: the name of the case in the results.
+        table: the kind of table, see `target`.
     """
 
     title: str
@@ -69,7 +69,12 @@ CASES = {
 
 
 def target(kind: str, count: int = ROWS) -> Path:
-    """A table, made where it isn't there: `vectors`, `plain`, `partitioned` or `wide`."""
+    """Return the path of a table; create the table if it doesn't exist.
+
+    Args:
+        kind: `vectors` (deletion vectors), `plain`, `partitioned` or `wide`.
+        count: number of rows; a wide table has an eighth of it.
+    """
     path = CACHE / f"spark-tables-{kind}-{count}"
     if not bayou.table(str(path)).exists():
         properties = {"delta.enableDeletionVectors": str(kind != "plain").lower()}
@@ -92,15 +97,15 @@ def run(
     console: Console,
     cases: Sequence[str],
     runs: int,
-    doors: Sequence[str] = DOORS,
+    variants: Sequence[str] = VARIANTS,
     *,
     peers: Path = PEERS,
     sizes: Sequence[int] = (ROWS,),
 ) -> None:
-    """Measure and print.
+    """Measure the cases, and print a table for each case and size.
 
     Args:
-        sizes: rows of the tables; where there are several each is shown with its bytes.
+        sizes: numbers of rows of the tables; with several, the title includes the size in MiB.
     """
     CACHE.mkdir(parents=True, exist_ok=True)
     with (
@@ -109,12 +114,14 @@ def run(
     ):
         for case, size in itertools.product(cases, sizes):
             table = target(CASES[case].table, size)
-            seconds: dict[str, list[float]] = {door: [] for door in sessions.doors(doors)}
+            seconds: dict[str, list[float]] = {
+                variant: [] for variant in sessions.variants(variants)
+            }
             for number in range(runs + 1):
-                for door, taken in seconds.items():
+                for variant, taken in seconds.items():
                     copy = Path(folder, "copy")
                     shutil.copytree(table, copy, copy_function=os.link)
-                    answer = sessions[door].ask(case=case, table=str(copy), rows=size)
+                    answer = sessions[variant].ask(case=case, table=str(copy), rows=size)
                     shutil.rmtree(copy)
                     if number:
                         taken.append(answer["seconds"])
@@ -130,7 +137,7 @@ def _size(table: Path) -> str:
 
 
 def _rows(part: int, count: int) -> pa.Table:
-    """As `spark_write_session.COLUMNS` has them, about."""
+    """Return rows that are similar to those of `spark_write_session.COLUMNS`."""
     ids: Any = pa.array(range(part * count, (part + 1) * count), pa.int64())
     mixed = pc.bit_wise_and(pc.multiply(ids, 2_654_435_761), 0xFFFFFF)
     moments = pc.add(pc.multiply(ids, 1000), 1_700_000_000_000_000)
@@ -160,17 +167,22 @@ def _wide(part: int, count: int) -> pa.Table:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Parse the arguments and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rows", type=int, nargs="+", default=[ROWS])
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--doors", nargs="+", choices=(*OURS, PEER), default=DOORS)
+    parser.add_argument("--variants", nargs="+", choices=(*OURS, PEER), default=VARIANTS)
     parser.add_argument("--peers", type=Path, default=PEERS)
     options = parser.parse_args(arguments)
     console = Console(width=measure.WIDTH)
     run(
-        console, options.cases, options.runs, options.doors, peers=options.peers, sizes=options.rows
+        console,
+        options.cases,
+        options.runs,
+        options.variants,
+        peers=options.peers,
+        sizes=options.rows,
     )
 
 

@@ -1,10 +1,10 @@
-"""A Spark session that changes rows of a table when told, for `spark_tables.py`.
+"""A Spark session that executes requested changes of a table, for `spark_tables.py`.
 
-usage: spark_tables_session.py DOOR
+usage: spark_tables_session.py VARIANT
 
-DOOR is `enable` (Bayou, as it comes), `driver` or `executors` (the work done there), `plan` (merges
-joined by Spark) or `delta-spark`; it runs in either environment. A question has a case, a table and
-its rows, the answer the seconds.
+VARIANT is `enable` (Bayou with default settings), `driver` or `executors` (work forced there),
+`plan` (rows joined by Spark) or `delta-spark`. A request has a case, a table and its number of
+rows; the response has the seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spark_door import PEER, answer, session
+from spark_variant import PEER, answer, session
 from spark_write_session import COLUMNS
 
 WIDE_SHARE, WIDE_COLUMNS = 8, 100
@@ -33,10 +33,13 @@ Change = Callable[[Any, Any, int], None]
 
 
 def merge(columns: Sequence[str], step: int, on: str = "t.id = s.id", share: int = 1) -> Change:
-    """An upsert of every so-manieth row.
+    """Return a change that upserts every `step`-th row.
 
     Args:
-        share: the table has as many rows as are said, by this.
+        columns: SQL expressions of the source's columns.
+        step: distance of the ids.
+        on: condition of the MERGE.
+        share: divisor of the requested number of rows, which gives the table's number of rows.
     """
 
     def work(spark: Any, table: Any, rows: int) -> None:
@@ -48,13 +51,13 @@ def merge(columns: Sequence[str], step: int, on: str = "t.id = s.id", share: int
 
 
 def insert(spark: Any, table: Any, rows: int) -> None:
-    """A merge of new rows by its only clause."""
+    """Merge new rows, with a single NOT MATCHED clause."""
     source = spark.range(rows, rows + rows // 100, 1, 2).selectExpr(*CHANGED).alias("s")
     table.alias("t").merge(source, "t.id = s.id").whenNotMatchedInsertAll().execute()
 
 
 def delete(condition: str) -> Change:
-    """Deletes rows."""
+    """Return a change that deletes rows; `{middle}` in the condition is the id of a middle row."""
     return lambda _, table, rows: table.delete(condition.format(middle=rows // 2 + 1))
 
 
@@ -73,14 +76,14 @@ CASES: dict[str, Change] = {
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
-    (door,) = arguments
-    spark = session(door if door == PEER else "enable")
-    if door == PEER:
+    """Answer requests until the input ends."""
+    (variant,) = arguments
+    spark = session(variant if variant == PEER else "enable")
+    if variant == PEER:
         from delta.tables import DeltaTable
     else:
         from bayou.spark import DeltaTable
-    for key, value in CONF.get(door, {}).items():
+    for key, value in CONF.get(variant, {}).items():
         spark.conf.set(key, value)
 
     def work(asked: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""OPTIMIZE, Z-order and VACUUM with Spark beside delta-spark: the same tables, by turns.
+"""Measures OPTIMIZE, Z-order and VACUUM with Spark, compared with delta-spark.
 
-usage: spark_upkeep.py [--rows N] [--files N] [--cases CASE ..] [--doors DOOR ..]
+usage: spark_upkeep.py [--rows N] [--files N] [--cases CASE ..] [--variants VARIANT ..]
 
-Sessions stay up (`spark_sessions`). The first run of each is a small one, for warming up, and isn't
-counted. Without the environment of the peer (`make test-peers`) ours are measured alone. The doors
-`driver` and `executors` are ours with all work done there, by which the settings' defaults stand.
+The variants run alternately on copies of the same tables, in sessions that stay open
+(`spark_sessions`). The first run of each session is small and isn't counted. Without the peer's
+environment (`make test-peers`) only Bayou is measured. The variants `driver` and `executors` force
+where the work is done; their times justify the defaults of the settings.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import bayou
 ROWS, FILES = 8_000_000, 1000
 BUDGETS = {"enable": 0.5, "driver": 0.5, "executors": 0.5}
 CASES = ("optimize", "zorder", "vacuum", "vacuum-many")
-DOORS = ("enable", PEER)
+VARIANTS = ("enable", PEER)
 _ROWS_A_FILE = 1_000_000
 
 
@@ -37,10 +38,10 @@ def run(
     *,
     rows: int = ROWS,
     files: int = FILES,
-    doors: Sequence[str] = DOORS,
+    variants: Sequence[str] = VARIANTS,
     peers: Path = PEERS,
 ) -> None:
-    """Measure and print."""
+    """Measure the cases, and print a table for each case."""
     made: dict[str, tuple[str, str, Callable[[Path], None]]] = {
         "optimize": ("optimize", f"OPTIMIZE {files:,} files", lambda p: small_files(p, files)),
         "zorder": ("zorder", f"Z-order {rows:,} rows", lambda p: many_rows(p, rows)),
@@ -56,24 +57,24 @@ def run(
         Sessions("spark_upkeep_session.py", peers) as sessions,
     ):
         folder = Path(name)
-        doors = sessions.doors(doors)
+        variants = sessions.variants(variants)
         small_files(folder / "warm", 10)
-        for door in doors:
+        for variant in variants:
             for statement in ("optimize", "zorder", "vacuum"):
-                table = folder / f"{door}-warm-{statement}"
+                table = folder / f"{variant}-warm-{statement}"
                 shutil.copytree(folder / "warm", table)
-                sessions[door].ask(case=statement, table=str(table))
+                sessions[variant].ask(case=statement, table=str(table))
         for case in cases:
             statement, title, make = made[case]
             make(folder / case)
             seconds: dict[str, list[float]] = {}
             found: dict[str, str] = {}
-            for door in doors:
-                table = folder / f"{door}-{case}"
+            for variant in variants:
+                table = folder / f"{variant}-{case}"
                 shutil.copytree(folder / case, table)
-                answer = sessions[door].ask(case=statement, table=str(table))
-                seconds[door] = [answer["seconds"]]
-                found[door] = f"{answer['files']} files"
+                answer = sessions[variant].ask(case=statement, table=str(table))
+                seconds[variant] = [answer["seconds"]]
+                found[variant] = f"{answer['files']} files"
                 shutil.rmtree(table)
             shutil.rmtree(folder / case)
             result = Result(title=title, seconds=seconds, budgets=BUDGETS, notes=found)
@@ -81,19 +82,19 @@ def run(
 
 
 def small_files(path: Path, count: int) -> None:
-    """A table of so many files of 1,000 rows."""
+    """Create a table of `count` files with 1,000 rows each."""
     for number in range(count):
         bayou.write(str(path), _rows(number * 1000, 1000))
 
 
 def many_rows(path: Path, rows: int) -> None:
-    """A table of files of a million rows."""
+    """Create a table whose files have a million rows each."""
     for start in range(0, rows, _ROWS_A_FILE):
         bayou.write(str(path), _rows(start, min(_ROWS_A_FILE, rows - start)))
 
 
 def unneeded(path: Path, count: int) -> None:
-    """A table of one file in a folder with others that nobody needs."""
+    """Create a table of one file, and add `count` unreferenced files to its folder."""
     bayou.write(str(path), _rows(0, 10))
     for number in range(count):
         place = path / f"p{number % 100}"
@@ -116,12 +117,12 @@ def _rows(start: int, count: int) -> pa.Table:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Parse the arguments and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--files", type=int, default=FILES)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
-    parser.add_argument("--doors", nargs="+", choices=(*BUDGETS, PEER), default=DOORS)
+    parser.add_argument("--variants", nargs="+", choices=(*BUDGETS, PEER), default=VARIANTS)
     parser.add_argument("--peers", type=Path, default=PEERS)
     options = parser.parse_args(arguments)
     run(
@@ -129,7 +130,7 @@ def main(arguments: Sequence[str]) -> None:
         options.cases,
         rows=options.rows,
         files=options.files,
-        doors=options.doors,
+        variants=options.variants,
         peers=options.peers,
     )
 

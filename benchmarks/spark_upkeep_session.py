@@ -1,10 +1,9 @@
-"""A Spark session that keeps tables in shape when told, for `spark_upkeep.py`.
+"""A Spark session that executes requested maintenance of a table, for `spark_upkeep.py`.
 
-usage: spark_upkeep_session.py DOOR
+usage: spark_upkeep_session.py VARIANT
 
-It runs in either environment. DOOR is `enable`, `driver` or `executors` (the same, all of it done
-there) or `delta-spark`. A question has a case and a table, which is changed; the answer has the
-seconds and the number of files.
+VARIANT is `enable`, `driver` or `executors` (work forced there), or `delta-spark`. A request has a
+case and a table, which is changed; the response has the seconds and the number of files.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_door import PEER, answer, session
+from spark_variant import PEER, answer, session
 
 STATEMENTS = {
     "optimize": "OPTIMIZE delta.`{table}`",
@@ -30,11 +29,11 @@ CONF = {
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Answer until the input ends."""
-    (door,) = arguments
-    spark = session(door if door == PEER else "enable")
+    """Answer requests until the input ends."""
+    (variant,) = arguments
+    spark = session(variant if variant == PEER else "enable")
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    for key, value in CONF.get(door, {}).items():
+    for key, value in CONF.get(variant, {}).items():
         spark.conf.set(key, value)
 
     def work(asked: dict[str, Any]) -> dict[str, Any]:

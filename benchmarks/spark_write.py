@@ -1,9 +1,10 @@
-"""Appending with Spark, through both doors, beside delta-spark: the same rows, by turns.
+"""Measures appends with Spark, with and without `bayou.enable`, compared with delta-spark.
 
 usage: spark_write.py [--rows N] [--runs N] [--only CASE ...] [--peers ENVIRONMENT]
 
-Three sessions stay up (`spark_sessions`). The first run of each is for warming up and isn't
-counted. Without the environment of the peer (`make test-peers`) the doors are measured alone.
+The variants append the same rows alternately in three sessions that stay open (`spark_sessions`).
+The first run of each case warms up and isn't counted. Without the peer's environment
+(`make test-peers`) only Bayou is measured.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ def run(
     only: Sequence[str] = tuple(CASES),
     peers: Path = PEERS,
 ) -> None:
-    """Measure and print."""
+    """Measure the cases, and print a table."""
     results = []
     with Sessions("spark_write_session.py", peers) as sessions:
         for case in only:
-            seconds: dict[str, list[float]] = {d: [] for d in sessions.doors((*BUDGETS, PEER))}
+            seconds: dict[str, list[float]] = {d: [] for d in sessions.variants((*BUDGETS, PEER))}
             files = {}
             for number in range(runs + 1):
-                for door, taken in seconds.items():
-                    answer = sessions[door].ask(case=case, rows=rows if number else rows // 8)
-                    files[door] = f"{answer['files']} files"
+                for variant, taken in seconds.items():
+                    answer = sessions[variant].ask(case=case, rows=rows if number else rows // 8)
+                    files[variant] = f"{answer['files']} files"
                     if number:
                         taken.append(answer["seconds"])
             results.append(Result(title=CASES[case], seconds=seconds, budgets=BUDGETS, notes=files))
@@ -49,7 +50,7 @@ def run(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Parse the arguments and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--runs", type=int, default=3)

@@ -1,8 +1,8 @@
-"""A Spark session that appends when told, for `spark_write.py`; it runs in either environment.
+"""A Spark session that executes requested appends for `spark_write.py`, in either environment.
 
-usage: spark_write_session.py DOOR
+usage: spark_write_session.py VARIANT
 
-A question has a case and a number of rows, the answer the seconds and the number of files. The
+A request has a case and a number of rows; the response has the seconds and the number of files. The
 table is in the working directory.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_door import answer, session
+from spark_variant import answer, session
 
 COLUMNS = [
     "id",
@@ -29,12 +29,12 @@ COLUMNS = [
 ]
 
 
-def append(spark: Any, door: str, case: str, rows: int, folder: Path) -> float:
-    """Append rows to a table that is there, and empty; the seconds that it took."""
+def append(spark: Any, variant: str, case: str, rows: int, folder: Path) -> float:
+    """Create an empty table and append rows to it; return the seconds of the append."""
     frame = spark.range(0, rows, 1, 8).selectExpr(*COLUMNS)
     table = str(folder / "table")
     shutil.rmtree(table, ignore_errors=True)
-    if door == "source":
+    if variant == "source":
         make(table, frame, case)
     else:
         columns = ["day"] if case == "partitioned" else []
@@ -45,7 +45,7 @@ def append(spark: Any, door: str, case: str, rows: int, folder: Path) -> float:
 
 
 def make(table: str, frame: Any, case: str) -> None:
-    """An empty table: Spark doesn't let a Python source be asked for partition columns."""
+    """Create an empty table with Bayou: Spark passes no partition columns to Python sources."""
     import pyarrow as pa
 
     import bayou
@@ -55,12 +55,12 @@ def make(table: str, frame: Any, case: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
-    (door,) = arguments
-    spark = session(door)
+    """Answer requests until the input ends."""
+    (variant,) = arguments
+    spark = session(variant)
 
     def work(asked: dict[str, Any]) -> dict[str, Any]:
-        seconds = append(spark, door, asked["case"], asked["rows"], Path.cwd())
+        seconds = append(spark, variant, asked["case"], asked["rows"], Path.cwd())
         files = sum(1 for _ in Path("table").rglob("part-*.parquet"))
         return {"seconds": seconds, "files": files}
 

@@ -1,11 +1,11 @@
-"""How old records are when they are in the table, at a steady rate, beside Spark + delta-spark.
+"""Measures the age of records at their commit, at a constant rate, compared with delta-spark.
 
 usage: PYTHONPATH=tools steady_latency.py [--rate 5000] [--seconds 60] [--warm 60] [--plot FILE.svg]
 
-A real broker runs on loopback. Each program reads the topic as quickly as it can: ours with a flush
-interval of half a second, the peer with Spark's default trigger. A record's age is the time from
-when it was handed to the producer to when the program told of the commit that has its offset. What
-is sent in the first minute doesn't count: broker and program start in it, and catch up.
+A real broker runs on loopback. Bayou reads the topic with a flush interval of half a second, the
+peer with Spark's default trigger. A record's age is the time from its call of `produce` until the
+program reports the commit with its offset. Records of the first `--warm` seconds aren't counted,
+because broker and program start and catch up during this time.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from servers import KafkaServer
 
 QUANTILES = (50, 90, 99, 100)
 CATCH_UP = 120
-"""Seconds a program may be behind when the last record is sent."""
+"""Maximum number of seconds to wait for commits after the last record is sent."""
 
 
 def run(console: Console, rate: int, seconds: int, warm: int, plot: Path | None = None) -> None:
-    """Measure both programs, print a table, and draw both where a file is given."""
+    """Measure both programs, and print a table; `plot` is an SVG file of the age distributions."""
     measured: dict[str, np.ndarray] = {}
     with tempfile.TemporaryDirectory() as name, KafkaServer(Path(name) / "broker") as broker:
         for number, (program, command) in enumerate({OURS: _ours, PEER: _peer}.items()):
@@ -78,7 +78,7 @@ def _peer(servers: str, topic: str, folder: Path) -> list[str]:
 def _ages(
     servers: str, topic: str, command: list[str], *, rate: int, seconds: int, warm: int
 ) -> np.ndarray:
-    """Of all records of the last `seconds`, in seconds."""
+    """Return the age in seconds of all records of the last `seconds`."""
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -104,7 +104,7 @@ def _ages(
 
 
 def _reached(commits: Sequence[tuple[float, dict[int, int]]]) -> int:
-    """How many records the commits have, by the offsets of the last one of each partition."""
+    """Return how many records are committed, from the last end offset of each partition."""
     ends: dict[int, int] = {}
     for _, spans in list(commits):
         ends.update(spans)
@@ -114,7 +114,12 @@ def _reached(commits: Sequence[tuple[float, dict[int, int]]]) -> int:
 def _follow(
     process: subprocess.Popen[str], tell: Callable[[tuple[float, dict[int, int]]], None]
 ) -> None:
-    """Both programs print a line of JSON for each batch that is in the table."""
+    """Read a program's output, a line of JSON per batch, and report each commit.
+
+    Args:
+        process: the program.
+        tell: called with the time of the report and the end offset of each partition.
+    """
     assert process.stdout is not None
     for line in process.stdout:
         if not line.startswith("{"):
@@ -126,7 +131,10 @@ def _follow(
 
 
 def _produce(servers: str, topic: str, rate: int, seconds: int) -> np.ndarray:
-    """When each record was handed over; record n goes to partition n modulo their number."""
+    """Produce records at a constant rate; return the time of each record's call of `produce`.
+
+    The partition of record n is n modulo the number of partitions.
+    """
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "compression.type": "lz4"})
     records = list(values(rate))
     sent = np.zeros(rate * seconds)
@@ -144,7 +152,7 @@ def _produce(servers: str, topic: str, rate: int, seconds: int) -> np.ndarray:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line."""
+    """Parse the arguments and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rate", type=int, default=5_000)
     parser.add_argument("--seconds", type=int, default=60)

@@ -1,9 +1,9 @@
-"""The peer of `steady_latency.py`: Spark's Kafka connector and delta-spark's sink.
+"""The peer's program in `steady_latency.py`: Spark's Kafka connector and delta-spark's sink.
 
 usage: steady_latency_spark.py SERVERS TOPIC FOLDER
 
-It runs in `.venv-peers-kafka`, until it is ended. For each batch that is in the table it prints a
-line of JSON.
+It runs in `.venv-peers-kafka` until it is terminated. For each committed batch it prints a line of
+JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 
 
 def main(servers: str, topic: str, folder: str) -> None:
-    """Run the query, and tell what it has committed."""
+    """Run the query, and print the end offsets of each committed batch."""
     builder = SparkSession.builder.master("local[2]")
     for key, value in CONF.items():
         builder = builder.config(key, value)

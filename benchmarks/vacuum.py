@@ -1,4 +1,4 @@
-"""VACUUM of a folder of which half is needed, and many small commits, beside deltalake.
+"""Measures a VACUUM that deletes half of the files, and many small commits, beside deltalake.
 
 usage: PYTHONPATH=tools vacuum.py [--files N] [--commits N] [--runs N]
 """
@@ -23,7 +23,7 @@ FOLDERS = 100
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line; `--measure` is a run in a process of its own."""
+    """Parse the arguments; `--measure` runs one measurement in this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--commits", type=int, default=1000)
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run(console: Console, files: int, commits: int, runs: int) -> None:
-    """Print a line a measurement: times and peaks of both, and the ratios."""
+    """Measure both cases, and print times, peak memory and ratios."""
     printed = Table(title="Upkeep")
     for column in ("what", "bayou", "deltalake", "time", "memory"):
         printed.add_column(column)
@@ -80,7 +80,7 @@ def _vacuumed(who: str, table: str) -> int:
 
 
 def _make(table: Path, count: int) -> None:
-    """A table of files without rows, half of them live, the others never committed."""
+    """Create a table of empty files; half of them are live, the others were never committed."""
     schema = {
         "type": "struct",
         "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}],

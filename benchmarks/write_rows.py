@@ -1,11 +1,11 @@
-"""Writing in one process, beside `deltalake`: rows, commits, changes of rows, upkeep.
+"""Measures writes in one process, compared with `deltalake`: rows, commits, changes, upkeep.
 
 usage: write_rows.py [--scale F] [--runs N] [--case CASE ...]
 
-Every number is of a process of its own, the median of the runs; what a case begins with (rows in
-memory, a table) is made before the time starts and counts for the memory. Bayou syncs what it
-writes to the disk, `deltalake` doesn't. A table that Bayou writes to is the same as the peer's;
-"with vectors" is one with deletion vectors, which `deltalake` doesn't write.
+Each number is the median of runs in separate processes. The input of a case (rows in memory, a
+table) is created before the time starts, but counts as memory. Bayou fsyncs the files that it
+writes, `deltalake` doesn't. Both programs write to the same table; "with vectors" is a table with
+deletion vectors, which `deltalake` doesn't write.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ Work = Callable[[], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A thing to do.
+    """An operation to measure.
 
     Attributes:
-        title: what it is, at full scale.
-        programs: who does it: each gets an empty folder and the scale, prepares, and gives the
-            work that is timed.
+        title: the name of the case at full scale.
+        programs: for each program a function that gets an empty folder and the scale, prepares the
+            input, and returns the function to measure.
     """
 
     title: str
@@ -51,7 +51,11 @@ class Case:
 
 
 def append(partitions: int) -> dict[str, Callable[[Path, float], Work]]:
-    """All rows into a new table, with one partition column of so many values, or none."""
+    """Return the programs of a case that appends all rows to a new table, see `Case`.
+
+    Args:
+        partitions: number of values of the partition column; 0 for a table without partitions.
+    """
 
     def by_bayou(folder: Path, scale: float) -> Work:
         rows, columns = _partitioned(int(ROWS * scale), partitions)
@@ -80,7 +84,7 @@ def append(partitions: int) -> dict[str, Callable[[Path, float], Work]]:
 
 
 def commits_by_bayou(folder: Path, scale: float) -> Work:
-    """Appends of one row, one after another."""
+    """Return the function to measure: append one row many times."""
     row, write = scan_rows.rows_from(0, 1), bayou.write
     count = int(COMMITS * scale)
 
@@ -93,7 +97,7 @@ def commits_by_bayou(folder: Path, scale: float) -> Work:
 
 
 def commits_by_deltalake(folder: Path, scale: float) -> Work:
-    """The same."""
+    """Return the function to measure: append one row many times with `deltalake`."""
     import deltalake
 
     row = scan_rows.rows_from(0, 1)
@@ -108,7 +112,7 @@ def commits_by_deltalake(folder: Path, scale: float) -> Work:
 
 
 def checkpoint_by_bayou(folder: Path, scale: float) -> Work:
-    """A checkpoint of the version behind ten commits behind another checkpoint."""
+    """Return the function to measure: write a checkpoint, ten commits after the previous one."""
     table = bayou.table(str(_log(folder, scale)))
 
     def work() -> int:
@@ -119,7 +123,7 @@ def checkpoint_by_bayou(folder: Path, scale: float) -> Work:
 
 
 def checkpoint_by_deltalake(folder: Path, scale: float) -> Work:
-    """The same; the table is loaded first, as it is with Bayou."""
+    """Return the function to measure: load the table and write a checkpoint with `deltalake`."""
     import deltalake
 
     path = str(_log(folder, scale))
@@ -132,7 +136,7 @@ def checkpoint_by_deltalake(folder: Path, scale: float) -> Work:
 
 
 def merge_by_bayou(folder: Path, scale: float, properties: dict[str, str] | None = None) -> Work:
-    """Half of the source's rows update a row each, spread over all files, half are new."""
+    """Return the function to measure: merge a source; half of it updates rows, half is new."""
     import sqlglot  # noqa: F401  # parses the condition
 
     table, source = bayou.table(str(_table(folder, scale, properties))), _source(scale)
@@ -146,7 +150,7 @@ def merge_by_bayou(folder: Path, scale: float, properties: dict[str, str] | None
 
 
 def merge_by_deltalake(folder: Path, scale: float) -> Work:
-    """The same."""
+    """Return the function to measure: the merge of `merge_by_bayou`, with `deltalake`."""
     import deltalake
 
     path, source = str(_table(folder, scale)), _source(scale)
@@ -162,7 +166,7 @@ def merge_by_deltalake(folder: Path, scale: float) -> Work:
 
 
 def delete_by_bayou(folder: Path, scale: float, properties: dict[str, str] | None = None) -> Work:
-    """One row by its id."""
+    """Return the function to measure: delete one row by its id."""
     import sqlglot  # noqa: F401  # parses the condition
 
     table = bayou.table(str(_table(folder, scale, properties)))
@@ -170,7 +174,7 @@ def delete_by_bayou(folder: Path, scale: float, properties: dict[str, str] | Non
 
 
 def delete_by_deltalake(folder: Path, scale: float) -> Work:
-    """The same."""
+    """Return the function to measure: delete one row by its id with `deltalake`."""
     import deltalake
 
     path = str(_table(folder, scale))
@@ -179,13 +183,16 @@ def delete_by_deltalake(folder: Path, scale: float) -> Work:
 
 
 def vacuum_by_bayou(folder: Path, scale: float) -> Work:
-    """Files that no version names, in a hundred folders."""
+    """Return the function to measure: delete unreferenced files in 100 folders."""
     table = bayou.table(str(_littered(folder, scale)))
     return lambda: _vacuumed(table.vacuum(0, enforce_retention_duration=False).inventory)
 
 
 def vacuum_by_deltalake(folder: Path, scale: float) -> Work:
-    """The same; `full`, or it deletes only what the log still names."""
+    """Return the function to measure: delete unreferenced files with `deltalake`.
+
+    Without `full`, it would only delete files with a remove action in the log.
+    """
     import deltalake
 
     path = str(_littered(folder, scale))
@@ -243,7 +250,7 @@ def _partitioned(count: int, partitions: int) -> tuple[pa.Table, list[str]]:
 
 
 def _table(folder: Path, scale: float, properties: dict[str, str] | None = None) -> Path:
-    """A table of its own for a run: data files are links, for nobody writes into one."""
+    """Return a copy of a cached table for one run, made of hard links to its files."""
     rows = int(ROWS * scale)
     original = million_files.CACHE / f"write-{rows}{'-vectors' if properties else ''}"
     if not (original / "complete").exists():
@@ -285,7 +292,7 @@ def _vacuumed(inventory: pa.Table) -> int:
 
 
 def _source(scale: float) -> pa.Table:
-    """A hundredth of the rows: half with ids that are there, half with new ones."""
+    """Return a hundredth as many rows as the table's: half with existing ids, half with new ids."""
     rows = int(ROWS * scale)
     count = rows // 200
     there = scan_rows.rows_from(0, rows).take(pa.array(range(0, rows, 200), pa.int64()))
@@ -301,7 +308,7 @@ def _link(source: str, target: str) -> str:
 
 
 def run(console: Console, scale: float, runs: int, cases: Sequence[str] = tuple(CASES)) -> None:
-    """Measure cases and print what they took."""
+    """Run the measurements and print the results as a table."""
     for name in cases:
         case = CASES[name]
         measured = {
@@ -316,7 +323,7 @@ def run(console: Console, scale: float, runs: int, cases: Sequence[str] = tuple(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line; `--measure` is the measured process."""
+    """Parse the arguments; `--measure` runs one measurement in this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1, help="1 is the full size")
     parser.add_argument("--runs", type=int, default=3)

@@ -15,6 +15,7 @@ pytest_plugins = [
     "support.conformance_plugin",
     "support.examples",
     "support.process_guard",
+    "support.processed_pipelines",
     "support.shared_servers",
     "support.small_pipelines",
     "support.spark_session",

@@ -91,3 +91,31 @@ def test_known_values_are_removed():
 def test_an_error_that_was_pickled_shows_no_secret():
     error = pickle.loads(pickle.dumps(StorageError("http://u:SECRET@h/", path="p")))
     assert str(error) == "http://***@h/"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET https://host/c/x%3Fsv%3D2022%26sig%3Dhunter2%253D%26se%3D1/_delta_log",
+        "GET http://127.0.0.1:1/b/x%3fsig%3dhunter2%2Fz/_delta_log",
+        "c/x%3Fsig=hunter2",
+        "c/x%3Fsv=1%26sig=hunter2",
+        "c/x%253Fsv%253D1%2526sig%253Dhunter2%2526se%253D1",
+        "/b%2Fx%3Ftoken%3Dhunter2",
+        "x%3FX-Amz-Credential%3DAK%26X-Amz-Signature%3Dhunter2/_d",
+        "AccountKey%3Dhunter2%2Fhunter2%3D%3D%3BEndpoint%3Dx",
+        "http%3A%2F%2Fuser%3Ahunter2%40host%3A90",
+    ],
+)
+def test_a_secret_in_a_percent_encoded_url_is_masked(text):
+    shown = without_secrets(text)
+    assert "hunter2" not in shown
+    assert "***" in shown
+    assert without_secrets(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["100% of a%20b", "/lake/day=2024-01-05/x%3Dy.parquet", "c/x%3Fsv%3D2022/_delta_log"]
+)
+def test_percent_encoding_without_a_secret_is_shown(text):
+    assert without_secrets(text) == text

@@ -1,4 +1,4 @@
-"""Check the documentation: links, code blocks, reachability, addresses, the reference.
+"""Checks the documentation: links, code blocks, unreachable pages, addresses, the reference.
 
 usage: check_docs.py
 
@@ -27,7 +27,7 @@ _UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|TB[D])\b")
 
 
 def main() -> int:
-    """Print all problems; the exit code."""
+    """Print all problems; return the exit code."""
     problems = list(_problems())
     for problem in problems:
         print(problem)
@@ -76,7 +76,7 @@ def _link_problem(page: Path, target: str) -> str | None:
 
 
 def _anchors(path: Path) -> set[str]:
-    """Anchors of the headings, as GitHub generates them."""
+    """Return the anchors of a page's headings, as GitHub generates them."""
     headings = _HEADING.findall(_BLOCK.sub("", path.read_text()))
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 

@@ -1,4 +1,4 @@
-"""The reference page of the pipeline's configuration, from the pydantic models."""
+"""Generates the reference page of the pipeline's configuration from the pydantic models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ mounted secret. PATH is relative to the YAML file. `$${` is a literal `${`.
 
 
 def page() -> str:
-    """The content of the page."""
+    """Return the content of the page."""
     schema = PipelineConfig.model_json_schema(by_alias=True)
     return _HEAD + "".join(_section(schema, schema, ())).rstrip() + "\n"
 
@@ -52,7 +52,10 @@ def _section(root: Schema, section: Schema, path: tuple[str, ...]) -> Iterator[s
 
 
 def _target(root: Schema, value: Schema) -> Schema | None:
-    """The section that is the value of a key or of a mapping's entries; None for plain values."""
+    """Return the section that is the value of a key, or of the entries if it is a mapping.
+
+    None if the value has no keys of its own.
+    """
     entries = value.get("additionalProperties")
     options = [value, *value.get("anyOf", ()), *([entries] if isinstance(entries, dict) else ())]
     for option in options:

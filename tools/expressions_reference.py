@@ -1,4 +1,4 @@
-"""The reference page of expressions in filters, constraints and generated columns."""
+"""Generates the reference page of expressions in filters, constraints and generated columns."""
 
 from __future__ import annotations
 
@@ -33,11 +33,19 @@ of the years 1 to 9999 only; bytes that aren't UTF-8 become U+FFFD in a string; 
 digits are compared exactly. `tests/kernel/expressions/recorded` has about 1,900 expressions with
 their results in Spark, which tests compare with the evaluator.
 
+Results of these functions may differ from Java's in the last place: INEXACT.
+In a Spark session, Spark evaluates the conditions and values of DELETE, UPDATE and MERGE that use
+them. Generated columns, CHECK constraints and column invariants must have the same value in every
+engine: a table that uses one of these functions there can be read but not written
+(`UnsupportedFeatureError`).
+
 ## Conditions
 
 `=`, `==`, `<>`, `!=`, `<`, `<=`, `>`, `>=`, `<=>`, `IS [NOT] DISTINCT FROM`, `AND`, `OR`, `NOT`,
 `IN (...)` of constants or expressions, `BETWEEN`, `IS [NOT] NULL`, `IS [NOT] TRUE`, `IS [NOT]
 FALSE`, `LIKE` and `ILIKE` with a constant pattern, `ESCAPE`, `LIKE ANY`, `LIKE ALL`, `RLIKE`.
+In a comparison, put another comparison, `IN`, `BETWEEN` or `LIKE` on the right side in parentheses.
+After `||`, put `+` and `-` in parentheses.
 
 ## Constants
 
@@ -65,12 +73,13 @@ the condition allows for other time zones, because the writer may have used one.
 
 
 def page() -> str:
-    """The content of `docs/reference/expressions.md`."""
+    """Return the content of `docs/reference/expressions.md`."""
     return "".join(_parts())
 
 
 def _parts() -> Iterator[str]:
-    yield _HEAD
+    inexact = [f"`{f.name}`" for fs in ALL.values() for f in fs if not getattr(f, "exact", True)]
+    yield _HEAD.replace("INEXACT", ", ".join(inexact))
     yield "\n## Functions\n\nAn unknown function is a `PredicateError`.\n"
     for heading, functions in ALL.items():
         yield f"\n### {heading}\n\n| function | returns | preserves order |\n|---|---|---|\n"

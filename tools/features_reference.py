@@ -1,4 +1,4 @@
-"""The reference page of table features, from `bayou.protocol.features`."""
+"""Generates the reference page of table features from `bayou.protocol.features`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KINDS = {"reader_writer": "readers and writers", "writer": "writers"}
 
 
 def page() -> str:
-    """The content of the page."""
+    """Return the content of the page."""
     return "".join(_lines())
 
 

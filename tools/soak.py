@@ -69,7 +69,15 @@ _TABLE_CONFIG = (
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Measurements at one time; memory in bytes, `driver` is the command's own process."""
+    """Measurements at one time.
+
+    Attributes:
+        minute: minutes since the start.
+        driver, all: memory in bytes of the process of `bayou run`, and of all its processes.
+        waiting: number of produced records that aren't in the table, by topic.
+        small_files: number of small files, by topic.
+        commits: number of commits, by topic.
+    """
 
     minute: float
     driver: int
@@ -98,7 +106,7 @@ class Pipeline:
 
     @property
     def memory(self) -> tuple[int, int]:
-        """Memory of the command's own process and of all its processes."""
+        """Memory in bytes of the process of `bayou run`, and of it with all its descendants."""
         own = memory_of(self._process.pid)
         return own, sum(map(memory_of, process_tree(self._process.pid)))
 
@@ -108,7 +116,7 @@ class Pipeline:
         return self._process.poll() is not None
 
     def end(self) -> int:
-        """Stop the pipeline after its current batches; the exit code."""
+        """Stop the pipeline after its current batches; return the exit code."""
         self._process.terminate()
         code = self._process.wait(120)
         self._thread.join()
@@ -127,7 +135,7 @@ class Pipeline:
 
 
 class Load:
-    """Produces records to both topics at a constant rate; `sent` counts the records of a topic."""
+    """Produces records to both topics at a constant rate; `sent` counts the records per topic."""
 
     def __init__(self, kafka: KafkaServer, rate: int) -> None:
         self._rate = rate
@@ -138,7 +146,7 @@ class Load:
         self.sent = 0
 
     def produce_until(self, until: float) -> None:
-        """Produce records at the rate until a time of the monotonic clock."""
+        """Produce records at the rate until the monotonic clock reaches `until`."""
         started, before = time.monotonic(), self.sent
         while (now := time.monotonic()) < until:
             due = before + round((now - started) * self._rate) - self.sent
@@ -162,7 +170,7 @@ class Load:
 
 
 def main() -> int:
-    """Run the soak test; the exit code."""
+    """Run the soak test; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--rate", type=int, default=500, help="records a second for each topic")
@@ -241,7 +249,7 @@ def _small_files(s3: S3Server, name: str) -> int:
 
 
 def _exceeded_limits(samples: list[Sample], rate: int) -> list[str]:
-    """Limits that were exceeded after the warm-up, which is the first third."""
+    """Return a message for each limit that was exceeded after the first third, the warm-up."""
     warm = samples[len(samples) // 3 :]
     half = len(warm) // 2
     problems = []

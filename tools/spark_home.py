@@ -24,7 +24,7 @@ _LINKED = ("bin", "jars", "sbin")
 
 
 def main() -> int:
-    """Create the folder; the exit code."""
+    """Create the folder; return the exit code."""
     match sys.argv[1:]:
         case [folder]:
             _link(Path(folder).absolute())
@@ -63,7 +63,7 @@ def _archive(archive: Path) -> int:
 
 
 def _use_spark(folder: Path) -> None:
-    """Run the operations of most tests, and wait until the JVM has exited."""
+    """Run the operations that most tests use, and wait until the JVM has exited."""
     from pyspark import SparkContext
 
     from bayou.spark import DeltaTable, start_session
@@ -75,7 +75,7 @@ def _use_spark(folder: Path) -> None:
     rows = spark.range(100).selectExpr("id", "id % 3 AS part", "CAST(id AS STRING) AS name")
     rows.write.format("delta").partitionBy("part").save(table)
     for reader in ("source", "native"):
-        spark.conf.set("spark.bayou.read.door", reader)
+        spark.conf.set("spark.bayou.reader", reader)
         frame = spark.read.format("delta").load(table)
         frame.where("id > 3").groupBy("part").count().collect()
     changed = rows.selectExpr("id + 50 AS id", "part", "name")

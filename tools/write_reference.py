@@ -1,10 +1,9 @@
-"""Generate docs/reference from the docstrings of the public modules.
+"""Generates docs/reference from the docstrings of the public modules.
 
 usage: write_reference.py
 
-The page of the configuration is generated from its models, the page of expressions from the list of
-functions, and the page of table features from their definitions. `tools/check_docs.py` checks that
-the pages are up to date.
+The pages of the configuration, Spark settings, expressions and table features are generated from
+their definitions. `tools/check_docs.py` checks that the pages are up to date.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _ITEM = re.compile(r"(?P<names>[\w*][\w*., ]*?): (?P<text>.*)")
 
 
 def pages() -> dict[Path, str]:
-    """The content of every page by its file."""
+    """Return the content of every page by its file."""
     written = {FOLDER / f"{name}.md": "".join(_page(name)) for name in MODULES}
     return written | {
         FOLDER / "configuration.md": configuration_reference.page(),
@@ -62,7 +61,7 @@ def _page(name: str) -> Iterator[str]:
 
 
 def _defined_in(module: ModuleType) -> Iterator[str]:
-    """Public classes and functions of a module without `__all__`, in definition order."""
+    """Yield the public classes and functions of a module without `__all__`, in definition order."""
     for name, value in vars(module).items():
         if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__:
             yield name
@@ -100,7 +99,7 @@ _PLAIN_BASES = {"object", "Exception", "Protocol", "Struct", "Generic", "Enum", 
 
 
 def _own_doc(value: type) -> str | None:
-    """The class's docstring, unless Python generated it from the fields."""
+    """Return a class's docstring; None if it has none or Python generated it from the fields."""
     doc = vars(value).get("__doc__")
     return None if doc is None or doc.startswith(f"{value.__name__}(") else doc
 
@@ -121,7 +120,7 @@ def _signature(name: str, function: object) -> str:
 
 
 def _with_markers(parameters: list[inspect.Parameter]) -> Iterator[object]:
-    """Parameters of a signature, including bare `*` and `/`."""
+    """Yield the parameters of a signature, including bare `*` and `/`."""
     starred = False
     for number, parameter in enumerate(parameters):
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
@@ -141,7 +140,7 @@ def _plain(annotation: object) -> str:
 
 
 def _markdown(doc: str | None) -> str:
-    """A docstring in Google form as Markdown; indented text is a code block."""
+    """Convert a docstring in Google form to Markdown; indented text becomes a code block."""
     if not doc:
         return ""
     lines: list[str] = []
@@ -164,7 +163,7 @@ def _markdown(doc: str | None) -> str:
 
 
 def main() -> int:
-    """Write the pages, and delete pages of removed modules; the exit code."""
+    """Write the pages, and delete pages of removed modules; return the exit code."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     written = pages()
     for path in FOLDER.glob("bayou*.md"):

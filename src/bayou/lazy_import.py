@@ -5,12 +5,7 @@ from collections.abc import Callable, Mapping
 
 
 def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package (PEP 562) whose names are defined in other modules.
-
-    Args:
-        package: name of the package, for error messages.
-        modules: full name of the module that defines each name.
-    """
+    """Return a `__getattr__` (PEP 562) for a package whose names are defined in other modules."""
 
     def __getattr__(name: str) -> object:  # noqa: N807  # the package assigns it to this name
         if name in modules:

@@ -1,7 +1,7 @@
 """Removal of secrets from text that is displayed or logged.
 
-`without_secrets` is applied to every message of a `BayouError`, and to every line that the command
-line prints except rows of tables.
+`without_secrets` is applied to every `BayouError`, and to all output of the command line except
+rows of tables.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["HIDDEN", "is_panic", "is_secret_name", "without_secrets"]
-
 HIDDEN = "***"
 """Replacement of a secret."""
 
 _MIN_SECRET_LENGTH = 4
-"""Shorter known values aren't secrets, and removing them would garble the text."""
+"""Shorter values of `secrets` aren't masked, because masking them would garble the text."""
 
 _NAME = (
     r"(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
@@ -33,6 +31,20 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\w://)[^\s/:@?#]*:(?!\d+(?:[/?#\s'\",]|$))\S{0,2000}@"), rf"\1{HIDDEN}@"),
     # token@host; not abfss://container@account, which isn't a secret
     (re.compile(r"(\bhttps?://)[^\s/?#]{1,2000}@", re.IGNORECASE), rf"\1{HIDDEN}@"),
+    # the same in a URL that is percent-encoded, once or more often
+    (
+        re.compile(r"(\w%(?:25)*3A(?:%(?:25)*2F){2})\S{0,2000}%(?:25)*40", re.IGNORECASE),
+        rf"\1{HIDDEN}@",
+    ),
+    # name=value in a query that a store has percent-encoded as a part of a path
+    (
+        re.compile(
+            rf"((?:{_NAME}|(?:\b|(?<=3F)|(?<=26))sig)%(?:25)*3D|(?<=3F)sig=|(?<=26)sig=)"
+            r"(?:(?!%(?:25)*(?:26|3B|2C))[^\s&;,'\")])+",
+            re.IGNORECASE,
+        ),
+        rf"\1{HIDDEN}",
+    ),
     # name=value in queries, connection strings and JAAS
     (
         re.compile(
@@ -68,15 +80,14 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
-_HAS_SEPARATOR = re.compile(r"://|=|:|->|-----BEGIN")
+_HAS_SEPARATOR = re.compile(r"://|=|:|->|%|-----BEGIN")
 
 
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without passwords in URLs, values whose name marks them as secret, and known values.
+    """Mask passwords in URLs, values with names such as `password`, and the values in `secrets`.
 
     Args:
-        text: the text.
-        secrets: secret values, such as those of storage options.
+        secrets: secret values, such as values of storage options.
 
     Example:
         >>> without_secrets("can't reach http://bob:hunter2@host:9000/")
@@ -92,10 +103,10 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def is_secret_name(key: str) -> bool:
-    """Whether the name of a setting, such as a Spark conf, marks its value as a secret."""
+    """Whether the name of a setting, such as a Spark conf, suggests that the value is secret."""
     return _SETTING.search(key) is not None
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether an error is the panic of a Rust library, which isn't an `Exception`."""
+    """Whether an error is a Rust library's panic. It isn't a subclass of `Exception`."""
     return type(error).__name__ == "PanicException" and not isinstance(error, Exception)

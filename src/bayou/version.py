@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["ENGINE_INFO", "VERSION"]
-
 
 def _installed() -> str:
     try:

@@ -194,7 +194,7 @@ def test_what_makes_a_table_managed_stays(path, catalog, tmp_path):
     alter = bayou.table(path, catalog=catalog).alter
     with pytest.raises(UnsupportedFeatureError, match="can't be dropped"):
         alter.drop_feature("catalogManaged")
-    with pytest.raises(FeatureInUseError, match="catalogManaged needs it"):
+    with pytest.raises(FeatureInUseError, match="catalogManaged requires it"):
         alter.drop_feature("inCommitTimestamp")
     with pytest.raises(TablePropertyError, match="the table is catalog-managed"):
         alter.set_properties({"delta.enableInCommitTimestamps": "false"})

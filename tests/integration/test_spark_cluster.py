@@ -56,7 +56,7 @@ PROGRAM = """
 """
 
 
-DOORS = """
+READERS = """
     import bayou
     from pyspark.sql import functions
 
@@ -92,14 +92,14 @@ DOORS = """
     write(few.limit(3).withColumn("extra", functions.lit("x"))).mode("append").option(
         "mergeSchema", "true"
     ).save(dv)
-    for door in ("native", "source"):
-        spark.conf.set("spark.bayou.read.door", door)
+    for reader in ("native", "source"):
+        spark.conf.set("spark.bayou.reader", reader)
         read = spark.read.format("delta").load(dv)
         scan = "FileScan parquet" in read._jdf.queryExecution().executedPlan().toString()
         rows = sorted((r.id, r.part) for r in read.collect())
         some = read.where("part = 3 AND s.x < 100").count()
-        print(door, scan, rows == rows_of(dv), len(rows), some)
-    spark.conf.unset("spark.bayou.read.door")
+        print(reader, scan, rows == rows_of(dv), len(rows), some)
+    spark.conf.unset("spark.bayou.reader")
 
     from bayou.spark import DeltaTable
 
@@ -169,7 +169,7 @@ def test_replay_reads_and_writes_run_on_a_cluster(spark_cluster, tmp_path):
 @pytest.mark.slow
 def test_row_operations_checkpoints_and_streams_run_on_a_cluster(spark_cluster, tmp_path):
     path = str(tmp_path / "t")
-    program = PROGRAM.replace("    spark.stop()\n", "") + DOORS
+    program = PROGRAM.replace("    spark.stop()\n", "") + READERS
     assert run(spark_cluster.url, path, spark_cluster.conf, program) == [
         *REPLAYED,
         "executors 2",

@@ -20,7 +20,7 @@ _SLOW = pytest.mark.slow
 
 _CHANGE = """
 from bayou.spark import DeltaTable
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 def change(spark, path, work, by_plan, die):
     @F.udf("boolean")

@@ -103,8 +103,8 @@ def kill_reader(batches):
         yield batch
 
 bayou.spark.enable(spark)
-for door in ("native", "source"):
-    spark.conf.set("spark.bayou.read.door", door)
+for reader in ("native", "source"):
+    spark.conf.set("spark.bayou.reader", reader)
     (marks / "kill").unlink()
     found = spark.read.format("delta").load(path).mapInArrow(kill_reader, "id long")
     print(found.selectExpr("count(*)", "sum(id)").first())
@@ -175,9 +175,9 @@ def test_a_driver_killed_at_its_commit_leaves_the_table_as_it_was_or_with_all_of
     from bayou.spark.write.started_write import StartedWrite
     commit = StartedWrite.commit
 
-    def killed(self, *given):
+    def killed(self, *given, **named):
         if {moment == "after"}:
-            commit(self, *given)
+            commit(self, *given, **named)
         os.kill(os.getpid(), signal.SIGKILL)
 
     spark = session("local[2]")
@@ -289,8 +289,8 @@ def test_a_stopped_session_says_so_and_the_next_one_reads_and_writes(tmp_path):
                 print(type(error).__name__)
         spark = session("local[2]")
         spark.range(3, 5).write.format("delta").mode("append").save(path)
-        for door in ("native", "source"):
-            spark.conf.set("spark.bayou.read.door", door)
+        for reader in ("native", "source"):
+            spark.conf.set("spark.bayou.reader", reader)
             print(spark.read.format("delta").load(path).count())
         """,
     )

@@ -16,6 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder, which start delta-spark, as `process`."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.process)
+
+
 class DeltaSpark:
     """delta-spark in a process and an environment of its own."""
 

@@ -21,8 +21,13 @@ OURS = (
     DeltaTableBuilder,
     IdentityGenerator,
 )
-MORE = {"executeCompaction": ["full"]}
-"""Arguments that ours have besides, by keyword."""
+MORE = {
+    "executeCompaction": ["full"],
+    "clone": ["transaction_identifiers"],
+    "cloneAtVersion": ["transaction_identifiers"],
+    "cloneAtTimestamp": ["transaction_identifiers"],
+}
+"""Arguments that only our methods have, by keyword."""
 
 
 def theirs(name: str) -> dict[str, list[str]]:

@@ -86,7 +86,7 @@ def test_tables_that_we_made_are_written_by_both(
         ("DELETE FROM {t} WHERE id = 1", "concurrent append"),
         ("INSERT INTO {t} VALUES (9, 'a')", "concurrent append"),
         ("INSERT INTO {t} VALUES (9, 'b')", None),
-        ("DELETE FROM {t} WHERE p = 'a'", "concurrent delete of what was read"),
+        ("DELETE FROM {t} WHERE p = 'a'", "concurrent delete of a file that was read"),
         ("DELETE FROM {t} WHERE p = 'b'", None),
         ("ALTER TABLE {t} SET TBLPROPERTIES ('mine' = '1')", "metadata changed"),
         ("ALTER TABLE {t} ADD COLUMN c INT", "metadata changed"),

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Table, col, lit
-from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import Comparison
+from bayou.kernel.expressions.resolution import resolve
 from support.examples import examples
 
 DAY = (dt.date(1, 1, 1), dt.date(9999, 12, 31))

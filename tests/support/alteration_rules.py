@@ -1,4 +1,4 @@
-"""Steps of a history that change a table's schema and properties."""
+"""Rules of `TableMachine` that change a table's schema and properties."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _CHANGES = (
 
 
 class AlterationRules(TableHistory):
-    """Columns that come, go and change their names; properties."""
+    """Rules that add, drop and rename columns, and set table properties."""
 
     @precondition(lambda self: len(self._model.columns()) < _MOST_COLUMNS)
     @rule(writer=WRITERS)
     def add_column(self, writer: int) -> None:
-        """A new column, null in all rows."""
+        """Add a column that is null in all rows."""
         columns = self._model.columns(self._seen[writer].version)
         name = self._column_name()
 
@@ -57,7 +57,7 @@ class AlterationRules(TableHistory):
 
     @rule(writer=WRITERS, data=st.data())
     def drop_column(self, writer: int, data: st.DataObject) -> None:
-        """A column that came later goes, where columns are mapped."""
+        """Drop a column that `add_column` added, if the table has column mapping."""
         self._change_column(
             writer,
             data,
@@ -70,7 +70,7 @@ class AlterationRules(TableHistory):
 
     @rule(writer=WRITERS, data=st.data())
     def rename_some_column(self, writer: int, data: st.DataObject) -> None:
-        """A column that came later gets another name, where columns are mapped."""
+        """Rename a column that `add_column` added, if the table has column mapping."""
         to = self._column_name()
         self._change_column(
             writer,
@@ -84,7 +84,7 @@ class AlterationRules(TableHistory):
 
     @rule(writer=WRITERS, change=st.sampled_from(_CHANGES))
     def set_property(self, writer: int, change: tuple[str, str]) -> None:
-        """A property, and what comes with it; row tracking takes several commits."""
+        """Set a property. This can take several commits: row tracking assigns ids to rows first."""
         name, value = change
 
         def commit(snapshot: Snapshot) -> int:

@@ -1,4 +1,4 @@
-"""Configuration files of tests: written, loaded, and the error of one that is wrong."""
+"""Writes and loads configuration files, and returns the error of an invalid file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugin: collect the conformance tests where the sets are, and print their totals at the end."""
+"""Pytest plugin that collects conformance tests if the sets exist, and prints their totals."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SENT = "conformance_totals"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """No set has run yet."""
+    """Create the empty totals of the sets."""
     config.stash[_TOTALS] = {}
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leave out tests of the sets in a clone that has none; the summary says so."""
+    """Ignore conformance tests if the sets don't exist; None for other files."""
     if conformance_sets.folder() is not None or collection_path.suffix != ".py":
         return None
     is_test = collection_path.name.startswith("test_")
@@ -31,7 +31,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @pytest.fixture(scope="session")
 def run_set(pytestconfig: pytest.Config) -> Callable[[str], conformance_sets.Outcome]:
-    """Runs a set once a session."""
+    """Return a function that runs a set by name, at most once per session."""
 
     @cache
     def run(name: str) -> conformance_sets.Outcome:
@@ -46,19 +46,19 @@ def run_set(pytestconfig: pytest.Config) -> Callable[[str], conformance_sets.Out
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take the totals of a worker process over."""
+    """Collect the totals that an xdist worker sent."""
     node.config.stash[_TOTALS].update(getattr(node, "workeroutput", {}).get(_SENT, {}))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand this process's totals to the one that prints."""
+    """In an xdist worker, send the totals to the controller process."""
     sent: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if sent is not None:
         sent[_SENT] = session.config.stash[_TOTALS]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Count the sets by case, or say that they aren't there."""
+    """Print the total of each set, or that the sets don't exist."""
     if conformance_sets.folder() is None:
         terminalreporter.write_line(
             "conformance sets: not beside the repository, their tests were not collected"

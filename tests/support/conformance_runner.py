@@ -1,9 +1,10 @@
-"""Run a conformance set's own runner, and compare large tables of rows in Arrow first.
+"""Runs the conformance sets' own runner, and first compares large tables with Arrow.
 
 usage: conformance_runner.py RUNNER ARGUMENT...
 
-The runner turns each row of both tables into JSON text and compares hashes: 97 percent of its time.
-Tables that are equal value for value have equal text, so only the others take that way.
+The runner converts each row of both tables to JSON and compares hashes of the JSON, which takes 97
+percent of its time. Tables with equal values have equal JSON, so only tables that differ in Arrow
+are converted.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ HASH = "row_sha256"
 
 
 class LazyCanon:
-    """What `canon.canon` returns for a table, computed when something else than its hash is asked.
+    """The result of the runner's `canon.canon` for a table, computed on demand.
+
+    The number of rows, and the comparison of equal tables, don't need it.
 
     Args:
-        canon: the runner's module.
-        arguments: of `canon.canon`: a table, its schema, the columns.
+        canon: the runner's module `canon`.
+        arguments: the arguments of `canon.canon`: a table, its schema, the columns.
     """
 
     def __init__(self, canon: Any, arguments: Sequence[Any]) -> None:
@@ -42,14 +45,14 @@ class LazyCanon:
 
     @property
     def computed(self) -> dict[str, Any]:
-        """The runner's own answer."""
+        """The result of `canon.canon`."""
         if self._computed is None:
             self._computed = self._canon.canon(*self._arguments)
         return self._computed
 
 
 class LazyHash:
-    """The hash of a table's rows, which is computed where the tables aren't equal in Arrow."""
+    """The hash of a table's rows. It is only computed to compare tables that differ in Arrow."""
 
     def __init__(self, owner: LazyCanon) -> None:
         self.owner = owner
@@ -64,9 +67,9 @@ class LazyHash:
 
 
 def are_equal(one: pa.Table, other: pa.Table) -> bool:
-    """Whether two tables certainly have the same rows, in any order.
+    """Whether two tables have the same rows, in any order.
 
-    False says nothing: a type that Arrow can't sort, NaN, or a difference.
+    False if this is unknown: a column is nested and contains floats, or Arrow can't sort its type.
     """
     if sorted(one.schema.names) != sorted(other.schema.names):
         return False
@@ -85,7 +88,7 @@ def are_equal(one: pa.Table, other: pa.Table) -> bool:
 
 
 def _comparable(table: pa.Table) -> pa.Table:
-    """Floats as their bits: 0.0 equals -0.0 in Arrow and differs in text."""
+    """Convert floats to their bits, because 0.0 equals -0.0 in Arrow but not as JSON."""
     for number, field in enumerate(table.schema):
         bits = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}.get(field.type)
         if bits is not None:
@@ -101,7 +104,7 @@ def _has_floats(type_: pa.DataType) -> bool:
 
 
 def install(folder: Path) -> None:
-    """Put a module `canon` in place of the runner's, which is in a folder."""
+    """Replace the runner's module `canon` in `folder` by one that returns `LazyCanon`."""
     sys.path.insert(0, str(folder))
     import canon
 

@@ -1,9 +1,10 @@
-"""Run the conformance sets and say what each case came to.
+"""Runs the conformance sets and prints the failed checks and the totals.
 
 usage: conformance_sets.py [--update] [SET ...]
 
-`--update` writes the cases that pass to `tests/conformance/passing-SET.txt`; the tests hold later
-changes to that list. The sets stand beside the repository, or where BAYOU_SHARED says.
+`--update` writes the names of passing cases to `tests/conformance/passing-SET.txt`. The tests fail
+if one of these cases doesn't pass any more. The sets are in `../shared/conformance` beside the
+repository, or in `conformance` in the folder BAYOU_SHARED.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _FILE_COUNT = re.compile(r"(?P<got>\d+) files, expected (?P<least>\d+) to \d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A check that failed: which, with which exception type, and its message."""
+    """A failed check of a case: the check's name, the exception's type and message."""
 
     case: str
     check: str
@@ -37,7 +38,7 @@ class Failure:
     message: str
 
     def reads_too_much(self) -> bool:
-        """The rows were right, but fewer files could have been read."""
+        """Whether the check only failed because more files were read than expected."""
         count = _FILE_COUNT.fullmatch(self.message)
         return count is not None and int(count["got"]) >= int(count["least"])
 
@@ -47,7 +48,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a set came to."""
+    """The result of a set: names of its cases, failed checks, and the runner's summary line."""
 
     cases: tuple[str, ...]
     failures: tuple[Failure, ...]
@@ -55,20 +56,20 @@ class Outcome:
 
     @property
     def passing(self) -> tuple[str, ...]:
-        """Names of the cases of which every check passed."""
+        """Names of the cases without a failed check."""
         failed = {failure.case for failure in self.failures}
         return tuple(case for case in self.cases if case not in failed)
 
 
 def folder() -> Path | None:
-    """Where the sets are, None in a clone that has none."""
+    """Return the folder of the sets; None if it doesn't exist."""
     shared = Path(os.environ.get("BAYOU_SHARED") or ROOT.parent / "shared")
     found = shared / "conformance"
     return found if (found / "run.py").is_file() else None
 
 
 def run(sets: Path, name: str) -> Outcome:
-    """Run one set in a process of its own."""
+    """Run one set in a separate process."""
     done = subprocess.run(
         [sys.executable, str(RUNNER), str(sets / "run.py"), str(sets / name)],
         capture_output=True,
@@ -85,12 +86,12 @@ def run(sets: Path, name: str) -> Outcome:
 
 
 def expected_file(name: str) -> Path:
-    """The committed list of cases that pass."""
+    """Return the path of the committed list of cases that pass."""
     return ROOT / "tests" / "conformance" / f"passing-{name}.txt"
 
 
 def expected(name: str) -> tuple[str, ...]:
-    """Cases that passed when the list was last written."""
+    """Return the names of the cases in the committed list."""
     return tuple(expected_file(name).read_text().split())
 
 
@@ -107,7 +108,7 @@ def _case_names(path: Path) -> tuple[str, ...]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command line."""
+    """Run the sets of the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*", default=SETS, help="names of sets")
     parser.add_argument("--update", action="store_true", help="write the lists of passing cases")

@@ -1,4 +1,4 @@
-"""An engine that fails on purpose, for tests of what a caller does then."""
+"""An engine whose calls fail on demand, for tests of error handling."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ __all__ = ["Fault", "FaultInjectingEngine"]
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """Calls that fail with a StorageError.
+    """Makes calls of an engine fail with a `StorageError`.
 
     Attributes:
-        operation: name of a handler's method, such as `put` or `write_json_file_atomically`, or `*`
-            for all. A fault of `write_parquet_files` comes before the first file, or once a file
-            is written, instead of the next one.
-        path: what the path must contain.
-        times: how many calls fail.
-        passing: how many calls go well before.
-        after: the call does its work, and then fails: the outcome that a caller can't know.
+        operation: name of a handler's method, such as `put` or `write_json_file_atomically`; `*`
+            for all. `write_parquet_files` counts as a call before its first file, and as another
+            call after each file.
+        path: only calls fail whose path contains this string.
+        times: number of calls that fail.
+        passing: number of calls that succeed before the first failure.
+        after: whether the call fails after its effect, so the caller can't know if it succeeded.
     """
 
     operation: str
@@ -69,7 +69,11 @@ class _Plan:
         return None
 
     def fail(self, operation: str, path: str) -> Fault | None:
-        """Raise the fault that is due, unless it is one for afterwards: that is given back."""
+        """Raise the error of the next fault for this call.
+
+        Returns:
+            The fault if it has `after`, so its error must be raised later; None without a fault.
+        """
         fault = self.due(operation, path)
         if fault is not None and not fault.after:
             raise _error(operation, path)
@@ -77,7 +81,7 @@ class _Plan:
 
 
 class FaultInjectingEngine:
-    """Another engine, with faults; those not yet spent stay."""
+    """An engine that calls another engine, with faults. Each fault is used up by its failures."""
 
     def __init__(self, engine: Engine, *faults: Fault) -> None:
         self._engine = engine
@@ -88,7 +92,7 @@ class FaultInjectingEngine:
 
     @property
     def calls(self) -> list[str]:
-        """The methods that were called so far and that can fail, in order."""
+        """The names of the called methods that can fail, in order."""
         return list(self._plan.calls)
 
     def inject(self, *faults: Fault) -> None:
@@ -97,31 +101,31 @@ class FaultInjectingEngine:
 
     @property
     def files(self) -> _Files:
-        """Files."""
+        """The file handler, with faults."""
         return self._files
 
     @property
     def json(self) -> _Json:
-        """JSON."""
+        """The JSON handler, with faults."""
         return self._json
 
     @property
     def parquet(self) -> _Parquet:
-        """Parquet."""
+        """The Parquet handler, with faults."""
         return self._parquet
 
     @property
     def expressions(self) -> ExpressionHandler:
-        """Expressions; they never fail."""
+        """The wrapped engine's expression handler, without faults."""
         return self._engine.expressions
 
     @property
     def metrics_reporter(self) -> MetricsReporter | None:
-        """That of the engine without faults."""
+        """The wrapped engine's metrics reporter."""
         return self._engine.metrics_reporter
 
     def description(self) -> EngineDescription:
-        """Of the engine without faults."""
+        """Return the description of the wrapped engine, without faults."""
         return self._engine.description()
 
 

@@ -1,4 +1,4 @@
-"""A pipeline's micro-batches without Spark: tasks run one after another in this process."""
+"""Runs a pipeline's micro-batches without Spark: tasks run sequentially in this process."""
 
 from __future__ import annotations
 
@@ -6,23 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bayou.engines import for_path
-from bayou.ingest.batch.micro_batch import MicroBatchWriter
-from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.broker import RecreatedTopicCheck, describe_topic
 from bayou.ingest.config import Configuration, Topic, load_configuration
-from bayou.ingest.dead_letters.table import DeadLetterTable
-from bayou.ingest.events import BatchReport, RecordsLost
+from bayou.ingest.events import AttemptFailed, BatchReport, RecordsLost
 from bayou.ingest.offsets import OffsetSpan, ranges_between
-from bayou.ingest.runtime.prepared_topic import start_positions
+from bayou.ingest.runtime.prepared_topic import prepare_topic
 from bayou.ingest.schema.files import topic_schemas
-from bayou.ingest.schema.topic_format import topic_columns, topic_format
 
 __all__ = ["Heard", "InProcessContext", "take_in"]
 
 
 class InProcessContext:
-    """As much of a session and its context as a micro-batch uses."""
+    """Implements the methods of SparkSession, SparkContext and RDD that a micro-batch calls."""
 
     defaultParallelism = 1  # noqa: N815  # Spark's name
 
@@ -32,34 +26,37 @@ class InProcessContext:
 
     @property
     def sparkContext(self) -> InProcessContext:  # noqa: N802  # Spark's name
-        """Itself."""
+        """This object, which is its own SparkContext."""
         return self
 
     def parallelize(self, values: Iterable[Any], _slices: int) -> InProcessContext:
-        """Values for tasks."""
+        """Return an RDD of these values."""
         return InProcessContext(values)
 
     def map(self, task: Callable[[Any], Any]) -> InProcessContext:
-        """The tasks' outcomes."""
+        """Return an RDD of the results of `task`, which is called immediately."""
         return InProcessContext(task(value) for value in self._values)
 
     def collect(self) -> list[Any]:
-        """All of them."""
+        """Return the values of the RDD."""
         return self._values
 
 
 class Heard:
-    """As much of a reporter as is told before a batch.
+    """A `Reporter` with the methods that are called before a batch is written.
 
     Attributes:
-        lost: what was gone before it was read.
+        lost: the events of lost records.
     """
 
     def __init__(self) -> None:
         self.lost: list[RecordsLost] = []
 
+    def attempt_failed(self, event: AttemptFailed) -> None:
+        """Ignore the event; the batch's report counts retries."""
+
     def records_lost(self, event: RecordsLost) -> None:
-        """It is remembered."""
+        """Append the event to `lost`."""
         self.lost.append(event)
 
 
@@ -69,10 +66,16 @@ def take_in(
     heard: Heard | None = None,
     session: Any = None,
 ) -> list[BatchReport]:
-    """Put what the topics of a configuration have into their tables, one batch a topic.
+    """Ingest the waiting records of each topic of a configuration, in one batch per topic.
 
     Args:
-        session: in place of an `InProcessContext`.
+        file: the YAML file of the configuration.
+        environment: environment variables for the configuration; None for no variables.
+        heard: receives events.
+        session: replaces the `InProcessContext`.
+
+    Returns:
+        The report of each batch.
     """
     session = InProcessContext() if session is None else session
     configuration = load_configuration(file, environment=environment or {})
@@ -87,36 +90,8 @@ def take_in(
 def _batch(
     configuration: Configuration, topic: Topic, schema: str | None, heard: Heard, session: Any
 ) -> BatchReport:
-    properties = configuration.connector.kafka.client_properties()
-    kafka = describe_topic(topic.config.kafka_topic, properties)
-    engine = for_path(topic.table_path, {})
-    target = TargetTable(engine, topic, kafka)
-    dead_letters = DeadLetterTable(engine, topic, kafka)
-    writer = MicroBatchWriter(
-        topic=topic,
-        engine=engine,
-        watch=RecreatedTopicCheck(kafka, properties, key=topic.key),
-        target=target,
-        dead_letters=dead_letters,
-        json_schema=schema,
-        schema_columns=topic_columns(topic, schema),
-        storage_options={},
-        record_format=topic_format(configuration, topic, schema),
-        kafka_options={
-            "subscribe": kafka.name,
-            **{f"kafka.{name}": value for name, value in properties.items()},
-        },
-    )
     reporter: Any = heard
-    start = start_positions(
-        topic,
-        kafka,
-        writer=writer,
-        target=target,
-        dead_letters=dead_letters,
-        storage_options={},
-        reporter=reporter,
-    )
-    end = {p: span.end for p, span in kafka.bounds.items()}
-    spans: dict[int, OffsetSpan] = ranges_between(start, end)
-    return writer.process(session, spans)
+    prepared = prepare_topic(configuration, topic, schema, reporter)
+    end = {p: span.end for p, span in prepared.kafka.bounds.items()}
+    spans: dict[int, OffsetSpan] = ranges_between(prepared.positions, end)
+    return prepared.writer.process(session, spans)

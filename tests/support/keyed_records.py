@@ -1,7 +1,7 @@
-"""Records of keys for an upsert, and what its table must have of them: a dictionary's rows.
+"""Random records of an upsert topic, and the rows that its table must have.
 
-They are updates, deletes by tombstones, records that come late, and bad ones, in the fields of
-`examples/plan/schemas/user-events-schema.json`.
+The expected rows are computed with a dictionary. The records are updates, tombstones, late records
+and invalid records, with the fields of `examples/plan/schemas/user-events-schema.json`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _STEP = 20
 
 
 class KeyedRecords:
-    """Sends records to one topic.
+    """Sends random records to one topic and computes the expected rows.
 
     Args:
-        users: how many; each has three sessions, which together are the keys.
-        partitions: of the topic; all records of a user go to one.
-        late: by how many records a late one comes too late.
+        users: number of users. A key is a user and one of three sessions.
+        partitions: number of partitions of the topic; all records of a user go to one partition.
+        late: number of records by which the timestamp of a late record is behind.
 
     Attributes:
-        state: for each key what its row must be, None where it is deleted.
-        sent, bad: how many.
+        state: the expected event type and duration by key; None for a deleted key.
+        sent, bad: number of sent records, and of invalid records among them.
     """
 
     def __init__(
@@ -64,21 +64,22 @@ class KeyedRecords:
 
     @property
     def rows(self) -> dict[tuple[str, str | None], tuple[str, int]]:
-        """By key the event type and the duration that the table must have."""
+        """The expected rows of the table: event type and duration by key."""
         return {key: row for key, row in self.state.items() if row is not None}
 
     def send(self, count: int, **more: Any) -> None:
-        """Send so many, and wait until the broker has them.
+        """Send `count` records, and wait until the broker has them.
 
         Args:
-            more: fields that each has besides.
+            count: number of records.
+            more: additional fields of each record.
         """
         for _ in range(count):
             self._send(more)
         assert self._producer.flush(120) == 0
 
     def check(self, rows: list[dict[str, Any]]) -> None:
-        """A table with these rows has what it must have, key for key."""
+        """Assert that the rows of a table are the expected rows, one for each key."""
         found = {(r["user_id"], r["session_id"]): (r["event_type"], r["duration_ms"]) for r in rows}
         assert len(found) == len(rows)
         expected = self.rows

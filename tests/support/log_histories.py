@@ -1,4 +1,4 @@
-"""Random histories of a log, and what holds at each of their versions, as dictionaries."""
+"""Random logs (Hypothesis strategies), and the expected table state of each version."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Key: TypeAlias = tuple[str, str | None]
 
 @dataclass(frozen=True)
 class Reference:
-    """One version, as dictionaries."""
+    """The expected table state of one version, as dictionaries."""
 
     files: dict[Key, WireAction] = field(default_factory=dict)
     removed: dict[Key, WireAction] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Reference:
     columns: int = 1
 
     def after(self, action: WireAction) -> Reference:
-        """What holds when an action was applied."""
+        """Return the state after an action is applied."""
         ((kind, body),) = action.items()
         if kind == "txn":
             return replace(self, transactions={**self.transactions, body["appId"]: body["version"]})
@@ -64,11 +64,11 @@ class Reference:
         return replace(self, files=files, removed={**removed, key: action})
 
     def metadata(self) -> WireAction:
-        """The action that holds."""
+        """Return the current metaData action."""
         return metadata({f"c{i}": "long" for i in range(self.columns)})
 
     def checkpoint(self) -> list[WireAction]:
-        """All actions of a checkpoint."""
+        """Return all actions that a checkpoint of this version must have."""
         return [
             PROTOCOL,
             *self.files.values(),
@@ -79,7 +79,7 @@ class Reference:
 
 
 def vector_id(vector: Any) -> str | None:
-    """PROTOCOL.md, Deletion Vector Descriptor Schema, derived field uniqueId."""
+    """Return the `uniqueId` of a deletion vector descriptor, as PROTOCOL.md derives it."""
     if vector is None:
         return None
     suffix = f"@{vector['offset']}" if vector.get("offset") is not None else ""
@@ -88,7 +88,16 @@ def vector_id(vector: Any) -> str | None:
 
 @dataclass(frozen=True)
 class History:
-    """A log, and what holds at each of its versions."""
+    """A random log, and the expected state of each of its versions.
+
+    Attributes:
+        commits: the actions of each commit.
+        versions: the expected state of each version.
+        checkpoints: the kind of checkpoint to write, by version.
+        hint: how `_last_checkpoint` is: right, wrong, invalid bytes, or missing (None).
+        cleaned_up: whether commits before the first checkpoint are deleted.
+        row_group_size: rows per row group of checkpoints.
+    """
 
     commits: list[list[WireAction]]
     versions: list[Reference]
@@ -100,7 +109,7 @@ class History:
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """Up to nine commits on a few files, with checkpoints of all kinds."""
+    """Draw a log of up to nine commits on a few files, with checkpoints of all kinds."""
     now = Reference()
     commits, versions = [], []
     for version in range(draw(st.integers(1, 9))):
@@ -134,7 +143,10 @@ def histories(draw: st.DrawFn) -> History:
 
 
 def _changes(draw: st.DrawFn, now: Reference, path: str, vectors: list[Any]) -> list[WireAction]:
-    """What a commit does to one file, spelled as it comes: each key at most once."""
+    """Draw the actions of a commit for one file, with at most one action per key (path and vector).
+
+    Their path is one of the equivalent spellings of `path`.
+    """
     live = [key for key in now.files if key[0] == canonical_path(path)]
     path = draw(st.sampled_from(equivalent_paths(path)))
     vector = draw(st.sampled_from(vectors))
@@ -153,7 +165,7 @@ def _changes(draw: st.DrawFn, now: Reference, path: str, vectors: list[Any]) -> 
 
 
 def write(history: History, log: LogWriter) -> int:
-    """Write the log; gives the earliest version that can be rebuilt."""
+    """Write the log; return the earliest version that can be reconstructed."""
     complete: list[int] = []
     for version, actions in enumerate(history.commits):
         log.commit(*actions)
@@ -191,7 +203,7 @@ def _write_hint(hint: Any, complete: list[int], log: LogWriter) -> None:
 
 
 def copy_to_disk(log: LogWriter, folder: str) -> None:
-    """Copy a log that stands in memory to a table's folder."""
+    """Copy a log from a `MemoryEngine` to a table's folder on disk."""
     target = Path(folder, "_delta_log")
     target.mkdir()
     for status in log.engine.files.list_from(log.path("")):

@@ -1,7 +1,7 @@
-"""Logs written by hand, valid or not, for tests of what reads them.
+"""Writes logs action by action, valid or invalid, for tests of readers.
 
-Actions are plain dictionaries as PROTOCOL.md shows them; nothing here uses the package's own
-encoding, so that a test compares it with the specification and not with itself.
+Actions are plain dictionaries in the form of PROTOCOL.md. The module doesn't use Bayou's own
+encoding, so that tests compare Bayou with the specification and not with itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WireAction: TypeAlias = Mapping[str, Any]
 def protocol(
     reader: int = 1, writer: int = 2, features: tuple[list[str], list[str]] | None = None
 ) -> WireAction:
-    """A protocol action; `features` are those of readers and of writers."""
+    """Return a protocol action; `features` are reader features and writer features."""
     body: dict[str, Any] = {"minReaderVersion": reader, "minWriterVersion": writer}
     if features is not None:
         if reader >= 3:
@@ -51,7 +51,7 @@ def metadata(
     configuration: Mapping[str, str] | None = None,
     table_id: str = "00000000-0000-4000-8000-000000000000",
 ) -> WireAction:
-    """A metaData action; `fields` are nullable columns, name to type as in schema JSON."""
+    """Return a metaData action; `fields` has the type of each column as in schema JSON."""
     schema = {
         "type": "struct",
         "fields": [
@@ -80,7 +80,7 @@ def add(
     vector: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> WireAction:
-    """An add action; `path` stands as given, further `fields` under their names on the wire."""
+    """Return an add action with the path unchanged; `fields` are further fields of the action."""
     body = {
         "path": path,
         "partitionValues": dict(partition_values or {}),
@@ -97,7 +97,7 @@ def add(
 
 
 def remove(path: str, *, vector: Mapping[str, Any] | None = None, **fields: Any) -> WireAction:
-    """A remove action, its path as given."""
+    """Return a remove action with the path unchanged; `fields` are additional fields."""
     body = {"path": path, "dataChange": True, **fields}
     if vector is not None:
         body["deletionVector"] = dict(vector)
@@ -105,7 +105,7 @@ def remove(path: str, *, vector: Mapping[str, Any] | None = None, **fields: Any)
 
 
 def deletion_vector(text: str, offset: int | None = None) -> Mapping[str, Any]:
-    """A descriptor of a vector in a file; `text` stands for its path."""
+    """Return a descriptor of a deletion vector in a file; `text` is `pathOrInlineDv`."""
     body: dict[str, Any] = {
         "storageType": "u",
         "pathOrInlineDv": text,
@@ -116,13 +116,13 @@ def deletion_vector(text: str, offset: int | None = None) -> Mapping[str, Any]:
 
 
 def txn(app_id: str, version: int, last_updated: int | None = None) -> WireAction:
-    """A transaction identifier."""
+    """Return a txn action."""
     body: dict[str, Any] = {"appId": app_id, "version": version}
     return {"txn": body if last_updated is None else {**body, "lastUpdated": last_updated}}
 
 
 def commit_info(**fields: Any) -> WireAction:
-    """Provenance of a commit."""
+    """Return a commitInfo action."""
     return {"commitInfo": fields}
 
 
@@ -136,11 +136,11 @@ class LogWriter:
         self._next_version = 0
 
     def path(self, name: str) -> str:
-        """A file of the log."""
+        """Return the path of a file in the log."""
         return f"{self.table}/_delta_log/{name}"
 
     def put(self, name: str, data: bytes) -> str:
-        """Write any file of the log; gives its path."""
+        """Write a file with any content to the log; return its path."""
         self.engine.files.put(self.path(name), data)
         return self.path(name)
 
@@ -149,7 +149,7 @@ class LogWriter:
         self.engine.files.delete_files([self.path(name)])
 
     def commit(self, *actions: WireAction, version: int | None = None) -> int:
-        """Write a commit, the next one unless a version is given; gives its version."""
+        """Write and return the next version, or `version`, with these actions."""
         version = self._next_version if version is None else version
         lines = [json.dumps(action, ensure_ascii=False) for action in actions]
         self.put(f"{version:020d}.json", "".join(f"{line}\n" for line in lines).encode())
@@ -165,10 +165,14 @@ class LogWriter:
         row_group_size: int = 1000,
         parsed: pa.StructType | None = None,
     ) -> list[str]:
-        """Write a classic checkpoint, of several parts where `parts` is given; gives the names.
+        """Write a classic checkpoint; return the names of its files.
 
         Args:
-            parsed: further fields of `add`, such as `stats_parsed` and `partitionValues_parsed`.
+            version: the version of the checkpoint.
+            actions: the actions, which are distributed among the parts.
+            parts: number of parts; None for a checkpoint that isn't multi-part.
+            row_group_size: rows per row group.
+            parsed: additional fields of `add`, such as `stats_parsed` and `partitionValues_parsed`.
         """
         names = [f"{version:020d}.checkpoint.parquet"]
         if parts is not None:
@@ -191,12 +195,16 @@ class LogWriter:
         sidecars: int = 0,
         tags: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Write a V2 checkpoint; gives the names of its files, sidecars behind the first.
+        """Write a V2 checkpoint; return the name of its top-level file, then those of its sidecars.
 
         Args:
-            kind: a UUID name with either ending, or a classic name.
-            sidecars: how many files the adds and removes go to; 0 leaves them in the first.
-            tags: of the checkpointMetadata action.
+            version: the version of the checkpoint.
+            actions: the actions.
+            kind: the top-level file: JSON or Parquet with a UUID in its name, or with the name of a
+                classic checkpoint.
+            sidecars: number of sidecars, which have the adds and removes; 0 to write these to the
+                top-level file.
+            tags: tags of the checkpointMetadata action.
         """
         top = [{"checkpointMetadata": {"version": version, "tags": dict(tags or {})}}]
         files = [a for a in actions if "add" in a or "remove" in a] if sidecars else []
@@ -221,13 +229,13 @@ class LogWriter:
         return [first, *names]
 
     def compaction(self, version: int, end_version: int, *actions: WireAction) -> str:
-        """Write a log compaction file; gives its name."""
+        """Write a log compaction file; return its name."""
         name = f"{version:020d}.{end_version:020d}.compacted.json"
         self.put(name, "".join(f"{json.dumps(action)}\n" for action in actions).encode())
         return name
 
     def checksum(self, version: int, **fields: Any) -> str:
-        """Write a version checksum of these fields; gives its name."""
+        """Write a version checksum with these and the required fields; return its name."""
         name = f"{version:020d}.crc"
         required = {"tableSizeBytes": 0, "numFiles": 0, "numMetadata": 1, "numProtocol": 1}
         self.put(name, json.dumps({**required, **fields}).encode())
@@ -338,7 +346,7 @@ def _row(action: WireAction) -> dict[str, Any]:
 
 
 def _maps_as_pairs(body: dict[str, Any]) -> dict[str, Any]:
-    """Arrow takes a map as a list of pairs."""
+    """Convert the maps of an action to lists of pairs, as Arrow expects them."""
     pairs = {
         key: list(value.items()) if key in _MAPS and isinstance(value, Mapping) else value
         for key, value in body.items()

@@ -1,8 +1,11 @@
-"""What tests of migrations share."""
+"""Fixtures of migration tests."""
 
 from __future__ import annotations
 
-__all__ = ["CONFIG", "KilledError", "die", "ids"]
+import bayou
+from bayou.ingest import TopicTable
+
+__all__ = ["CONFIG", "KilledError", "dead_letter_values", "die", "ids"]
 
 CONFIG = """\
 connector:
@@ -26,3 +29,9 @@ class KilledError(Exception):
 
 def die(*arguments):
     raise KilledError
+
+
+def dead_letter_values(events: TopicTable) -> list[bytes]:
+    """Return the values of the dead letters of a topic's table."""
+    table = bayou.table(f"{events.topic.table_path}_dead_letters")
+    return [row["value"] for row in table.to_arrow().to_pylist()] if table.exists() else []

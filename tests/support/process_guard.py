@@ -20,24 +20,24 @@ _EVENTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spaw
 
 
 class UnmarkedProcessError(RuntimeError):
-    """A test without a marker that permits it starts a process."""
+    """A test started a process, but has no marker that permits it."""
 
 
 class _Guard:
-    """The test that runs now, and the processes that it started without permission."""
+    """Refuses processes if `active`, and records the processes that were refused."""
 
     def __init__(self) -> None:
         self.active = False
         self.started: list[str] = []
 
     def check(self, command: str) -> None:
-        """Refuse a process that the current test may not start."""
+        """Record a process and raise `UnmarkedProcessError`, if the guard is active."""
         if self.active:
             self.started.append(command)
             raise UnmarkedProcessError(_explain(command))
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Python's audit hook: sees what `subprocess` and `os` start."""
+        """Audit hook of Python: check processes that `subprocess` and `os` start."""
         if self.active and event in _EVENTS:
             self.check(_command(event, arguments))
 
@@ -46,7 +46,7 @@ _guard = _Guard()
 
 
 def pytest_configure() -> None:
-    """Install the hooks. Audit hooks can't be removed; this one costs a set lookup an event."""
+    """Install the hooks. Audit hooks can't be removed; this hook costs a set lookup per event."""
     sys.addaudithook(_guard.audit)
     start = multiprocessing.process.BaseProcess.start
 
@@ -59,7 +59,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Guard the test and its fixtures."""
+    """Refuse processes while a test without a marker and its fixtures run."""
     _guard.started.clear()
     _guard.active = not any(map(item.get_closest_marker, MARKERS))
     try:
@@ -70,7 +70,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that went on after its process was refused."""
+    """Fail a test that tried to start a process, even if it caught the error."""
     result = yield
     if _guard.started:
         pytest.fail(f"{item.nodeid}: {_explain(_guard.started[0])}", pytrace=False)

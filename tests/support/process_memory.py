@@ -1,4 +1,4 @@
-"""What a process and all that it started take in memory."""
+"""Memory of a process and its descendants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["memory_of", "process_tree"]
 
 
 def process_tree(pid: int) -> dict[int, bytes]:
-    """Ids of a process and of all below it, with their command lines."""
+    """Return the command lines of a process and all its descendants, by process id."""
     parents: dict[int, tuple[int, bytes]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -26,7 +26,7 @@ def process_tree(pid: int) -> dict[int, bytes]:
 
 
 def memory_of(pid: int) -> int:
-    """Bytes of one process; what it shares with others counts by its part."""
+    """Return the memory of one process in bytes, as PSS: shared pages count proportionally."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:  # it has ended

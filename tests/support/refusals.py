@@ -1,4 +1,4 @@
-"""A table with a rule of every kind, and what it means that something is refused."""
+"""A table with constraints of all kinds, and a check that a refused write changes nothing."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ RULES = StructType(
         ),
     )
 )
-"""A table with a rule of every kind, partitioned by `part`."""
+"""The schema of a table with constraints of all kinds, partitioned by `part`."""
 
 
 def make_table(path: str) -> None:
-    """The table, with one good row."""
+    """Create the table, with one valid row."""
     engine = for_path(path)
     (
         Table.for_path(engine, path)
@@ -83,7 +83,7 @@ def make_table(path: str) -> None:
 
 
 def good(**changed: Any) -> pa.Table:
-    """A row that the table takes, columns replaced, or taken out where they are None."""
+    """Return a valid row; `changed` replaces columns, or omits them if the value is None."""
     columns: dict[str, Any] = {
         "id": pa.array([1]),
         "part": pa.array(["a"]),
@@ -103,7 +103,7 @@ def good(**changed: Any) -> pa.Table:
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
-    """Everything below a folder: files with their bytes, folders with None."""
+    """Return all files (with their bytes) and folders (with None) in a folder, by relative path."""
     return {
         str(found.relative_to(folder)): found.read_bytes() if found.is_file() else None
         for found in folder.rglob("*")
@@ -116,7 +116,14 @@ def refused(
     error: type[BayouError],
     words: tuple[str, ...],
 ) -> BayouError:
-    """The error of an action that must change nothing."""
+    """Assert that an action raises an error and changes no file; return the error.
+
+    Args:
+        folder: the folder that must not change.
+        action: the action.
+        error: the type of the error.
+        words: strings that the message must contain.
+    """
     before = tree(folder)
     with pytest.raises(error) as caught:
         action()

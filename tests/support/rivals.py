@@ -1,4 +1,4 @@
-"""An engine beside which another writer is always a moment too early."""
+"""An engine that lets a concurrent writer commit first, when a transaction starts to commit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ __all__ = ["EngineWithRival"]
 
 
 class EngineWithRival:
-    """Another engine, but once a listing has found nothing, somebody acts before it is answered.
+    """An engine that calls another engine, and once calls `act` before an empty listing returns.
 
     Args:
-        log: only a listing of this folder counts.
-        act: what the other writer does; done once.
-        looks: listings that find nothing before.
+        engine: the wrapped engine.
+        log: the folder of the log; listings of other folders are ignored.
+        act: the operation of the other writer, called once.
+        looks: number of empty listings before the one that calls `act`.
     """
 
     def __init__(

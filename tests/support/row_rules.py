@@ -1,4 +1,4 @@
-"""Steps of a history that change rows."""
+"""Rules of `TableMachine` that change rows."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["RowConstraints"]
 
 
 class RowConstraints(TableHistory):
-    """Appends, overwrites, deletes, updates, merges."""
+    """Rules that append, overwrite, delete, update and merge rows."""
 
     @rule(writer=WRITERS)
     def look(self, writer: int) -> None:
-        """A writer sees what there is."""
+        """Let a writer read the latest version."""
         self._seen[writer] = self._latest()
 
     @rule(writer=WRITERS, rows=st.lists(VALUES, min_size=1, max_size=4))
     def append(self, writer: int, rows: list[dict[str, Any]]) -> None:
-        """A blind append: only a change of metadata may stand against it."""
+        """Append rows without reading; only a concurrent change of metadata conflicts."""
         new = self._numbered(self._model.columns(self._seen[writer].version), rows)
         self._attempt(
             writer, lambda s: self._write(s, new), lambda _: Effect(new=new), f"append {list(new)}"
@@ -46,7 +46,10 @@ class RowConstraints(TableHistory):
     def append_once(
         self, writer: int, rows: list[dict[str, Any]], application: str, step: int
     ) -> None:
-        """An append that an application numbers; it is passed over where the number was there."""
+        """Append rows with a transaction identifier.
+
+        Nothing is written if the writer's version already has the same or a higher number.
+        """
         snapshot = self._seen[writer]
         number = max(0, self._applications.get(application, 0) + step)
         known = snapshot.transaction_version(application)
@@ -64,7 +67,7 @@ class RowConstraints(TableHistory):
 
     @rule(writer=WRITERS, rows=st.lists(VALUES, max_size=3))
     def overwrite(self, writer: int, rows: list[dict[str, Any]]) -> None:
-        """All rows go, others come."""
+        """Replace all rows."""
         new = self._numbered(self._model.columns(self._seen[writer].version), rows)
         self._attempt(
             writer,
@@ -76,7 +79,7 @@ class RowConstraints(TableHistory):
     @precondition(lambda self: self._partitioned)
     @rule(writer=WRITERS, rows=st.lists(VALUES, min_size=1, max_size=3))
     def overwrite_partitions(self, writer: int, rows: list[dict[str, Any]]) -> None:
-        """A dynamic overwrite: the rows replace their partitions."""
+        """Replace the rows of the partitions of the new rows (dynamic overwrite)."""
         new = self._numbered(self._model.columns(self._seen[writer].version), rows)
         touched = _partitions_of(new)
         self._attempt(
@@ -92,7 +95,7 @@ class RowConstraints(TableHistory):
         kind=st.sampled_from(["append", "overwrite", "overwrite partitions"]),
     )
     def begin(self, writer: int, rows: list[dict[str, Any]], kind: str) -> None:
-        """A transaction begins and writes its files; what it takes is decided now."""
+        """Start a transaction and write its files; `finish` commits it later."""
         snapshot = self._seen[writer]
         new = self._numbered(self._model.columns(snapshot.version), rows)
         removing = None
@@ -113,7 +116,7 @@ class RowConstraints(TableHistory):
     @precondition(lambda self: any(self._open))
     @rule(writer=WRITERS)
     def finish(self, writer: int) -> None:
-        """A transaction that was begun is committed, by whoever has one."""
+        """Commit the open transaction of this writer, or else of the other writer."""
         writer = writer if self._open[writer] else 1 - writer
         begun = self._open[writer]
         assert begun is not None
@@ -128,7 +131,7 @@ class RowConstraints(TableHistory):
 
     @rule(writer=WRITERS, condition=conditions())
     def delete_rows(self, writer: int, condition: Condition) -> None:
-        """DELETE."""
+        """Execute a DELETE."""
         self._attempt(
             writer,
             lambda s: delete(self._engine, s, condition.text, engine_info=INFO).version,
@@ -138,7 +141,7 @@ class RowConstraints(TableHistory):
 
     @rule(writer=WRITERS, condition=conditions(), p=st.integers(0, 3), moves=st.booleans())
     def update_rows(self, writer: int, condition: Condition, p: int, moves: bool) -> None:
-        """UPDATE; rows may move to another partition."""
+        """Execute an UPDATE, which may move rows to another partition."""
         values = {"v": "coalesce(v, 0) + 1"} | ({"p": str(p)} if moves else {})
 
         def effect(before: Rows) -> Effect:
@@ -169,7 +172,15 @@ class RowConstraints(TableHistory):
         deletes: bool,
         others: str,
     ) -> None:
-        """MERGE: what matches gets new values or goes, what doesn't comes; others may go."""
+        """Execute a MERGE.
+
+        Args:
+            writer: the writer.
+            matching: ids of matching source rows, if the table has them.
+            rows: values of source rows that don't match.
+            deletes: whether to delete matching rows instead of updating them.
+            others: `go` to delete target rows of one partition that have no source row.
+        """
         columns = self._model.columns(self._seen[writer].version)
         seen = self._model.rows(self._seen[writer].version)
         new = self._numbered(columns, rows)
@@ -243,7 +254,7 @@ class RowConstraints(TableHistory):
         return result.version
 
     def _discard(self, writer: int) -> None:
-        """A transaction given up deletes its files."""
+        """Delete the files of a writer's open transaction, and forget the transaction."""
         begun = self._open[writer]
         self._open[writer] = None
         if begun is not None:

@@ -1,4 +1,4 @@
-"""An S3 endpoint in this process that answers as a test says: conflicts, ignored conditions."""
+"""An in-process S3 endpoint with scripted responses: conflicts, ignored conditions."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ __all__ = ["ScriptedS3", "scripted_s3"]
 
 @dataclass(slots=True, kw_only=True)
 class ScriptedS3:
-    """What the endpoint does, and what it was asked.
+    """The script of the endpoint, and the requests and objects that it received.
 
     Attributes:
-        ignores_conditions: conditional puts replace what is there.
-        refuses_deletes: deletes are answered with 403.
-        conflicts: so many conditional puts of commits are answered with 409.
-        conflict_code: the code of these answers.
-        objects: by bucket and key.
+        ignores_conditions: whether conditional puts overwrite existing objects.
+        refuses_deletes: whether deletes are answered with 403.
+        conflicts: number of further conditional puts of commits that are answered with 409.
+        conflict_code: the error code of these answers.
+        objects: the content of each object, by bucket and key.
         puts: keys of the conditional puts, in order.
-        port: of the endpoint.
+        headers: headers of the last put of each key, with names in lower case.
+        port: the port of the endpoint.
     """
 
     ignores_conditions: bool = False
@@ -33,11 +34,12 @@ class ScriptedS3:
     conflict_code: str = "ConditionalRequestConflict"
     objects: dict[str, bytes] = field(default_factory=dict)
     puts: list[str] = field(default_factory=list)
+    headers: dict[str, dict[str, str]] = field(default_factory=dict)
     port: int = 0
 
     @property
     def options(self) -> dict[str, str]:
-        """Storage options that reach it."""
+        """Storage options for the endpoint."""
         return {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}",
             "AWS_ACCESS_KEY_ID": "test",
@@ -47,13 +49,13 @@ class ScriptedS3:
         }
 
     def names(self, prefix: str) -> list[str]:
-        """Keys behind a prefix, without it."""
+        """Return the keys that start with a prefix, without the prefix."""
         return sorted(k.removeprefix(prefix) for k in self.objects if k.startswith(prefix))
 
 
 @contextmanager
 def scripted_s3(script: ScriptedS3 | None = None) -> Iterator[ScriptedS3]:
-    """The endpoint, while the block runs."""
+    """Context manager that runs the endpoint."""
     script = script or ScriptedS3()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(script))
     script.port = server.server_port
@@ -96,6 +98,7 @@ def _handler(script: ScriptedS3) -> type[http.server.BaseHTTPRequestHandler]:
 
         def do_PUT(self) -> None:
             data, key = self._body(), self._key
+            script.headers[key] = {name.lower(): value for name, value in self.headers.items()}
             with lock:
                 if self.headers.get("If-None-Match") == "*":
                     script.puts.append(key)

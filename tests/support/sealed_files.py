@@ -1,4 +1,4 @@
-"""Files that are encrypted where they are stored, for tests of who sees which bytes."""
+"""A file handler that encrypts files at rest, to test that engines use no other file access."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEY = bytes((i * 89 + 17) % 256 for i in range(_PERIOD))
 
 
 class SealedFiles(ArrowFiles):
-    """Files whose bytes are sealed where they are stored."""
+    """File handler that encrypts files when it writes them, and decrypts them when reading."""
 
     @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
@@ -38,7 +38,7 @@ class SealedFiles(ArrowFiles):
 
 
 def seal_files(source: Path, target: Path) -> None:
-    """Copy a folder, encrypted as `SealedFiles` wants it."""
+    """Copy a folder and encrypt its files for `SealedFiles`."""
     for file in source.rglob("*"):
         if file.is_file():
             copy = target / file.relative_to(source)
@@ -47,7 +47,7 @@ def seal_files(source: Path, target: Path) -> None:
 
 
 class _SealedInput(io.RawIOBase):
-    """What an opened file holds, decrypted."""
+    """An opened file that is decrypted when it is read."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -79,7 +79,7 @@ class _SealedInput(io.RawIOBase):
 
 
 def _sealed(data: bytes, offset: int = 0) -> bytes:
-    """A stream cipher, if a poor one: each byte by its position in the file."""
+    """Encrypt or decrypt bytes at a position of a file, by XOR with a key of 251 bytes."""
     begin = offset % _PERIOD
     stream = (_KEY * (len(data) // _PERIOD + 2))[begin : begin + len(data)]
     mixed = int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")

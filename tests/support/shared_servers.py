@@ -1,8 +1,8 @@
-"""One Kafka broker and one S3 server for a whole run, shared by pytest's worker processes.
+"""The servers of a whole test run (Kafka, S3, Azure), shared by pytest's worker processes.
 
-The process that started the run owns both: it starts a server when the first test asks for it, and
-hands its address and credentials to the workers over a socket. Tests keep apart by topics and
-buckets of their own. A test that stops, pauses or kills a server starts one for itself.
+The process that started the run owns the servers. It starts a server when the first test requests
+it, and sends its address and credentials to the workers over a socket. Tests use separate topics
+and buckets. A test that stops, pauses or kills a server starts its own server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from servers import KafkaSecurity, KafkaServer, S3Server, SparkCluster
+from servers import AzureServer, KafkaSecurity, KafkaServer, S3Server, SparkCluster
 from servers.server import Server
 
 _FIXTURE_MARKERS = {
@@ -27,6 +27,7 @@ _FIXTURE_MARKERS = {
     "spark_cluster": "spark",
     "kafka_server": "server",
     "s3_server": "server",
+    "azure_server": "server",
 }
 """A test that uses one of these fixtures has the marker."""
 
@@ -35,7 +36,7 @@ _ADDRESS = "bayou_shared_servers"
 
 
 class SharedServers:
-    """The servers of a run, in the process that started it."""
+    """The servers of a test run, owned by the process that started the run."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None
@@ -46,7 +47,7 @@ class SharedServers:
         self._key = secrets.token_bytes(16)
 
     def get(self, name: str) -> Server:
-        """The running server of a name, started when first asked for."""
+        """Return the running server with this name; start it on the first call."""
         with self._lock:
             if name not in self._servers:
                 server = _START[name](self._make_folder() / name)
@@ -55,7 +56,10 @@ class SharedServers:
             return self._servers[name]
 
     def address(self) -> tuple[str, str]:
-        """Where worker processes ask, and the key that they need; both fit for xdist's wire."""
+        """Return the path of the socket for worker processes, and its authentication key in hex.
+
+        Starts the thread that answers them, if it isn't running.
+        """
         if self._listener is None:
             self._listener = Listener(str(self._make_folder() / "socket"), authkey=self._key)
             # The servers end with the thread that started them (PR_SET_PDEATHSIG): this one stays.
@@ -64,7 +68,7 @@ class SharedServers:
         return str(self._listener.address), self._key.hex()
 
     def stop(self) -> None:
-        """End all servers and remove what they wrote."""
+        """Kill all servers and delete their files."""
         for server in self._servers.values():
             server.kill()
         if self._listener is not None:
@@ -96,10 +100,10 @@ class SharedServers:
 
 
 class WorkerServers:
-    """The same in a worker process: asks the process that owns the servers.
+    """The test run's servers, as seen by a worker process, which requests their addresses.
 
     Args:
-        address: as `SharedServers.address` returns it.
+        address: the result of `SharedServers.address`.
     """
 
     def __init__(self, address: tuple[str, str]) -> None:
@@ -107,7 +111,7 @@ class WorkerServers:
         self._key = bytes.fromhex(key)
 
     def get(self, name: str) -> Server:
-        """The running server of a name."""
+        """Return the running server with this name, without control over its process."""
         with Client(self._path, authkey=self._key) as connection:
             connection.send(name)
             answer = connection.recv()
@@ -121,11 +125,15 @@ def _start_kafka(folder: Path) -> KafkaServer:
     return KafkaServer(folder / "broker", security=security)
 
 
-_START: dict[str, Callable[[Path], Server]] = {"kafka": _start_kafka, "s3": S3Server}
+_START: dict[str, Callable[[Path], Server]] = {
+    "kafka": _start_kafka,
+    "s3": S3Server,
+    "azure": AzureServer,
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare; nothing starts yet."""
+    """Create `SharedServers` or, in a worker process, `WorkerServers`; start no server."""
     workerinput: dict[str, Any] | None = getattr(config, "workerinput", None)
     if workerinput is None:
         config.stash[_SERVERS] = SharedServers()
@@ -135,12 +143,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker process where to ask."""
+    """Send the socket's address to a worker process."""
     node.workerinput[_ADDRESS] = node.config.stash[_SERVERS].address()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the servers with the run."""
+    """Stop the servers at the end of the run."""
     servers = config.stash.get(_SERVERS, None)
     if isinstance(servers, SharedServers):
         servers.stop()
@@ -148,7 +156,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by the servers that their fixtures start, before `-m` chooses."""
+    """Add a marker for each server that a test's fixtures start, before `-m` selects tests."""
     for item in items:
         for fixture in getattr(item, "fixturenames", ()):
             if fixture in _FIXTURE_MARKERS:
@@ -157,26 +165,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_server(pytestconfig: pytest.Config) -> KafkaServer:
-    """The run's broker: open, SASL and TLS listeners. Use a topic of the test's own."""
+    """The run's broker: plaintext, SASL and TLS listeners. Each test must use its own topic."""
     return pytestconfig.stash[_SERVERS].get("kafka")
 
 
 @pytest.fixture(scope="session")
 def s3_server(pytestconfig: pytest.Config) -> S3Server:
-    """The run's S3 server. Use the fixture `bucket`."""
+    """The run's S3 server. Use the fixture `bucket`, which creates a bucket for the test."""
     return pytestconfig.stash[_SERVERS].get("s3")
 
 
 @pytest.fixture(scope="session")
+def azure_server(pytestconfig: pytest.Config) -> AzureServer:
+    """The run's Azure server. Use the fixture `container`, which creates one for the test."""
+    return pytestconfig.stash[_SERVERS].get("azure")
+
+
+@pytest.fixture(scope="session")
 def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    """A standalone cluster of two workers, one for each worker process."""
+    """A standalone Spark cluster with two workers; each process of pytest-xdist has its own."""
     with SparkCluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def connect_port() -> Iterator[None]:
-    """Hold the fixed port of local Spark Connect servers; other tests of this machine wait."""
+    """Hold a lock of this machine for the fixed port of local Spark Connect servers."""
     with (Path(tempfile.gettempdir()) / "bayou-spark-connect.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

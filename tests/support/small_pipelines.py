@@ -1,4 +1,4 @@
-"""Fixtures: a topic of an embedded broker, its configuration, and its tables; no Spark."""
+"""Fixtures: a topic of an embedded broker, its configuration and its tables, without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"
 
 @dataclass
 class SmallPipeline:
-    """One topic `events` of two partitions, to the table `lake/events` below `folder`."""
+    """A pipeline for one topic with two partitions; its table is `lake/events` in `folder`."""
 
     folder: Path
     broker: EmbeddedBroker
@@ -80,8 +80,8 @@ class SmallPipeline:
         ]
         self.broker.produce(self.kafka_topic, records)
 
-    def take_in(self, heard=None):
-        return take_in(self.file, heard=heard)[0]
+    def take_in(self, heard=None, session=None):
+        return take_in(self.file, heard=heard, session=session)[0]
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +97,7 @@ def small_pipeline(new_pipeline):
 
 @pytest.fixture
 def new_pipeline(embedded_broker, tmp_path, request):
-    """Make pipelines, each with a topic and a folder of its own."""
+    """Return a function that creates a `SmallPipeline` with its own topic and folder."""
     numbers = itertools.count()
 
     def make(*, upserts=False):

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a worker process: starting one takes six seconds."""
+"""One Spark session for all tests of a worker process, because a start takes six seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CONF = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
 
 
 class _SharedSession:
-    """The session and the settings that every test finds in it."""
+    """The session, and the settings that it has at the start of every test."""
 
     def __init__(self) -> None:
         self.spark: Any = None
@@ -19,7 +19,7 @@ class _SharedSession:
         self._hash = 0
 
     def start(self, warehouse: str) -> Any:
-        """Start it."""
+        """Start the session; `warehouse` is the folder of managed tables."""
         from bayou.spark import start_session
 
         conf = {**_CONF, "spark.sql.warehouse.dir": warehouse}
@@ -29,12 +29,12 @@ class _SharedSession:
         return self.spark
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop the session."""
         self.spark.stop()
         self.spark = None
 
     def restore(self) -> list[str]:
-        """Bring the settings back to what they were; the names of those that had changed."""
+        """Restore the settings; return the names of settings that a test had changed."""
         if self.spark is None or self._java_settings().hashCode() == self._hash:
             return []
         settings = self._read()
@@ -58,14 +58,14 @@ _shared = _SharedSession()
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A classic session of two threads, enabled, in UTC. A test restores what it sets."""
+    """A classic session with two threads, UTC, and Bayou enabled. Tests must restore settings."""
     yield _shared.start(str(tmp_path_factory.mktemp("warehouse")))
     _shared.stop()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that leaves settings behind: later ones would run under them."""
+    """Fail a test that leaves settings changed, and restore them for the next tests."""
     result = yield
     if "spark" in getattr(item, "fixturenames", ()):
         changed = _shared.restore()

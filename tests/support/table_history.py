@@ -1,7 +1,7 @@
-"""A table's random history and the checks behind each of its steps.
+"""State of a random table history, and the checks after each step.
 
-A writer works on the version that it has seen, which others may have left behind: what it does then
-either goes behind their commits and counts, or conflicts and changes nothing.
+Each writer works on the version that it last read. If others have committed since, its operation is
+either rebased onto their commits, or conflicts and changes nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["INFO", "WRITERS", "OpenTransaction", "TableHistory"]
 
 INFO = "model/1"
 WRITERS = st.integers(0, 1)
-"""Which of the two."""
+"""Strategy for the number of a writer: 0 or 1."""
 
 _SWITCHES = {
     "delta.enableDeletionVectors": "true",
@@ -54,7 +54,15 @@ _SWITCHES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """A transaction whose files are written, to be committed some steps later."""
+    """A transaction that has written its files, and is committed in a later step.
+
+    Attributes:
+        snapshot: the version that the transaction read.
+        transaction: the transaction.
+        actions: the actions to commit.
+        effect: returns the effect on the rows of `snapshot`.
+        what: description for Hypothesis' notes.
+    """
 
     snapshot: Snapshot
     transaction: Transaction
@@ -65,14 +73,14 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """Of one version: what decides over its feed, and in which layout its rows are."""
+    """Whether a version has a change data feed, and its schema, as JSON."""
 
     has_feed: bool
     schema: str
 
 
 class TableHistory(RuleBasedStateMachine):
-    """What every step of a history rests on. The steps themselves are rules of its subclasses."""
+    """Base class: the table, its model, and the checks after each step. Subclasses have rules."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,11 +99,11 @@ class TableHistory(RuleBasedStateMachine):
         self._facts: list[_Facts] = []
 
     def read_elsewhere(self, path: str) -> Rows | None:
-        """Rows by another implementation; None: not this time, or not this table."""
+        """Return the rows as read by another implementation; None to skip this check."""
         return None
 
     def teardown(self) -> None:
-        """Delete the table."""
+        """Delete the table's files."""
         self._memory.files.delete_files(self._mirrored)
         self._folder.cleanup()
 
@@ -105,7 +113,7 @@ class TableHistory(RuleBasedStateMachine):
         rows=st.lists(VALUES, max_size=12),
     )
     def create(self, switches: set[str], partitioned: bool, rows: list[dict[str, Any]]) -> None:
-        """A new table with some rows."""
+        """Create a table with random features and some rows."""
         properties = {name: _SWITCHES[name] for name in sorted(switches)}
         properties["delta.checkpointInterval"] = "7"
         note(f"partitioned: {partitioned}, {properties}")
@@ -128,7 +136,7 @@ class TableHistory(RuleBasedStateMachine):
 
     @invariant()
     def everyone_agrees(self) -> None:
-        """All readers have the model's rows."""
+        """Assert that all readers return the rows of the model."""
         if not hasattr(self, "_model"):
             return
         expected = self._model.rows()
@@ -153,14 +161,19 @@ class TableHistory(RuleBasedStateMachine):
         what: str,
         snapshot: Snapshot | None = None,
     ) -> bool:
-        """Do something from the version that a writer has seen; the model follows.
+        """Run an operation on the version that a writer has read; apply its effect to the model.
+
+        A conflict is an error only if no other writer has committed since this version.
 
         Args:
-            effect: what it does to the rows of that version.
-            snapshot: the version; None: the one that the writer has seen.
+            writer: the writer, which reads the latest version afterwards.
+            operation: commits and returns the new version, or the snapshot's if it changed nothing.
+            effect: returns the operation's effect on the rows of the snapshot.
+            what: description for Hypothesis' notes.
+            snapshot: the version to run on; None for the writer's version.
 
         Returns:
-            Whether it is committed.
+            Whether the operation committed a version.
         """
         snapshot = self._seen[writer] if snapshot is None else snapshot
         stale = snapshot.version < self._model.version
@@ -186,7 +199,7 @@ class TableHistory(RuleBasedStateMachine):
         return committed
 
     def _numbered(self, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> Rows:
-        """Rows with ids of their own; other columns than those drawn hold the id, or nothing."""
+        """Return rows with new ids. Columns without a drawn value contain the id or null."""
         numbered: dict[int, Mapping[str, Any]] = {}
         for values in rows:
             others = self._next_id if self._next_id % 3 else None
@@ -225,7 +238,7 @@ class TableHistory(RuleBasedStateMachine):
             assert self._row_ids.setdefault(key, row_id) == row_id, f"row {key} has another row id"
 
     def _check_feed(self, latest: Snapshot) -> None:
-        """Of the versions since the last step; notes what is known of them."""
+        """Check the change data feed of the versions since the last step; record their facts."""
         for version in range(len(self._facts), latest.version + 1):
             snapshot = latest
             if version < latest.version:
@@ -241,7 +254,7 @@ class TableHistory(RuleBasedStateMachine):
                 assert rows == self._model.rows(version), f"the feed of version {version}"
 
     def _has_feed(self, first: int, last: int) -> bool:
-        """Whether the feed of a range can be replayed on the version before it."""
+        """Whether the feed of a version range can be applied to the version before the range."""
         facts = self._facts[first - 1 :]
         return (
             first > self._first_readable()

@@ -1,4 +1,4 @@
-"""Random histories of a table by two writers, held against a dictionary (Hypothesis)."""
+"""Compares random operations of two writers on a table with a model (Hypothesis)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["TableMachine"]
 class TableMachine(RowConstraints, AlterationRules, UpkeepRules):
     """A Hypothesis state machine: `run_state_machine_as_test(TableMachine, settings=...)`.
 
-    After each step the latest version is read by `ArrowEngine`, `MemoryEngine` and, where there is
-    one, another implementation (`read_elsewhere`): all must have the model's rows. Of a table with
-    row ids each row keeps its own; of one with a change data feed each version's feed must lead
-    from the rows before to those behind it.
+    After each step, `ArrowEngine`, `MemoryEngine` and, if available, another implementation
+    (`read_elsewhere`) read the latest version. All must return the rows of the model. With row
+    tracking, each row must keep its row id. With a change data feed, the feed of each version must
+    turn the rows of the version before it into its own.
     """

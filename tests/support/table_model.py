@@ -1,4 +1,4 @@
-"""A table as dictionaries: what a history of operations must come to."""
+"""A model of a table as dictionaries: the expected rows after each operation."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["Condition", "Effect", "LostUpdateError", "Rows", "TableModel"]
 
 Row: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = Mapping[int, Row]
-"""Rows by their `id`, which no two rows of a table ever share."""
+"""Rows by their `id`, which is unique in all versions of a table."""
 
 
 class LostUpdateError(AssertionError):
-    """A commit went through although another one has changed what it rests on."""
+    """A commit succeeded although another commit had changed the rows that it replaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition twice: as SQL text, and as what it means.
+    """A condition as SQL, and as a Python function with the same result.
 
     Attributes:
-        text: None for all rows.
-        test: True, False, or None for SQL's unknown.
+        text: the SQL expression; None for all rows.
+        test: returns True, False, or None for SQL's unknown.
     """
 
     text: str | None
@@ -33,19 +33,19 @@ class Condition:
         return f"Condition({self.text!r})"
 
     def of(self, rows: Rows) -> dict[int, Row]:
-        """The rows for which it is true."""
+        """Return the rows for which the condition is true."""
         return {key: row for key, row in rows.items() if self.test(row)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What an operation did, from the version that it read.
+    """The effect of an operation on the rows of the version that it read.
 
     Attributes:
-        gone: rows that it deleted, or that it replaced, as it read them.
-        new: rows that it added, and new versions of rows.
-        columns: columns added by it, null in all other rows.
-        renamed: new names of columns by their old ones; None for a column that was dropped.
+        gone: deleted and updated rows, with their values before the operation.
+        new: inserted and updated rows, with their values after the operation.
+        columns: added columns, which are null in all other rows.
+        renamed: the new name of each renamed column, by its old name; None for a dropped column.
     """
 
     gone: Rows = field(default_factory=dict)
@@ -55,11 +55,11 @@ class Effect:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether there is nothing to commit."""
+        """Whether the operation changes nothing, so it doesn't commit."""
         return not (self.gone or self.new or self.columns or self.renamed)
 
     def names(self, columns: tuple[str, ...]) -> dict[str, str]:
-        """New names by old ones, of the columns that stay."""
+        """Return new column names by old names, without dropped columns."""
         named = {name: self.renamed.get(name, name) for name in columns}
         return {old: new for old, new in named.items() if new is not None}
 
@@ -71,11 +71,11 @@ class _Version:
 
 
 class TableModel:
-    """All versions of a table.
+    """All versions of a table, as dictionaries.
 
     Args:
-        columns: of version 0, `id` among them.
-        rows: of version 0.
+        columns: the columns of version 0, including `id`.
+        rows: the rows of version 0.
     """
 
     def __init__(self, columns: tuple[str, ...], rows: Rows) -> None:
@@ -83,23 +83,24 @@ class TableModel:
 
     @property
     def version(self) -> int:
-        """The latest."""
+        """The latest version."""
         return len(self._versions) - 1
 
     def columns(self, version: int | None = None) -> tuple[str, ...]:
-        """Columns of a version, the latest where it is None."""
+        """Return the columns of a version; None is the latest version."""
         return self._versions[self.version if version is None else version].columns
 
     def rows(self, version: int | None = None) -> Rows:
-        """Rows of a version, the latest where it is None."""
+        """Return the rows of a version; None is the latest version."""
         return self._versions[self.version if version is None else version].rows
 
     def commit(self, version: int, effect: Effect) -> None:
-        """Put an effect behind the latest version.
+        """Append a version: apply an effect to the latest version.
 
         Raises:
-            LostUpdateError: a row that it takes away isn't there any more as it was read.
-            AssertionError: the version isn't the next one.
+            LostUpdateError: a row of `gone` differs from the latest version's, or a row of `new`
+                already exists there.
+            AssertionError: `version` isn't the next version.
         """
         assert version == self.version + 1, f"version {version} comes after {self.version}"
         rows = dict(self.rows())
@@ -117,12 +118,12 @@ class TableModel:
         self._versions.append(_Version(columns, rows))
 
     def commit_nothing(self, up_to: int) -> None:
-        """Put versions that change neither rows nor columns behind the latest one."""
+        """Append versions without changes until the latest version is `up_to`."""
         while self.version < up_to:
             self.commit(self.version + 1, Effect())
 
     def restore(self, version: int, to: int) -> None:
-        """Put what an earlier version was behind the latest one."""
+        """Append a version with the columns and rows of the version `to`."""
         assert version == self.version + 1, f"version {version} comes after {self.version}"
         self._versions.append(self._versions[to])
 

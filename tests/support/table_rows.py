@@ -1,4 +1,4 @@
-"""Rows of the tables that a `TableMachine` works on: how they are drawn, written and read."""
+"""Rows of `TableMachine`'s tables: generation, writing and reading."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 COLUMNS = ("id", "p", "v", "s")
-"""Columns that stay; the table may be partitioned by `p`. What comes later holds numbers."""
+"""Initial columns, which are never dropped. `p` may be the partition column. Columns that are added
+later are integers."""
 
 VALUES = st.fixed_dictionaries(
     {
@@ -43,7 +44,7 @@ VALUES = st.fixed_dictionaries(
 
 
 def conditions() -> st.SearchStrategy[Condition]:
-    """Conditions over a row."""
+    """Return a strategy for conditions on a row."""
     return st.one_of(
         st.just(Condition(None, lambda _: True)),
         st.integers(0, 3).map(
@@ -64,14 +65,14 @@ def conditions() -> st.SearchStrategy[Condition]:
 
 
 def schema_of(columns: tuple[str, ...]) -> StructType:
-    """The schema of a table."""
+    """Return the schema of a table with these columns."""
     return StructType(
         tuple(StructField(name=name, data_type=STRING if name == "s" else LONG) for name in columns)
     )
 
 
 def batch_of(rows: Rows, columns: tuple[str, ...] = COLUMNS) -> list[pa.RecordBatch]:
-    """Rows as one batch; its columns are theirs, or those given where there are none."""
+    """Return rows as one batch. Its columns are those of the rows, or `columns` without rows."""
     names = list(next(iter(rows.values()))) if rows else list(columns)
     types = {name: pa.string() if name == "s" else pa.int64() for name in names}
     return [
@@ -84,7 +85,10 @@ def batch_of(rows: Rows, columns: tuple[str, ...] = COLUMNS) -> list[pa.RecordBa
 def read_rows(
     engine: Engine, snapshot: Snapshot, metadata: tuple[str, ...] = (), filter: str | None = None
 ) -> Rows:
-    """Rows of a version; with a filter those of all files that it leaves."""
+    """Read the rows of a version.
+
+    A filter only skips files; the result may have rows for which it is false.
+    """
     scan = snapshot.scan_builder().with_filter(filter).with_metadata_columns(metadata).build()
     state = scan.scan_state(engine)
     rows: dict[int, Mapping[str, Any]] = {}
@@ -97,7 +101,7 @@ def read_rows(
 
 
 def read_feed(engine: Engine, table: Table, first: int, last: int) -> list[dict[str, Any]]:
-    """The change data feed of a range of versions, in their order."""
+    """Read the change data feed of a version range, ordered by version, deletes before inserts."""
     start, end = CommitBoundary.at_version(first), CommitBoundary.at_version(last)
     changes = table.changes(engine, start, end).scan_builder().build()
     state = changes.change_state(engine)
@@ -112,7 +116,7 @@ def read_feed(engine: Engine, table: Table, first: int, last: int) -> list[dict[
 
 
 def replayed(feed: list[dict[str, Any]], before: Rows, columns: tuple[str, ...]) -> Rows:
-    """What a feed makes of the rows of the version before it."""
+    """Apply the changes of a feed to the rows of the version before it."""
     rows = dict(before)
     for row in feed:
         values = {name: row[name] for name in columns}

@@ -1,4 +1,4 @@
-"""Steps of a history that leave the rows as they are, bring them back, or only read them."""
+"""Rules of `TableMachine` that maintain, restore, clone or read the table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LATER = 1 << 53
 
 
 class UpkeepRules(TableHistory):
-    """Files and log kept in shape; versions brought back, cloned, read again."""
+    """Rules that maintain files and log, restore and clone versions, and check reads."""
 
     @rule(
         writer=WRITERS,
@@ -42,7 +42,7 @@ class UpkeepRules(TableHistory):
         size=st.sampled_from([1, 1 << 20]),
     )
     def rewrite(self, writer: int, kind: str, size: int) -> None:
-        """Files packed, put along a Z-order, or purged; a target of a byte leaves them as many."""
+        """Run OPTIMIZE, Z-order or a purge. A target of one byte doesn't combine files."""
 
         def run(snapshot: Snapshot) -> int:
             match kind:
@@ -63,7 +63,7 @@ class UpkeepRules(TableHistory):
     @precondition(lambda self: self._model.version > self._first_readable())
     @rule(writer=WRITERS, data=st.data())
     def restore_version(self, writer: int, data: st.DataObject) -> None:
-        """RESTORE to a version whose files are still there, by a writer that may be behind."""
+        """RESTORE a version whose files exist; the writer may have read an older version."""
         latest = self._latest()
         seen = self._seen[writer]
         to = data.draw(st.integers(self._first_readable(), latest.version - 1), label="version")
@@ -83,7 +83,7 @@ class UpkeepRules(TableHistory):
 
     @rule(parts=st.sampled_from([1, 3]))
     def checkpoint(self, parts: int) -> None:
-        """A checkpoint of the latest version, as one file or as several."""
+        """Write a checkpoint of the latest version, as a single file or multi-part."""
         if parts == 1:
             assert self._table.checkpoint(self._engine) == self._model.version
             return
@@ -94,13 +94,13 @@ class UpkeepRules(TableHistory):
     @precondition(lambda self: self._model.version > self._cleaned + 1)
     @rule(commits=st.integers(2, 5))
     def compact(self, commits: int) -> None:
-        """A compaction file over the last commits."""
+        """Write a log compaction file for the last commits."""
         last = self._model.version
         compact_log(self._engine, self._path, max(self._cleaned + 1, last + 1 - commits), last)
 
     @rule()
     def clean_up(self) -> None:
-        """The log's cleanup, as if some days had gone by; no writer takes that long."""
+        """Run log cleanup as if three days had passed; open transactions are given up."""
         self._nobody_is_at_work()
         in_days = time.time_ns() // 1_000_000 + 3 * _DAY
         clean_up_log(self._engine, self._path, retention_ms=0, now=in_days)
@@ -108,7 +108,7 @@ class UpkeepRules(TableHistory):
 
     @rule(lite=st.booleans())
     def vacuum_all(self, lite: bool) -> None:
-        """A vacuum that keeps the latest version's files only; no writer takes so long."""
+        """VACUUM with a retention of 0; open transactions are given up."""
         self._open = [None, None]
         try:
             vacuum(
@@ -130,7 +130,7 @@ class UpkeepRules(TableHistory):
 
     @rule()
     def clone_and_write(self) -> None:
-        """A clone has the rows, and what is written to it is its own."""
+        """Check that a clone has the same rows, and that an append to it works."""
         target = f"{self._path}-clone"
         clone(self._engine, self._latest(), target, INFO)
         table = Table.for_path(self._engine, target)
@@ -148,7 +148,7 @@ class UpkeepRules(TableHistory):
 
     @rule(data=st.data())
     def travel(self, data: st.DataObject) -> None:
-        """An earlier version has the rows that it had."""
+        """Check that an earlier version still has its rows."""
         versions = st.integers(self._first_readable(), self._model.version)
         version = data.draw(versions, label="version")
         snapshot = self._table.snapshot_as_of_version(self._engine, version)
@@ -156,7 +156,7 @@ class UpkeepRules(TableHistory):
 
     @rule(data=st.data())
     def replay_feed(self, data: st.DataObject) -> None:
-        """The feed of a range leads from the version before it to its last one."""
+        """Check that a feed turns the rows before its range into those of its last version."""
         latest = self._model.version
         firsts = [v for v in range(1, latest + 1) if self._has_feed(v, latest)]
         if not firsts:
@@ -169,7 +169,7 @@ class UpkeepRules(TableHistory):
 
     @rule(condition=conditions())
     def look_for(self, condition: Condition) -> None:
-        """The files that a filter leaves have all of its rows."""
+        """Check that data skipping skips no file with a row that a filter matches."""
         found = read_rows(self._engine, self._latest(), filter=condition.text)
         wanted = condition.of(self._model.rows())
         assert {key: found.get(key) for key in wanted} == wanted

@@ -1,4 +1,4 @@
-"""Deletion vectors written by hand, for tests of what reads them."""
+"""Encodes deletion vectors for tests of readers, independently of the package."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["inline_vector", "vector_bytes", "write_vectors"]
 
 
 def vector_bytes(rows: Iterable[int]) -> bytes:
-    """A serialized vector: magic number and bitmap."""
+    """Return a serialized deletion vector: magic number and bitmap."""
     bitmap = BitMap64(rows)
     bitmap.run_optimize()
     return (1681511377).to_bytes(4, "little") + bytes(bitmap.serialize())
 
 
 def inline_vector(rows: Sequence[int]) -> Mapping[str, Any]:
-    """A descriptor that holds the vector itself."""
+    """Return a descriptor of an inline deletion vector."""
     data = vector_bytes(rows)
     return {
         "storageType": "i",
@@ -42,11 +42,14 @@ def write_vectors(
     prefix: str = "",
     absolute: bool = False,
 ) -> list[Mapping[str, Any]]:
-    """Write one file with several vectors; gives their descriptors.
+    """Write one file with several deletion vectors; return their descriptors.
 
     Args:
-        prefix: folder of the file below the table.
-        absolute: name the file by its whole path.
+        engine: the engine.
+        table: the table's path.
+        vectors: the row indexes of each vector.
+        prefix: folder of the file in the table's folder.
+        absolute: whether the descriptors have the absolute path of the file.
     """
     name = uuid.uuid4()
     folder = f"{table}/{prefix}".rstrip("/")

@@ -15,15 +15,15 @@ _POLL = 0.01
 def wait_until(
     condition: Callable[[], _T], *, timeout: float = 60.0, what: object = "the condition"
 ) -> _T:
-    """Call a function until it returns something true, and return that.
+    """Call a function until its result is true, and return the result.
 
     Args:
         condition: called every 10 ms; an exception that it raises ends the wait.
-        timeout: seconds; far longer than the wait takes when nothing is wrong.
-        what: what is awaited, for the error; converted to a string when the wait has failed.
+        timeout: seconds; much longer than the wait takes without an error.
+        what: the awaited condition, for the error message; only converted to a string on a timeout.
 
     Raises:
-        AssertionError: the condition was not true in time.
+        AssertionError: the condition wasn't true before the timeout.
     """
     deadline = time.monotonic() + timeout
     while not (value := condition()):

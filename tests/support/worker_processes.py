@@ -1,6 +1,6 @@
-"""Row operations by several processes that share nothing but bytes, for tests.
+"""Runs row operations in several processes that exchange only bytes, for tests.
 
-What a connector's driver and workers do with the kernel's algebra, in its simplest form.
+It corresponds to the driver and executors of a connector.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _ENGINE_INFO = "bayou testing"
 
 
 class WorkerProcesses:
-    """Some processes, in a `with` block; each operation is done by all of them, and one commit.
+    """A pool of processes in a `with` block. All take part in each operation, which is one commit.
 
     Args:
-        count: how many.
+        count: number of processes.
     """
 
     def __init__(self, count: int) -> None:
@@ -64,23 +64,23 @@ class WorkerProcesses:
         self._pool.join()
 
     def delete(self, engine: Engine, table: TableState, where: str | None) -> DeleteMetrics:
-        """See `bayou.kernel.commands.row_changes.delete.delete`."""
+        """Execute a DELETE as `bayou.kernel.commands.row_changes.delete.delete` does."""
         operation = begin_delete(engine, table, where, engine_info=_ENGINE_INFO)
         return commit_delete(engine, operation, self._changes(engine, operation))
 
     def update(
         self, engine: Engine, table: TableState, values: Mapping[str, str], where: str | None
     ) -> UpdateMetrics:
-        """See `bayou.kernel.commands.row_changes.update.update`."""
+        """Execute an UPDATE as `bayou.kernel.commands.row_changes.update.update` does."""
         operation = begin_update(engine, table, values, where, engine_info=_ENGINE_INFO)
         return commit_update(engine, operation, self._changes(engine, operation))
 
     def merge(
         self, engine: Engine, table: TableState, source: MergeSource, definition: MergeDefinition
     ) -> MergeMetrics:
-        """See `bayou.kernel.commands.merge.merge`."""
+        """Execute a MERGE as `bayou.kernel.commands.merge.merge` does."""
         operation = MergeOperation(engine, table, source, definition, engine_info=_ENGINE_INFO)
-        work, rows = operation.work.to_bytes(), source.to_bytes()
+        work, rows = operation.task.to_bytes(), source.to_bytes()
         with operation.files(engine) as found:
             files = [file.to_bytes() for file in found]
         done = self._all(_merge, engine, [(work, rows, share) for share in self._shares(files)])
@@ -97,7 +97,7 @@ class WorkerProcesses:
         return operation.commit(engine, outcome)
 
     def run_items(self, engine: Engine, items: Sequence[Rewrite]) -> list[list[AddFile]]:
-        """For `run_plan`."""
+        """Rewrite files in the processes; pass this method to `run_plan`."""
         done = self._all(_rewrite, engine, [(item.to_bytes(),) for item in items])
         return [[a for a in decode_actions(data) if isinstance(a, AddFile)] for data in done]
 

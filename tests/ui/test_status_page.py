@@ -64,7 +64,7 @@ def an_hour(store, clock):
         wave = 2_000 + round(1_500 * math.sin(step / 12))
         ends = {"user-events": step * wave // 10 + step * 3_000, "order-events": step * 900}
         for topic, end in ends.items():
-            store.ends_seen(topic, {0: end, 1: end // 2}, {})
+            store.set_end_offsets(topic, {0: end, 1: end // 2}, {})
             if step % 6 == 5 and not (topic == "order-events" and step > 180):
                 spans = {
                     0: OffsetSpan(start=done[topic], end=end),
@@ -82,10 +82,10 @@ def an_hour(store, clock):
                     )
                 )
                 done[topic] = end
-    store.table_seen(
+    store.set_table(
         "user-events", version=33, files=412, small_files=37, table_bytes=9_100_000_000, letters=0
     )
-    store.table_seen(
+    store.set_table(
         "order-events", version=31, files=88, small_files=61, table_bytes=310_000_000, letters=114
     )
     for task, result in (("compaction", "done"), ("vacuum", "nothing")):
@@ -100,7 +100,7 @@ def an_hour(store, clock):
     error = PipelineError(
         "topic 'custom-topic': the table is at offset 812 of partition 0 of 'custom.topic.v1', but "
         "the topic begins at 2000: offsets 812 to 1999 were removed by retention before they were "
-        "read. Restore them, or set another table-path to start again with the remaining records.",
+        "read. To start again with the remaining records, set another table-path.",
         topic="custom-topic",
     )
     store.topic_finished(TopicSummary(topic="custom-topic", table_path="t", error=error))

@@ -1,4 +1,4 @@
-"""A proxy in front of an HTTP server that refuses, delays, and loses answers, as it is told."""
+"""An HTTP proxy that injects faults: refused requests, delays, and lost responses."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ _UPSTREAM_TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What goes wrong with a request.
+    """A fault that the proxy injects into a request.
 
     Attributes:
-        refuse: it is answered 503 SlowDown or 500 InternalError, and the server never sees it.
-        delay: seconds to wait before the server sees it.
-        lose_answer: the server does it, and the connection ends without an answer.
-        deny: the server does it, and the answer is 500 InternalError.
+        refuse: status of a response without calling the server: 503 (SlowDown) or 500
+            (InternalError). 0 to call the server.
+        delay: seconds to wait before forwarding the request.
+        lose_answer: forward the request, then close the connection without a response.
+        deny: forward the request, then respond with 500 InternalError.
     """
 
     refuse: Literal[0, 500, 503] = 0
@@ -48,17 +49,17 @@ NO_FAULT = Fault()
 class FaultyProxy:
     """An HTTP proxy on loopback in front of one server; a context manager.
 
-    Requests go on as they come, `Host` included, which S3's signatures cover.
+    Requests are forwarded unchanged, including the `Host` header, which S3 signs.
 
     Args:
         endpoint: the URL of the server.
-        fault: chooses what goes wrong by method and path (without the query); it is called from
+        fault: returns the fault for a method and path (without the query string). Called from
             several threads, one call at a time.
     """
 
     def __init__(self, endpoint: str, fault: Callable[[str, str], Fault]) -> None:
         self.requests: Counter[Fault] = Counter()
-        """How many requests met which fault."""
+        """Number of requests by fault."""
         self.fault = fault
         self._target = urlsplit(endpoint).netloc
         self._lock = threading.Lock()
@@ -67,18 +68,18 @@ class FaultyProxy:
 
     @property
     def endpoint(self) -> str:
-        """Its URL, in place of the server's."""
+        """URL of the proxy, to use instead of the server's URL."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def choose(self, method: str, path: str) -> Fault:
-        """What goes wrong with this request; it is counted."""
+        """Return the fault of a request, and count it."""
         with self._lock:
             fault = self.fault(method, path)
             self.requests[fault] += 1
             return fault
 
     def connect(self) -> http.client.HTTPConnection:
-        """A connection to the server."""
+        """Return a new connection to the server."""
         return http.client.HTTPConnection(self._target, timeout=_UPSTREAM_TIMEOUT)
 
     def __enter__(self) -> Self:
@@ -104,7 +105,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client or the server went away: nothing to tell."""
+        """Ignore errors of connections that the client closed."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -115,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
     _upstream: http.client.HTTPConnection | None = None
 
     def handle_any(self) -> None:
-        """Pass a request on, with its fault."""
+        """Forward a request and inject its fault."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fault = self.server.proxy.choose(self.command, urlsplit(self.path).path)
         if fault.refuse:
@@ -136,13 +137,13 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any  # noqa: N815 - http.server's names
 
     def finish(self) -> None:
-        """The client is gone."""
+        """Close the connection to the server when the client's connection ends."""
         if self._upstream is not None:
             self._upstream.close()
         super().finish()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is logged."""
+        """Don't log requests."""
 
     def _ask(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
         if self._upstream is None:

@@ -1,4 +1,4 @@
-"""A Kafka broker: a node of its own, broker and controller in one (KRaft)."""
+"""A Kafka cluster of a single node: broker and controller in one process (KRaft)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _LARGEST_RECORD = 24 << 20
 class KafkaServer(Server):
     """A Kafka broker.
 
-    Topics are made on request only. Records of 24 MB are taken. It keeps cluster id and data when
-    it is restarted.
+    Topics are not created automatically. The maximum record size is 24 MB. A restart keeps the
+    cluster id and the data.
 
     Args:
-        folder: where data and logs go.
-        memory: of the JVM, in MB.
-        security: listeners that it has beside the open one.
+        folder: folder for data and logs.
+        memory: heap of the JVM, in MB.
+        security: additional listeners with authentication.
     """
 
     def __init__(
@@ -48,34 +48,34 @@ class KafkaServer(Server):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Its address as clients want it."""
+        """The `bootstrap.servers` of clients."""
         return f"127.0.0.1:{self.port}"
 
     def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
-        """Make a topic, and return when it can be written to."""
+        """Create a topic, and wait until it accepts records."""
         self.create_topics([name], partitions, config)
 
     def create_topics(
         self, names: Sequence[str], partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
-        """Make topics, and return when they can be written to."""
+        """Create topics, and wait until they accept records."""
         topics = [NewTopic(name, partitions, 1, config=dict(config or {})) for name in names]
         admin = self._admin()
         _finish(admin.create_topics(topics, operation_timeout=_TIMEOUT))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic, and return when it is gone."""
+        """Delete a topic, and wait until it is deleted."""
         self.delete_topics([name])
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics, and return when they are gone."""
+        """Delete topics, and wait until they are deleted."""
         admin = self._admin()
         _finish(admin.delete_topics(list(names), operation_timeout=_TIMEOUT))
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Give a topic more partitions, so many in all, and return when the broker shows them."""
+        """Increase a topic's partitions to `total`, and wait until the broker reports them."""
         admin = self._admin()
         _finish(admin.create_partitions([NewPartitions(topic, total)], operation_timeout=_TIMEOUT))
         deadline = time.monotonic() + _TIMEOUT
@@ -85,7 +85,7 @@ class KafkaServer(Server):
             time.sleep(0.1)
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
-        """Forget the records of each partition before an offset, as retention would."""
+        """Delete the records before an offset of each partition, as Kafka's retention does."""
         wanted = [TopicPartition(topic, p, offset) for p, offset in before.items()]
         admin = self._admin()
         _finish(admin.delete_records(wanted))
@@ -134,7 +134,7 @@ class KafkaServer(Server):
             "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "1",
             "group.initial.rebalance.delay.ms": "0",
-            # A broker that was killed is let in again once its old self is given up.
+            # A killed broker can register again after its old registration expires.
             "broker.heartbeat.interval.ms": "300",
             "broker.session.timeout.ms": "1500",
             "num.network.threads": "2",

@@ -1,4 +1,4 @@
-"""How clients log in to a test's Kafka broker: a user, a password, and a certificate of its own."""
+"""Authentication of a test's Kafka broker: user, password, and a self-signed certificate."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ _TIMEOUT = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSecurity:
-    """Two listeners beside the open one: a user's password, in clear and over TLS.
+    """Additional listeners: SASL without TLS, SASL with TLS, and TLS with client certificates.
 
-    PLAIN and SCRAM-SHA-512 are let in, by the same name and password.
+    The first two accept PLAIN and SCRAM-SHA-512, with the same username and password, and
+    OAUTHBEARER with unsigned tokens. The third requires the certificate `client_certificate`.
 
     Attributes:
-        folder: where key and certificate go.
-        username, password: of the only user.
-        port: of SASL_PLAINTEXT.
-        tls_port: of SASL_SSL.
+        folder: folder for key and certificate.
+        username, password: credentials of the only user.
+        port: port of SASL_PLAINTEXT.
+        tls_port: port of SASL_SSL.
+        mutual_tls_port: port of SSL with client certificates.
     """
 
     folder: Path
@@ -34,13 +36,14 @@ class KafkaSecurity:
     password: str
     port: int
     tls_port: int
+    mutual_tls_port: int
 
     @classmethod
     def of(cls, folder: Path, username: str, password: str) -> KafkaSecurity:
-        """Make a key and its certificate.
+        """Create a key with its certificate, and return the listeners that use them.
 
         Raises:
-            ServerError: Java's keytool can't.
+            ServerError: Java's keytool failed.
         """
         folder.mkdir(parents=True, exist_ok=True)
         security = cls(
@@ -49,73 +52,107 @@ class KafkaSecurity:
             password=password,
             port=free_port(),
             tls_port=free_port(),
+            mutual_tls_port=free_port(),
         )
         made = ["-genkeypair", "-keyalg", "RSA", "-keysize", "2048", "-validity", "2"]
         security._keytool(*made, "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1")
         security._keytool("-exportcert", "-rfc", "-file", str(security.certificate))
+        security._create_client_key()
         return security
 
     @property
     def certificate(self) -> Path:
-        """What clients must trust, a PEM file."""
+        """PEM file of the certificate that clients must trust."""
         return self.folder / "certificate.pem"
 
     @property
+    def client_certificate(self) -> Path:
+        """PEM file of the certificate that the mutual TLS listener requires."""
+        return self.folder / "client.pem"
+
+    @property
+    def client_key(self) -> Path:
+        """PEM file of the client certificate's key, encrypted with `password`."""
+        return self.folder / "client.key"
+
+    @property
+    def mutual_tls_bootstrap_servers(self) -> str:
+        """Bootstrap servers of the listener that requires a client certificate."""
+        return f"127.0.0.1:{self.mutual_tls_port}"
+
+    @property
     def bootstrap_servers(self) -> str:
-        """The address that asks for a password, in clear."""
+        """Bootstrap servers of the SASL_PLAINTEXT listener."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def tls_bootstrap_servers(self) -> str:
-        """The address that asks for a password, over TLS."""
+        """Bootstrap servers of the SASL_SSL listener."""
         return f"127.0.0.1:{self.tls_port}"
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Of all its listeners."""
-        return (self.port, self.tls_port)
+        """Ports of all listeners."""
+        return (self.port, self.tls_port, self.mutual_tls_port)
 
     @property
     def listeners(self) -> str:
-        """For the broker's `listeners`."""
-        return f"SASL_PLAINTEXT://127.0.0.1:{self.port},SASL_SSL://127.0.0.1:{self.tls_port}"
+        """Entries for the broker's `listeners`."""
+        return (
+            f"SASL_PLAINTEXT://127.0.0.1:{self.port},SASL_SSL://127.0.0.1:{self.tls_port},"
+            f"MUTUAL_TLS://127.0.0.1:{self.mutual_tls_port}"
+        )
 
     def settings(self) -> dict[str, str]:
-        """The broker's settings beside `listeners`."""
+        """The broker's settings other than `listeners`."""
         named = f'username="{self.username}" password="{self.password}"'
         plain = f"{_MODULES}.plain.PlainLoginModule required {named}"
         plain += f' user_{self.username}="{self.password}";'
         scram = f"{_MODULES}.scram.ScramLoginModule required;"
+        token = f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required "
+        token += 'unsecuredLoginStringClaim_sub="broker";'
         settings = {
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
-            "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
-            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+            "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,MUTUAL_TLS:SSL",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
             "ssl.keystore.location": str(self._keystore),
             "ssl.keystore.password": _KEYSTORE_PASSWORD,
             "ssl.key.password": _KEYSTORE_PASSWORD,
             "ssl.keystore.type": "PKCS12",
+            "listener.name.mutual_tls.ssl.client.auth": "required",
+            "listener.name.mutual_tls.ssl.truststore.location": str(self.client_certificate),
+            "listener.name.mutual_tls.ssl.truststore.type": "PEM",
         }
         for listener in ("sasl_plaintext", "sasl_ssl"):
             prefix = f"listener.name.{listener}"
             settings[f"{prefix}.plain.sasl.jaas.config"] = plain
             settings[f"{prefix}.scram-sha-512.sasl.jaas.config"] = scram
+            settings[f"{prefix}.oauthbearer.sasl.jaas.config"] = token
         return settings
 
     def format_arguments(self) -> list[str]:
-        """What the storage is formatted with, so that it knows the user."""
+        """Return arguments of `kafka-storage format` that create the user."""
         return ["--add-scram", f"SCRAM-SHA-512=[name={self.username},password={self.password}]"]
 
     @property
     def _keystore(self) -> Path:
         return self.folder / "keystore.p12"
 
+    def _create_client_key(self) -> None:
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj"]
+        command += ["/CN=bayou", "-passout", f"pass:{self.password}"]
+        command += ["-keyout", str(self.client_key), "-out", str(self.client_certificate)]
+        _run(command, "openssl req")
+
     def _keytool(self, *arguments: str) -> None:
         home = os.environ.get("JAVA_HOME")
         command = [f"{home}/bin/keytool" if home else "keytool", *arguments]
         command += ["-alias", "broker", "-keystore", str(self._keystore)]
         command += ["-storetype", "PKCS12", "-storepass", _KEYSTORE_PASSWORD]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT, check=False
-        )
-        if done.returncode:
-            raise ServerError(f"keytool {arguments[0]} failed: {done.stdout}{done.stderr}")
+        _run(command, f"keytool {arguments[0]}")
+
+
+def _run(command: list[str], name: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+    if done.returncode:
+        raise ServerError(f"{name} failed: {done.stdout}{done.stderr}")

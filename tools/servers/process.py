@@ -1,4 +1,4 @@
-"""A server process: started, watched until it answers, and certain to end with its owner."""
+"""A server process that ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ServerError", "ServerProcess", "free_port"]
 _GRACE = 20.0
 _POLL = 0.05
 _PORTS = range(15_000, 32_000)
-"""Below those that systems give to whoever asks for any, every outgoing connection among them."""
+"""Below the range of ephemeral ports, which outgoing connections use."""
 
 _LAUNCHER = """\
 import ctypes, os, sys
@@ -29,7 +29,7 @@ if sys.platform.startswith("linux"):
         sys.exit(1)
 os.execvp(sys.argv[2], sys.argv[2:])
 """
-"""Becomes the server, after asking for its own end with its owner's."""
+"""Asks the kernel to kill this process when its parent ends, then becomes the server."""
 
 
 class ServerError(Exception):
@@ -37,10 +37,10 @@ class ServerError(Exception):
 
 
 class ServerProcess:
-    """One process of a server, with a log file. Not thread-safe.
+    """A server's process and its log file. Not thread-safe.
 
-    It ends with its owner however that ends: by `stop` or `kill`, at exit, and on Linux even when
-    the owner is killed. It is in a session of its own, so that Ctrl-C reaches the owner only.
+    The process ends by `stop` or `kill`, when Python exits, and on Linux even if Python is killed.
+    It has its own session, so Ctrl-C doesn't reach it.
     """
 
     def __init__(
@@ -62,19 +62,20 @@ class ServerProcess:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     def wait_until(self, answers: Callable[[], bool], *, timeout: float) -> None:
-        """Wait until `answers()`.
+        """Wait until `answers` returns True.
 
         Raises:
-            ServerError: the process ended, or time is up; it is killed then.
+            ServerError: the process ended, or the timeout expired. After a timeout, the process is
+                killed.
         """
         deadline = time.monotonic() + timeout
         while self.running and time.monotonic() < deadline:
@@ -87,7 +88,7 @@ class ServerProcess:
         raise ServerError(f"{self._name} {state}; the end of {self._log}:\n{tail}")
 
     def stop(self) -> None:
-        """End it in an orderly way, by force after a while."""
+        """Terminate the process; kill it after a timeout."""
         if self.running:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -95,23 +96,23 @@ class ServerProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """Kill the process, like a crash."""
         if self.running:
             self._process.kill()
         self._process.wait()
         atexit.unregister(self.kill)
 
     def pause(self) -> None:
-        """Let it hang: connections stay open and nothing answers, until `resume`."""
+        """Suspend the process: connections stay open without a response until `resume`."""
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Resume the process after `pause`."""
         self._process.send_signal(signal.SIGCONT)
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on now, and that no connection is given meanwhile."""
+    """Return a free loopback port outside the range of ephemeral ports."""
     for port in random.SystemRandom().sample(_PORTS, 100):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))

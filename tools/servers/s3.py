@@ -17,12 +17,12 @@ _TIMEOUT = 30.0
 
 
 class S3Server(Server):
-    """An S3 server with credentials of its own.
+    """An S3 server with generated credentials.
 
-    Objects are files below `objects`; put-if-absent is atomic.
+    Objects are files below `objects`. Put-if-absent is atomic.
 
     Args:
-        folder: where objects and logs go.
+        folder: folder for objects and logs.
     """
 
     REGION = "us-east-1"
@@ -36,12 +36,12 @@ class S3Server(Server):
 
     @property
     def endpoint(self) -> str:
-        """Its URL."""
+        """The endpoint's URL."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """How `deltalake` and Bayou reach it; as environment variables they work too."""
+        """Storage options for `deltalake` and Bayou. They also work as environment variables."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_REGION": self.REGION,
@@ -51,7 +51,7 @@ class S3Server(Server):
         }
 
     def create_bucket(self, name: str) -> None:
-        """Make a bucket; one that is there is left as it is."""
+        """Create a bucket unless it exists."""
         (self.objects / name).mkdir(parents=True, exist_ok=True)
 
     def _check_fetched(self) -> None:
@@ -83,7 +83,7 @@ def _program() -> Path:
 
 
 def _is_healthy(url: str) -> bool:
-    # No proxy of the environment stands between here and loopback.
+    # Ignore proxies of the environment for loopback.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=2) as answer:

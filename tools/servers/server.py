@@ -1,4 +1,4 @@
-"""What all servers share: a port of their own, attempts to get one, start and end."""
+"""Base class of servers: chooses a port, starts and stops the process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _ATTEMPTS = 3
 
 
 class Server(ABC):
-    """A server on loopback; a context manager. It stays at its port when it is restarted."""
+    """A server on loopback; a context manager. A restart keeps the port."""
 
     def __init__(self) -> None:
         self.port: int | None = None
         self._process: ServerProcess | None = None
 
     def start(self) -> None:
-        """Start, and return when it answers.
+        """Start the server, and wait until it responds.
 
         Raises:
-            ServerError: it isn't fetched, or doesn't start.
+            ServerError: the server isn't fetched, or doesn't start.
         """
         self._check_fetched()
         for attempt in range(_ATTEMPTS):
@@ -33,37 +33,37 @@ class Server(ABC):
                 process = self._launch(port)
             except ServerError:
                 if self.port is not None or attempt == _ATTEMPTS - 1:
-                    raise  # else somebody may have taken the port in between
+                    raise  # otherwise another process may have taken the port
             else:
                 self.port, self._process = port, process
                 return
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the process: a copy in another process has the address and can't stop it."""
+        """State without the process: a pickled copy has the address, but can't stop the server."""
         return {**self.__dict__, "_process": None}
 
     def stop(self) -> None:
-        """End in an orderly way; what it keeps stays."""
+        """Terminate the server and keep its data."""
         if self._process is not None:
             self._process.stop()
 
     def kill(self) -> None:
-        """End as by a crash; what it keeps stays."""
+        """Kill the server and keep its data."""
         if self._process is not None:
             self._process.kill()
 
     def restart(self) -> None:
-        """Stop and start, at the same port."""
+        """Stop the server, and start it on the same port."""
         self.stop()
         self.start()
 
     def pause(self) -> None:
-        """Take connections and answer nothing until `resume`."""
+        """Suspend the server: it accepts connections without responding until `resume`."""
         assert self._process is not None
         self._process.pause()
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Resume the server after `pause`."""
         assert self._process is not None
         self._process.resume()
 
@@ -81,8 +81,8 @@ class Server(ABC):
 
     @abstractmethod
     def _check_fetched(self) -> None:
-        """Raise `ServerError` where its program isn't there."""
+        """Raise `ServerError` if the server's program isn't fetched."""
 
     @abstractmethod
     def _launch(self, port: int) -> ServerProcess:
-        """Start it at a port, and return when it answers there; `ServerError` where it doesn't."""
+        """Start the process on a port and wait until it responds; raises `ServerError`."""

@@ -19,14 +19,14 @@ _HOST = "127.0.0.1"
 
 
 class SparkCluster(Server):
-    """A master and workers, each of a process, so that executors share no memory with the driver.
+    """A master and workers in separate processes, so executors share no memory with the driver.
 
-    Executors run this Python with this `sys.path`.
+    Executors use this Python interpreter and this `sys.path`.
 
     Args:
-        folder: where logs and the workers' files go.
-        workers: how many; each has one core and starts one executor an application.
-        memory: of each worker, as Spark writes sizes.
+        folder: folder for logs and the workers' files.
+        workers: number of workers. Each has one core and one executor per application.
+        memory: memory of each worker in Spark's notation, such as `1g`.
     """
 
     def __init__(self, folder: Path, *, workers: int = 2, memory: str = "1g") -> None:
@@ -38,12 +38,12 @@ class SparkCluster(Server):
 
     @property
     def url(self) -> str:
-        """For `SparkSession.builder.master`."""
+        """The master's URL."""
         return f"spark://{_HOST}:{self.port}"
 
     @property
     def conf(self) -> dict[str, str]:
-        """What a session on it needs besides the URL."""
+        """Settings that a session needs besides the URL."""
         return {
             "spark.driver.host": _HOST,
             "spark.driver.bindAddress": _HOST,
@@ -56,17 +56,17 @@ class SparkCluster(Server):
 
     @property
     def applications(self) -> set[str]:
-        """Ids of those that have had an executor here."""
+        """Ids of applications that had an executor in this cluster."""
         return {folder.name for folder in self._folder.glob("work-*/app-*")}
 
     def stop(self) -> None:
-        """End workers, then the master."""
+        """Stop the workers, then the master."""
         for worker in self.workers:
             worker.stop()
         super().stop()
 
     def kill(self) -> None:
-        """End all at once, as by a crash."""
+        """Kill all processes, like a crash."""
         for worker in self.workers:
             worker.kill()
         super().kill()
@@ -114,7 +114,7 @@ def _program() -> Path:
 
 
 def _alive(page: int) -> int | None:
-    """How many workers the master's page counts as alive; None where it doesn't answer."""
+    """Number of live workers on the master's page; None if it doesn't respond."""
     try:
         with urllib.request.urlopen(f"http://{_HOST}:{page}/json/", timeout=5) as answer:
             text = answer.read().decode()

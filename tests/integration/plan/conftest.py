@@ -307,11 +307,13 @@ class Plan:
             kill_group(process)
         return Run(code=process.returncode, out=out, err=err)
 
-    def verify(self, topic: str, *, config: str = "append.yaml") -> Run:
+    def verify(
+        self, topic: str, *, config: str = "append.yaml", settings: Sequence[str] = ()
+    ) -> Run:
         """Have the command prove that each record is there once."""
         command = [sys.executable, "-m", "bayou.cli", "verify", topic, "--json", "--config"]
         done = subprocess.run(
-            [*command, str(EXAMPLES / config)],
+            [*command, str(EXAMPLES / config), *settings],
             env=self.environment,
             stdout=subprocess.PIPE,
             text=True,

@@ -56,8 +56,9 @@ def test_large_batches_by_one_setting(plan):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900 + 120 * _KILLS)
-def test_killed_at_random_points_nothing_is_lost_or_doubled(plan):
-    size = ("--set", "connector.topics.user-events.processing.batch-size=200")
+@pytest.mark.parametrize("limit", ["batch-size=200", "max-batch-bytes=40kb"])
+def test_killed_at_random_points_nothing_is_lost_or_doubled(plan, limit):
+    size = ("--set", f"connector.topics.user-events.processing.{limit}")
     rng = random.Random()
     for number in range(_KILLS):
         ledger = plan.produce_user_events(1_000)  # more batches than are waited for

@@ -1,7 +1,8 @@
-"""A Spark session in a process of its own, through one of the doors; it runs in either environment.
+"""A Spark session of one variant, in its own process and environment.
 
-The doors are `enable` (Bayou, after `bayou.spark.enable`), `source` (Bayou's data source alone, no
-configuration) and `delta-spark`. Imports of both stay in the functions: each environment has one.
+The variants are `enable` (after `bayou.spark.enable`), `source` (only Bayou's data source, without
+configuration) and `delta-spark`. Functions import Bayou or delta-spark, because each environment
+has only one of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["ANSWER", "PEER", "answer", "session"]
 
 PEER = "delta-spark"
 ANSWER = "answer"
-"""The key by which answers differ from whatever else Spark prints."""
+"""The key of responses, which distinguishes them from other output of Spark."""
 
 _CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -32,27 +33,27 @@ _DELTA_SPARK = {
 }
 
 
-def session(door: str, memory: str = "2g", conf: Mapping[str, str] | None = None) -> Any:
-    """A session on `local[2]` that has run nothing.
+def session(variant: str, memory: str = "2g", conf: Mapping[str, str] | None = None) -> Any:
+    """Start a session on `local[2]`.
 
     Args:
-        door: one of the module's.
-        memory: of the driver, which is the executor too.
-        conf: more of it.
+        variant: `enable`, `source` or `delta-spark`.
+        memory: memory of the driver, which is also the executor.
+        conf: additional settings.
     """
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName(door)
-    theirs = _DELTA_SPARK if door == PEER else {}
+    builder = SparkSession.builder.master("local[2]").appName(variant)
+    theirs = _DELTA_SPARK if variant == PEER else {}
     for key, value in {**_CONF, "spark.driver.memory": memory, **theirs, **(conf or {})}.items():
         builder = builder.config(key, value)
-    if door == PEER:
+    if variant == PEER:
         from delta import configure_spark_with_delta_pip
 
         return configure_spark_with_delta_pip(builder).getOrCreate()
     spark = builder.getOrCreate()
-    if door == "enable":
+    if variant == "enable":
         import bayou.spark
 
         bayou.spark.enable(spark)
@@ -60,10 +61,12 @@ def session(door: str, memory: str = "2g", conf: Mapping[str, str] | None = None
 
 
 def answer(work: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
-    """Answer each line of JSON of the input by one, until it ends; the first says that it begins.
+    """Answer each request, a line of JSON on stdin, with a line of JSON, until the input ends.
+
+    An empty response is printed first, to show that the session has started.
 
     Args:
-        work: what to do for a question.
+        work: returns the response for a request.
     """
     print(json.dumps({ANSWER: {}}), flush=True)
     for line in sys.stdin:
