@@ -41,7 +41,7 @@ _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 
 
 def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
-    """Advance the schema's identity high water marks to those of another schema."""
+    """Advance each identity high water mark of `schema` to that of `other`, if that is further."""
     marks = {
         physical_name(f): identity.high_water_mark
         for f in other
@@ -53,9 +53,9 @@ def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
 
 
 def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Copy the in-commit timestamp enablement version and time from `others` to `properties`.
+    """Return `properties` with the in-commit timestamp enablement version and time of `others`.
 
-    If in-commit timestamps aren't enabled in both, `properties` is returned unchanged.
+    If in-commit timestamps are disabled in either of them, `properties` is returned unchanged.
     """
     if not all(IN_COMMIT_TIMESTAMPS.read(p) for p in (properties, others)):
         return dict(properties)
@@ -68,7 +68,7 @@ def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str])
 def clustering_domain(configuration: str | None) -> str:
     """Return the configuration to commit for the domain `delta.clustering`.
 
-    `configuration` is None if there are no clustering columns; then an empty list is returned.
+    If `configuration` is None, the returned configuration has an empty list of columns.
     """
     if configuration is not None:
         return configuration
@@ -108,7 +108,7 @@ _UNCLONED_FEATURES = frozenset(
         features.CHECKPOINT_PROTECTION,
     }
 )
-"""Features that describe the source's log."""
+"""Features that a clone doesn't get, because they describe the source's log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +146,9 @@ def clone(
     the source. Vacuuming the source may delete files that the clone needs.
 
     Args:
-        properties: table properties in addition to the source's.
-        replace: whether to replace an existing table at `target`, which must have no data files.
+        properties: table properties to set in addition to the source's.
+        replace: whether to replace an existing table at `target`. That table must have no data
+            files.
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
             Transaction Identifiers). A pipeline or streaming query that wrote to the source can
             then continue in the clone, after the last batch that the clone contains.
@@ -264,9 +265,10 @@ def _protocol(source: TableState, existing: TableState | None) -> Protocol:
 
 
 def _row_tracking_columns(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Return table properties with new names for the materialized row tracking columns.
+    """Return the table properties that give the materialized row tracking columns new names.
 
-    No file of the source has columns with these names. Empty if row tracking is disabled.
+    No file of the source has columns with these names. If row tracking is disabled, no properties
+    are returned.
     """
     if not TableProperties(normalize(configuration)).row_tracking:
         return {}

@@ -52,9 +52,10 @@ class ParquetFile:
 
 
 def parquet_files(engine: Engine, folder: str, partitions: StructType) -> list[ParquetFile]:
-    """Return the folder's files without hidden files and hidden folders, ordered by path.
+    """Return the folder's files in the order of their paths.
 
-    If Structured Streaming wrote the folder, only the files in its sink log are returned.
+    Hidden files and files in hidden folders are omitted. If Structured Streaming wrote the folder,
+    only the files in its sink log are returned.
 
     Args:
         partitions: partition columns in the order in which the folders are nested.
@@ -70,7 +71,7 @@ def parquet_files(engine: Engine, folder: str, partitions: StructType) -> list[P
 
 
 def read_footers(engine: Engine, files: Iterable[ParquetFile]) -> Iterator[ParquetFooter]:
-    """Read the footers in parallel and yield them in the order of the files."""
+    """Read footers in parallel; yield one for each file, in the order of `files`."""
 
     def read(file: ParquetFile) -> ParquetFooter:
         return engine.parquet.read_footer(file.status, None)
@@ -85,11 +86,11 @@ def merged_schema(
     footers: Iterable[ParquetFooter],
     partitions: StructType,
 ) -> StructType:
-    """Merge the files' schemas: all columns of all files, nullable, partition columns last.
+    """Return the columns of all files as nullable columns, followed by the partition columns.
 
-    A file's column with the name of a partition column is ignored. If a file contains Spark's
-    schema, that is used instead of the Parquet schema. A column that is byte, short or int in
-    different files gets the widest of these types.
+    A column of a file is ignored if it has the name of a partition column. If a file's footer
+    contains Spark's schema, that schema is used instead of the Parquet schema. If a column's type
+    differs between files, but is always byte, short or int, the column gets the widest type.
     """
     merged = StructType(())
     partition_names = {f.name.lower() for f in partitions}
@@ -114,7 +115,7 @@ def merged_schema(
 
 
 def indexed_statistics(statistics: FileStatistics, columns: Iterable[str]) -> FileStatistics:
-    """Return a file's statistics, with the bounds and null counts of `columns` only.
+    """Return a file's statistics with bounds and null counts for `columns` only.
 
     `columns` are dotted paths such as `a.b`.
     """
@@ -246,7 +247,7 @@ def convert(
     properties: Mapping[str, str] | None = None,
     collect_statistics: bool = True,
 ) -> ConvertMetrics:
-    """Write the first commit of a table over a folder's Parquet files.
+    """Turn a folder of Parquet files into a table by writing the table's first commit.
 
     If the folder is already a table, nothing is changed. Hidden files and folders (`_SUCCESS`,
     `_metadata`, `.tmp`) are ignored.

@@ -76,9 +76,9 @@ def create_table(
 ) -> int:
     """Create a table, or replace an existing table by an empty one, in one commit.
 
-    A replaced table keeps its id, its history, its protocol, its column mapping and the names of
-    its materialized row tracking columns; everything else comes from the definition. Returns the
-    table's version; with CREATE TABLE IF NOT EXISTS, that of an existing table, unchanged.
+    A replaced table keeps its id, history, protocol, column mapping, in-commit timestamps and the
+    names of its materialized row tracking columns. Everything else comes from the definition.
+    Returns the table's version. CREATE TABLE IF NOT EXISTS never changes an existing table.
     """
     if definition.partition_columns and definition.clustering_columns:
         raise ArgumentError(
@@ -139,9 +139,9 @@ def identity_column(
 def properties_to_remove(snapshot: Snapshot, properties: Mapping[str, str]) -> list[str]:
     """Return the keys of the properties to remove when a table is replaced.
 
-    These are the properties that the new definition, with `properties`, doesn't set.
-
-    Column mapping, materialized row tracking columns and in-commit timestamps are retained.
+    A property is removed if it isn't in `properties`, the properties of the new definition. The
+    properties of column mapping, materialized row tracking columns and in-commit timestamps are
+    always retained.
     """
     new = normalize(properties)
     return [k for k in snapshot.properties if k not in new and not k.startswith(_RETAINED_PREFIXES)]
@@ -150,8 +150,8 @@ def properties_to_remove(snapshot: Snapshot, properties: Mapping[str, str]) -> l
 def check_definition(snapshot: Snapshot, definition: TableDefinition) -> None:
     """Raise if an existing table doesn't match a definition.
 
-    The columns are compared if the definition has columns. A property is compared if both the
-    definition and the table set it.
+    Columns and partition columns are compared if the definition has columns. A property is compared
+    if both the definition and the table set it.
     """
     path = snapshot.path
     if len(definition.schema):

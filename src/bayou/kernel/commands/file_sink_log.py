@@ -28,7 +28,7 @@ class _SinkFile(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def sink_files(engine: Engine, folder: str) -> list[FileStatus] | None:
-    """Return the files that a streaming query committed to a folder; None if it has no sink log."""
+    """Return the committed files of a folder's sink log; None if the folder has no sink log."""
     live: dict[str, _SinkFile] = {}
     batches = _batches(engine, folder)
     if not batches:

@@ -38,7 +38,7 @@ _MAX_LISTED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreMetrics:
-    """Metrics of a restore, under delta-spark's names; sizes in bytes."""
+    """Metrics of a restore, with the names of delta-spark's metrics. Sizes are in bytes."""
 
     version: int
     table_size_after_restore: int
@@ -60,12 +60,14 @@ def restore(
 ) -> RestoreMetrics:
     """Restore a table to an earlier version.
 
-    The versions in between stay readable. The restore never downgrades the protocol, and never
+    The versions after `target` stay readable. A restore never downgrades the protocol, and never
     reuses row ids or identity values.
 
     Args:
-        latest: the version that the commit is based on.
-        timestamp: the requested timestamp, for the history; None if a version was requested.
+        latest: the table's current version, on which the commit is based.
+        target: the version to restore.
+        timestamp: the timestamp that the user requested, which the history records; None if the
+            user requested a version.
         ignore_missing_files: whether to skip the check that the version's files still exist.
     """
     if target.version >= latest.version:
@@ -162,11 +164,11 @@ def _difference(
 
 
 def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[ScanFile]:
-    """Return the files that are live in both versions, but have different row ids in them.
+    """Return the files that are live in both versions, but with different row ids.
 
     Dropping row tracking removes the row ids of files; enabling row tracking again assigns new ids.
-    If this happened after the target version, the files must be added again. Otherwise the restored
-    table would have missing or duplicate row ids.
+    A file whose ids changed in this way after `target` must be added again with its old ids, so
+    that the restored table has no missing or duplicate row ids.
     """
     if not target.table_properties.row_tracking:
         return []
@@ -212,7 +214,7 @@ def _file_keys(engine: Engine, state: TableState) -> pa.Array[Any]:
 def _missing_from(
     engine: Engine, state: TableState, keys: pa.Array[Any], counts: _Counts | None = None
 ) -> Iterator[ScanFile]:
-    """Yield the live files whose keys aren't in `keys`; add all live files to `counts`."""
+    """Yield the live files whose keys aren't in `keys`, and add all live files to `counts`."""
     with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:
             adds = _adds(batch)

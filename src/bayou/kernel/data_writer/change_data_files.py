@@ -19,9 +19,10 @@ _CARRIED = {CHANGE_TYPE: CHANGE_TYPE}
 
 
 class ChangeDataFiles:
-    """Writes changed rows to `_change_data/`, partitioned. Not thread-safe.
+    """Writes changed rows to `_change_data/`, split by partition. Not thread-safe.
 
-    Rows are buffered by partition: up to 64 MB of all partitions in memory, more on disk.
+    Rows are buffered by partition. The buffers of all partitions together hold up to 64 MB in
+    memory, and the rest on disk.
     """
 
     def __init__(self, engine: Engine, state: TransactionState) -> None:
@@ -33,7 +34,7 @@ class ChangeDataFiles:
         self.actions: list[AddCDCFile] = []
 
     def add(self, rows: pa.RecordBatch, change_type: ChangeType) -> None:
-        """Add changed rows. Columns that aren't the table's are ignored."""
+        """Add changed rows. Columns that the table doesn't have are ignored."""
         if rows.num_rows == 0:
             return
         names = self._state.schema.names

@@ -74,7 +74,8 @@ def to_physical_batch(
     """Convert a batch with the table's columns to the physical schema of data files.
 
     Args:
-        additional_columns: further columns to include: name in the files by name in the batch.
+        additional_columns: further columns to include; maps the name of each column in the batch to
+            its name in the files.
     """
     additional_columns = additional_columns or {}
     names = [f.name for f in state.data_schema]
@@ -91,7 +92,7 @@ def get_write_context(
     """Return the directory, statistics columns and options for files of a partition.
 
     Args:
-        partition_values: a value for each partition column of the table; empty if there are none.
+        partition_values: a value for each partition column; empty if the table isn't partitioned.
 
     Raises:
         SchemaError: a partition column is missing, a name isn't a partition column, or a value
@@ -150,10 +151,11 @@ def write_data(
 ) -> list[AddFile]:
     """Write rows to new data files of the table, split by partition values.
 
-    If the table isn't partitioned, memory holds one batch. Otherwise up to 256 MB of rows are
-    buffered in memory, and about as much again while they are written. More rows are buffered on
-    the local disk, so that each partition has one file, or files of the target size. The files
-    aren't part of the table until the actions are committed. On an error they are deleted.
+    If the table isn't partitioned, one batch at a time is in memory. If it is partitioned, up to
+    256 MB of rows are buffered in memory, and writing them needs about as much memory again. Rows
+    beyond this limit are buffered on the local disk, so that each partition gets one file, or
+    several files of the target size. The files become part of the table when the actions are
+    committed. If the write fails, its files are deleted.
 
     Raises:
         SchemaError: the rows have a column that the table lacks, or of another type.
@@ -273,7 +275,7 @@ def uses_partition_folders(
 
 
 def write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
-    """Return `get_write_context` for serialized partition values by physical name."""
+    """Like `get_write_context`, but takes serialized partition values by physical name."""
     names = [state.physical_name(name) for name in state.partition_columns]
     if not uses_partition_folders(state.configuration, names):
         length = TableProperties(state.configuration).random_prefix_length

@@ -73,14 +73,14 @@ class BufferedRows:
 class PartitionBuffers:
     """Rows buffered by partition.
 
-    A partition's rows are buffered until all rows are added, so that they are in one file even if
-    they aren't adjacent in the input. Only a partition that fills a file is written earlier. Rows
-    beyond the memory limit are buffered in unlinked temporary files (in `tempfile`'s folder), which
-    the operating system deletes when the process ends.
+    A partition's rows are buffered until the end of the input, so that they are written to one file
+    even if they aren't adjacent in the input. A partition is written earlier if its rows fill a
+    file. Rows beyond the memory limit are buffered in unlinked temporary files (in `tempfile`'s
+    folder), which the operating system deletes when the process ends.
 
     Args:
-        memory_bytes: maximum size of the rows in memory. Added rows are slices of a batch, which
-            stays in memory until all of its slices are popped or spilled to disk.
+        memory_bytes: maximum size of the rows in memory. Added rows are slices of a batch. The
+            batch stays in memory until all of its slices are popped or spilled to disk.
         file_bytes: when memory is full, partitions of at least this size are written.
     """
 
@@ -101,7 +101,7 @@ class PartitionBuffers:
             self.nbytes += size
 
     def pop_full(self) -> Iterator[tuple[PartitionKey, BufferedRows]]:
-        """If memory is full, pop and yield partitions of at least `file_bytes`; spill the rest."""
+        """If memory is full, pop partitions of at least `file_bytes`; spill the others to disk."""
         if self.nbytes <= self._memory_bytes:
             return
         for key, waiting in list(self._waiting.items()):
@@ -156,11 +156,11 @@ def _write_batches(path: str, all_waiting: Iterable[BufferedRows]) -> list[tuple
 
 _THREADS = 8
 _MAX_BYTES_IN_PROGRESS = 64 << 20
-"""Maximum size of the rows that are being written, unless one partition is larger."""
+"""Maximum size of the rows that are being written. A larger partition is written alone."""
 
 
 class PartitionWriterPool:
-    """Threads that write partitions. When the `with` block ends, it waits for the threads.
+    """Threads that write partitions. The end of the `with` block waits for the threads.
 
     Args:
         write: function that writes the rows of one partition. It appends an action for each
@@ -181,9 +181,9 @@ class PartitionWriterPool:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="bayou-write")
 
     def submit(self, key: PartitionKey, rows: BufferedRows) -> None:
-        """Start writing a partition's rows, or raise the error of an earlier partition.
+        """Start writing a partition's rows. Blocks while too many rows are being written.
 
-        Blocks while too many rows are in progress.
+        If writing an earlier partition failed, its error is raised.
         """
         size = rows.nbytes
         while self._in_progress and sum(self._in_progress.values()) + size > _MAX_BYTES_IN_PROGRESS:

@@ -16,17 +16,20 @@ from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.schema import DataType
 
 PartitionKey: TypeAlias = tuple[str | None, ...]
-"""Serialized values of the partition columns, in their order."""
+"""Serialized partition values, in the order of the partition columns."""
 
 _PIECE_ROWS = 1 << 17
 _ZONELESS_KEY = b"bayou.partition_texts"
-"""Key in a batch's metadata: the partition's zoneless timestamps as JSON, by logical name."""
+"""Key in a batch's metadata for timestamp strings without a time zone.
+
+The value is a JSON object: logical name of the partition column -> string.
+"""
 
 
 def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -> dict[str, str]:
-    """Return those `timestamp` partition values of a file that have no time zone in the log.
+    """Return a file's `timestamp` partition values that the log stores without a time zone.
 
-    The argument and the result map physical names to serialized values.
+    `values` and the result map physical names to serialized values.
     """
     zoneless: dict[str, str] = {}
     for name in state.partition_columns:
@@ -41,10 +44,10 @@ def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -
 def with_original_values(
     state: TransactionState, batch: pa.RecordBatch, values: Mapping[str, str | None]
 ) -> pa.RecordBatch:
-    """Record in a batch's metadata how a file serializes its timestamp partition values.
+    """Store a file's timestamp partition values, as strings, in the metadata of a batch.
 
-    `PartitionSplitter` then serializes these values in the same way. Only values that are
-    serialized without a time zone are recorded.
+    The batch has rows of this file. `PartitionSplitter` uses the stored strings instead of its own
+    serialization. Strings with a time zone aren't stored.
 
     Args:
         values: the file's serialized partition values by physical name.
@@ -69,7 +72,7 @@ class PartitionSplitter:
     """Splits rows by partition. Returned rows have the data columns, then the `carried` columns.
 
     Args:
-        carried: names of columns of the rows that aren't columns of the table.
+        carried: names of further columns of the rows, which the table doesn't have.
     """
 
     def __init__(self, state: TransactionState, carried: Sequence[str] = ()) -> None:
@@ -108,9 +111,9 @@ class PartitionSplitter:
         return parts
 
     def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """Return for each partition column a map from new strings of timestamps to original ones.
+        """Return, for each partition column, a map from the new timestamp string to the original.
 
-        The original strings have no time zone, and replace the new ones.
+        The original string has no time zone, and replaces the new string.
         """
         originals: list[dict[str | None, str | None]] = []
         for name, data_type in self._columns:

@@ -18,9 +18,10 @@ from bayou.protocol.actions import AddCDCFile, AddFile
 def write_task_data(
     engine: Engine, state: TransactionState, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile | AddCDCFile]:
-    """Write a task's rows like `write_data`, and change data files if the commit needs them.
+    """Write a task's rows like `write_data`.
 
-    On an error, the written files are deleted.
+    If the commit needs change data files, they are written, too. On an error, all written files
+    are deleted.
     """
     if not state.records_inserts:
         return list(write_data(engine, state, batches))

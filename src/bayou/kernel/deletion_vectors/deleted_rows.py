@@ -1,6 +1,7 @@
 """Row positions in data files: sets of positions, and deleted rows as (file, position) pairs.
 
-A reader without support for deletion vectors can exclude the pairs with an anti-join.
+A reader that doesn't support deletion vectors can exclude the deleted rows by an anti-join with the
+pairs.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from bayou.kernel.scan.transform import data_file_errors
 from bayou.protocol.actions import DeletionVectorDescriptor
 
 VECTOR_SCHEMA = pa.schema([pa.field("file", pa.int32()), *DELETION_VECTOR_TYPE])
-"""The caller's number of a file, and the file's deletion vector as in an `add` action."""
+"""Columns: a file number that the caller chooses, and the deletion vector as in `add` actions."""
 
 DELETED_ROW_SCHEMA = pa.schema([("file", pa.int32()), ("position", pa.int32())])
-"""The caller's number of a file, and the 0-based position of a deleted row in the file."""
+"""Columns: the file number in `VECTOR_SCHEMA`, and the 0-based position of a deleted row."""
 
 
 def vector_batch(numbers: pa.Array[Any], vectors: Any) -> pa.RecordBatch:
-    """Combine file numbers and deletion vectors to a batch in `VECTOR_SCHEMA`.
+    """Combine file numbers and deletion vectors into a batch with the schema `VECTOR_SCHEMA`.
 
     Args:
         numbers: file numbers, int32.
@@ -88,7 +89,10 @@ def to_bitmap(positions: pa.Array[Any]) -> BitMap64:
 
 
 def num_rows(engine: Engine, file: ScanFile) -> int:
-    """Count a file's rows, including deleted rows, from its statistics or else its footer."""
+    """Return the number of a file's rows, including deleted rows.
+
+    If the file's statistics lack this number, the footer is read.
+    """
     if file.num_records is not None:
         return file.num_records
     with data_file_errors(file.table_root, file.status.path):
@@ -105,8 +109,9 @@ def row_group_ranges(
     """Yield (first, exclusive end) of each run of row groups that contain rows in `only`.
 
     Args:
-        only: row positions in the file; None selects all row groups.
-        first, end: the row groups to consider; `end` is exclusive, None for the end of the file.
+        only: row positions in the file. If None, all row groups are selected.
+        first, end: the row groups to consider; `end` is exclusive. If `end` is None, all row groups
+            from `first` are considered.
     """
     if only is None:
         yield first, end

@@ -1,4 +1,4 @@
-"""Prefetching of deletion vectors: the vectors of many data files in few requests."""
+"""Prefetching of deletion vectors: reads the vectors of many data files with few requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_CHUNK_FILES = 64
 """Maximum number of data files in a chunk; the vectors of a chunk are read together."""
 
 _MAX_CHUNK_BYTES = 16 << 20
-"""Size of vectors after which a chunk ends."""
+"""A chunk ends when its vectors have at least this total size."""
 
 _MAX_GAP_BYTES = 64 << 10
 """Maximum distance of two vectors that are read with one request."""
@@ -44,8 +44,8 @@ def prefetch_vectors(
     Vectors that are close to each other in a file are read as one range.
 
     Args:
-        vectors_of: function that returns the deletion vectors of an item. Inline vectors aren't
-            loaded.
+        vectors_of: function that returns the deletion vectors of an item. None and inline vectors
+            aren't loaded.
 
     Raises:
         DataFileError, CorruptTableError: see `read.load`.

@@ -110,7 +110,7 @@ def vector_file_errors(
 
 
 def selection_vector(deleted: BitMap64, row_indices: pa.Array[Any]) -> pa.BooleanArray | None:
-    """Return a mask of the rows of a batch that aren't deleted; None if no row is deleted.
+    """Return a mask that is False for the deleted rows of a batch; None if no row is deleted.
 
     Args:
         deleted: positions of deleted rows in the file.

@@ -25,8 +25,8 @@ _TARGET_BYTES = 2 * 1024 * 1024
 class DeletionVectorFiles:
     """Packs deletion vectors into deletion vector files of a table. Not thread-safe.
 
-    `add` returns a descriptor before its file is written. Call `finish` before the commit. `paths`
-    are the decoded, absolute paths of the files written so far.
+    `add` returns a descriptor before the vector's file is written. Call `finish` before the commit.
+    `paths` are the decoded, absolute paths of the files written so far.
     """
 
     def __init__(

@@ -3,8 +3,8 @@
 The *cutoff* is the current time minus the log retention, rounded down to midnight UTC. The *cutoff
 commit* is the newest commit at or before the cutoff. The *cutoff checkpoint* is the newest complete
 checkpoint up to the version of the cutoff commit. Files of versions before the cutoff checkpoint
-are deleted in ascending order, so that an interrupted cleanup leaves a valid log. Without a cutoff
-checkpoint, only temporary files (`.*.tmp`) of killed writers are deleted.
+are deleted in ascending order, so that an interrupted cleanup leaves a valid log. If there is no
+cutoff checkpoint, only temporary files (`.*.tmp`) of killed writers are deleted.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ def clean_up_log(
     """Delete log files older than `delta.logRetentionDuration`.
 
     Idempotent, and safe to run concurrently with readers of retained versions, writers and other
-    cleanups. The caller checks `delta.enableExpiredLogCleanup`.
+    cleanups. The caller must check `delta.enableExpiredLogCleanup`.
 
-    No version is deleted without a cutoff checkpoint, or if the table feature
+    No version is deleted if there is no cutoff checkpoint, or if the table feature
     `checkpointProtection` forbids the deletion.
 
     Args:
-        retention_ms: log retention in ms; None for the table's `delta.logRetentionDuration`.
-        now: current time in ms since the epoch; None for the clock's time.
-        granularity_ms: the unit to which the cutoff is rounded down; a day in PROTOCOL.md.
+        retention_ms: log retention in ms. If None, `delta.logRetentionDuration` is used.
+        now: current time in ms since the epoch. If None, the system clock is used.
+        granularity_ms: the cutoff is rounded down to a multiple of this; a day in PROTOCOL.md.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     state: TableState | None = None
@@ -267,8 +267,8 @@ def _expired_staged_commits(engine: Engine, state: TableState, cutoff: int) -> l
 def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> list[str]:
     """List the sidecars that no checkpoint refers to; none if a checkpoint can't be read.
 
-    Only sidecars modified before `modified_before` are listed: the checkpoint of a newer sidecar
-    may still be in progress.
+    Only sidecars modified before `modified_before` are listed, because the checkpoint that refers
+    to a newer sidecar may not be written yet.
     """
     folder = f"{log_path(table)}/{SIDECAR_DIRECTORY}"
     try:
@@ -291,8 +291,8 @@ def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> 
 def _is_allowed(engine: Engine, state: TableState, cutoff: int) -> bool:
     """Whether the table feature `checkpointProtection` allows deleting versions before `cutoff`.
 
-    The cleanup is allowed if it deletes all protected versions, or if this package supports the
-    protocols of all versions that it deletes.
+    The cleanup is allowed if it deletes all protected versions, or if Bayou supports the protocols
+    of all versions that the cleanup deletes.
     """
     if features.CHECKPOINT_PROTECTION not in features.writer_features(state.protocol):
         return True
@@ -301,7 +301,7 @@ def _is_allowed(engine: Engine, state: TableState, cutoff: int) -> bool:
 
 
 def _supports_protocols(engine: Engine, state: TableState, cutoff: int) -> bool:
-    """Whether this package supports the protocols of all versions up to `cutoff`."""
+    """Whether Bayou supports the protocols of all versions up to `cutoff`."""
     versions: list[tuple[int, FileStatus]] = []
     for status in _log_files(engine, state.path):
         match parse_log_file(_name(status)):

@@ -14,7 +14,7 @@ from bayou.protocol.file_names import compacted_file_name
 
 
 def is_compaction_due(version: int, interval: int) -> bool:
-    """Whether `version` is the last of `interval` versions. The first interval starts at 0."""
+    """Whether an interval of `interval` versions ends at `version`; the first one starts at 0."""
     return version > 0 and (version + 1) % interval == 0
 
 
@@ -25,7 +25,7 @@ def compact_log(engine: Engine, table: str, first: int, last: int) -> bool:
     domains. It doesn't contain `commitInfo` and `cdc` actions, which readers take from the commits.
 
     Returns:
-        False if the file exists already.
+        True if the file was written, False if it exists already.
     """
     if not 0 <= first < last:
         raise ArgumentError(

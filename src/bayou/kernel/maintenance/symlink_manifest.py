@@ -67,7 +67,7 @@ def write_symlink_manifests(
     """Write the manifests of a version, and delete the manifests of partitions without files.
 
     Args:
-        partitions: folder and values of each partition to update; None for all partitions.
+        partitions: values of each partition to update, by folder. If None, all are updated.
 
     Returns:
         The number of manifests written.
@@ -101,9 +101,10 @@ def write_symlink_manifests(
 def _changed_partitions(
     state: TableState, actions: Collection[Action]
 ) -> dict[str, PartitionKey] | None:
-    """Return folder and values of the partitions whose files a commit adds or removes.
+    """Return the values, by folder, of each partition in which a commit adds or removes files.
 
-    None if they are unknown: the commit changed the metadata, or an action has no valid values.
+    Returns None if these partitions are unknown, because the commit changes the metadata or an
+    action has no valid partition values.
     """
     partitions: dict[str, PartitionKey] = {}
     names = state.partition_columns
@@ -151,7 +152,7 @@ def _lines(
 
 
 def _by_folder(state: TableState, add: Any) -> Iterator[tuple[str, list[str]]]:
-    """Group `add` structs by partition; yield the folder and the files' addresses of each."""
+    """Group `add` structs by partition; yield the folder and file addresses of each partition."""
     uris: Any = pc.struct_field(add, "path")
     names = state.partition_columns
     if not names:
@@ -174,7 +175,7 @@ def _address(table: str, uri: str) -> str:
 
 
 def _has_manifests(engine: Engine, table: str) -> bool:
-    """Whether the table has any manifest. If not, all partitions need one."""
+    """Whether the table has a manifest. If it has none, all partitions need one."""
     with engine.files.list_tree(f"{table}/{_FOLDER}", lambda _: False) as files:
         return next(iter(files), None) is not None
 

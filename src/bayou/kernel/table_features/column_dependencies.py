@@ -108,8 +108,8 @@ def check_statistics_columns(
 ) -> None:
     """Check the columns in `delta.dataSkippingStatsColumns` by delta-spark's rules.
 
-    A top-level column needs a type that has minimum and maximum. A nested field may have any type:
-    if the type has no minimum and maximum, only the nulls of the field are counted.
+    The type of a top-level column must have minimum and maximum. A nested field may have any type;
+    if that type has no minimum and maximum, only the field's nulls are counted.
     """
     value = SKIPPING_COLUMNS.read(configuration)
     columns: list[tuple[str, ...]] = []

@@ -44,7 +44,7 @@ def column_mapping_mode(properties: Mapping[str, str]) -> ColumnMappingMode:
 def physical_name(field: StructField) -> str:
     """Return a field's name in data files and in the log.
 
-    Without column mapping, this is the logical name: in mode `none`, a snapshot's schema has no
+    In column mapping mode `none`, this is the logical name, because a snapshot's schema then has no
     mapping metadata (see `without_mapping`).
     """
     name = field.metadata.get(PHYSICAL_NAME_KEY)
@@ -106,7 +106,7 @@ def to_physical_schema(schema: StructType, mode: ColumnMappingMode) -> StructTyp
 
 
 def without_mapping(schema: StructType) -> StructType:
-    """Remove the mapping metadata from a schema; in mode `none`, it has no meaning."""
+    """Return a schema without its mapping metadata, which has no meaning in mode `none`."""
     return cast("StructType", _without_mapping(schema))
 
 
@@ -278,11 +278,11 @@ def with_column_ids(
     configuration: Mapping[str, str],
     before: Mapping[str, str] | None,
 ) -> tuple[StructType, dict[str, str]]:
-    """Return the schema and properties with an id and a physical name for each field.
+    """Return the schema with an id and a physical name for each field, and the new properties.
 
     Fields that have an id and a physical name keep them. If column mapping is being enabled on an
     existing table, the physical names are the logical names, because existing data files have
-    these names. Without column mapping, nothing is changed.
+    these names. In column mapping mode `none`, nothing is changed.
 
     Args:
         before: the table's properties before the change; None for a new table.

@@ -1,6 +1,6 @@
 """Generates column values of written rows, and enforces the table's constraints.
 
-First missing columns are computed, then constraints are checked (PROTOCOL.md, Generated Columns,
+Missing columns are computed first, then constraints are checked (PROTOCOL.md, Generated Columns,
 Identity Columns, Default Columns, CHECK Constraints, Column Invariants).
 """
 
@@ -77,10 +77,10 @@ class RowConstraints:
         """Return the rows with exactly the table's columns, after checking all constraints.
 
         Args:
-            constants: values of columns that `batch` lacks, the same for all rows.
-            unchanged_columns: None for new rows. Otherwise the rows are updated rows: identity
-                columns keep their values, and the values of these generated columns aren't
-                checked.
+            constants: constant values of columns that `batch` lacks.
+            unchanged_columns: columns that an UPDATE doesn't change; generated columns among them
+                aren't checked. If None, the rows are new: they get missing defaults, and identity
+                columns are checked for values that must not be set.
         """
         batch = _with_constants(batch, constants or {})
         input_names = {name.lower() for name in batch.schema.names}

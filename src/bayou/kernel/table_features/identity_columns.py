@@ -33,7 +33,7 @@ class IdentityValues:
         return name in self._state.generated_identity
 
     def check_explicit_values(self, columns: set[str]) -> None:
-        """Raise an error if the rows' columns include an identity column that is generated."""
+        """Raise an error if the rows have an identity column whose values must be generated."""
         for name, column in self._columns.items():
             if name.lower() not in columns:
                 continue
@@ -85,7 +85,7 @@ class _Bounds(msgspec.Struct, frozen=True, rename="camel"):
 def with_high_water_marks(
     schema: StructType, generated: tuple[str, ...], adds: list[AddFile]
 ) -> StructType:
-    """Raise the high-water marks of identity columns to the values in new files."""
+    """Return the schema with its identity high watermarks advanced to the values in new files."""
     if not generated or not adds:
         return schema
     bounds = [decode_json(a.stats, _Bounds) for a in adds if a.stats is not None]

@@ -57,7 +57,7 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
 
 
 def _schema_problems(data_type: DataType) -> Iterator[str]:
-    """Describe each field that an Arrow schema or a writer can't represent."""
+    """Describe each field that Arrow can't represent or that can't be written."""
     match data_type:
         case StructType(fields):
             seen: set[str] = set()

@@ -35,9 +35,9 @@ def conform_variants(table: str, array: Any, path: str) -> pa.StructArray:
 
 
 def fill_null_variants(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBatch:
-    """Replace null fields of null variants by empty bytes, also in nested variants.
+    """Replace the fields of null variants, including nested variants, by empty bytes.
 
-    Both fields of a variant are required in Parquet, while Arrow's null structs have null fields.
+    Both fields of a variant are required in Parquet, but in Arrow a null struct has null fields.
     """
     for field in schema:
         if _has_variant(field.data_type):
@@ -92,7 +92,7 @@ def _with_child(array: Any, child: Any) -> Any:
 
 
 def _check_bytes(table: str, path: str, metadata: Any, values: Any) -> None:
-    """Check the header of the metadata and that values aren't empty."""
+    """Check that all metadata has a valid header and that no value is empty."""
     headers = pc.unique(pc.binary_slice(metadata, 0, 1)).to_pylist()
     invalid = [header for header in headers if not header or header[0] & 0x0F != 1]
     if invalid:

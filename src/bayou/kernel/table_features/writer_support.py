@@ -1,8 +1,8 @@
 """Checks that a transaction leaves a table in a state that Bayou can write.
 
 `only_enables_features` decides whether a commit can be rebased onto a concurrent metadata change.
-As in delta-spark, the commit can be rebased if the change only enables features. Unlike in
-delta-spark, it can't if the change enables row tracking: the commit's files would have no row ids.
+As in delta-spark, the commit can be rebased if the metadata change only enables features. Unlike in
+delta-spark, the change must not enable row tracking, because the commit's files have no row ids.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _MAINTENANCE = {
     Operation.VACUUM_START: "VACUUM",
     Operation.VACUUM_END: "VACUUM",
 }
-"""Operations that a catalog must permit.
+"""Operations on a catalog-managed table that its catalog must permit.
 
-PROTOCOL.md, Maintenance Operations on Catalog-managed Tables.
+See PROTOCOL.md, Maintenance Operations on Catalog-managed Tables.
 """
 
 
@@ -227,7 +227,7 @@ _ALLOWED: Mapping[str, Callable[[str | None, str], bool]] = {
     _MODE: lambda before, after: before in (None, "none") and after == "name",
     "delta.columnMapping.maxColumnId": lambda *_: True,
 }
-"""By property, a function (old value, new value) -> whether the change only enables a feature."""
+"""For each property, a function: (old value, new value) -> whether this only enables a feature."""
 
 _COLUMN_IDS = frozenset(
     {

@@ -93,14 +93,15 @@ class TransactionBuilder:
     def with_schema(self, schema: StructType) -> TransactionBuilder:
         """Set the schema of a new table, or of the rows to write to an existing table.
 
-        The schema of the rows must fit the existing table, see `with_schema_evolution`.
+        Rows that are written to an existing table must fit the table's schema; see
+        `with_schema_evolution`.
         """
         builder = copy.copy(self)
         builder._schema = schema
         return builder
 
     def with_partition_columns(self, columns: Iterable[str]) -> TransactionBuilder:
-        """Set the partition columns of a new table.
+        """Set the partition columns of a new table, or of a table whose schema is replaced.
 
         If the table exists and its schema isn't replaced, `columns` must be equal to the table's
         partition columns.
@@ -123,7 +124,8 @@ class TransactionBuilder:
         """Set the clustering columns (PROTOCOL.md, Clustered Table).
 
         Args:
-            columns: names, or paths of fields in structs; at most four. Empty removes clustering.
+            columns: names, or paths of fields in structs; at most four. If empty, clustering is
+                removed.
         """
         builder = copy.copy(self)
         builder._clustering = tuple((c,) if isinstance(c, str) else tuple(c) for c in columns)
@@ -144,14 +146,14 @@ class TransactionBuilder:
     def with_description(self, description: str | None) -> TransactionBuilder:
         """Set the table's description (PROTOCOL.md, Change Metadata).
 
-        None doesn't change it, an empty string removes it.
+        If `description` is None, the description isn't changed. An empty string removes it.
         """
         builder = copy.copy(self)
         builder._description = description
         return builder
 
     def with_definition_recorded(self) -> TransactionBuilder:
-        """Record description, partitioning, clustering and properties in the table's history."""
+        """Write the table's description, partitioning, clustering and properties to its history."""
         builder = copy.copy(self)
         builder._records_definition = True
         return builder
@@ -165,7 +167,8 @@ class TransactionBuilder:
     def with_protocol_versions(self, reader: int = 0, writer: int = 0) -> TransactionBuilder:
         """Upgrade the protocol to at least these versions.
 
-        With writer version 7, the protocol lists the features that the lower version implied.
+        When the writer version becomes 7, the features that the old version implied are listed in
+        the protocol.
         """
         if not (0 <= reader <= 3 and 0 <= writer <= 7):
             raise ArgumentError(
@@ -188,11 +191,11 @@ class TransactionBuilder:
         )
 
     def with_domain_metadata_removed(self, domain: str) -> TransactionBuilder:
-        """Remove a domain. Writes nothing if the table doesn't have the domain."""
+        """Remove a domain. If the table doesn't have the domain, no action is written for it."""
         return self._with_domain(DomainMetadata(domain=domain, configuration="", removed=True))
 
     def with_metadata(self, metadata: Metadata) -> TransactionBuilder:
-        """Replace the table's `metaData` action. Other changes are applied to the new action.
+        """Replace the table's `metaData` action; the builder's other changes apply to the new one.
 
         The caller must have checked that the table's files fit the new metadata.
         """
@@ -203,15 +206,15 @@ class TransactionBuilder:
     def with_files_checked(self) -> TransactionBuilder:
         """Declare that the caller has checked all live files.
 
-        Their rows satisfy the constraints that the transaction adds. If it enables row tracking,
-        the files already have row ids.
+        The caller guarantees that the files' rows satisfy the constraints that the transaction
+        adds. If the transaction enables row tracking, the files must already have row ids.
         """
         builder = copy.copy(self)
         builder._files_checked = True
         return builder
 
     def with_protocol(self, protocol: Protocol) -> TransactionBuilder:
-        """Replace the table's `protocol` action. Other changes are applied to the new action.
+        """Replace the table's `protocol` action; the builder's other changes apply to the new one.
 
         The caller must have checked that the table doesn't use the removed features.
         """
@@ -220,7 +223,7 @@ class TransactionBuilder:
         return builder
 
     def with_delta_domain(self, domain: str, configuration: str | None) -> TransactionBuilder:
-        """Set the configuration of a domain that is reserved for Delta; None removes the domain."""
+        """Set a reserved (`delta.`) domain's configuration; if None, the domain is removed."""
         action = DomainMetadata(
             domain=domain, configuration=configuration or "", removed=configuration is None
         )
@@ -253,7 +256,7 @@ class TransactionBuilder:
         """Add a transaction identifier (`txn` action) to the commit. May be called for several ids.
 
         If the table has already recorded `version` or a higher number for `app_id`, the commit
-        writes nothing, and its result has `already_committed`.
+        writes nothing, and `already_committed` is true in its result.
         """
         if not app_id:
             raise ArgumentError(
@@ -269,8 +272,8 @@ class TransactionBuilder:
     ) -> TransactionBuilder:
         """Write the transaction identifiers of another table unchanged.
 
-        Unlike with `with_transaction_id`, the commit is always written, and an identifier may have
-        a lower version than the table has recorded for its application.
+        The commit is always written, in contrast to `with_transaction_id`. A copied identifier may
+        have a lower version than the one that the table has recorded for the same application id.
         """
         builder = copy.copy(self)
         builder._copied_transaction_ids = {t.app_id: t for t in identifiers}
@@ -285,15 +288,15 @@ class TransactionBuilder:
     def with_schema_replaced(self) -> TransactionBuilder:
         """Replace schema and partition columns of an existing table.
 
-        Without `with_partition_columns` the table becomes unpartitioned. The commit must remove all
-        files, because they have the old schema.
+        If `with_partition_columns` isn't called, the table becomes unpartitioned. The commit must
+        remove all files, because they have the old schema.
         """
         builder = copy.copy(self)
         builder._replaces_schema = True
         return builder
 
     def with_row_condition(self, condition: str) -> TransactionBuilder:
-        """Reject written rows for which a SQL condition is false or null."""
+        """Make the write fail if a SQL condition is false or null for one of its rows."""
         builder = copy.copy(self)
         builder._row_conditions = (*self._row_conditions, condition)
         return builder
@@ -305,7 +308,7 @@ class TransactionBuilder:
         return builder
 
     def with_max_records_per_file(self, rows: int | None) -> TransactionBuilder:
-        """Limit the rows of a data file; None limits only its size in bytes."""
+        """Set the maximum number of rows of a data file; if None, only its bytes are limited."""
         if rows is not None and rows < 1:
             raise ArgumentError(
                 f"{self._table}: the maximum number of rows of a data file must be at least 1, not "
@@ -317,7 +320,7 @@ class TransactionBuilder:
         return builder
 
     def with_compression(self, codec: str | None) -> TransactionBuilder:
-        """Set the Parquet codec of this transaction's files; None for the table's codec."""
+        """Set the Parquet codec of this transaction's files; if None, the table's codec is used."""
         builder = copy.copy(self)
         builder._compression = codec
         return builder
@@ -336,7 +339,7 @@ class TransactionBuilder:
     def with_log_compaction_interval(self, commits: int | None) -> TransactionBuilder:
         """Add a post-commit hook that writes a log compaction file every `commits` commits.
 
-        None, the default, writes none (PROTOCOL.md, Log Compaction Files).
+        If None (the default), no such files are written (PROTOCOL.md, Log Compaction Files).
         """
         if commits is not None and commits < 2:
             raise ArgumentError(
@@ -354,16 +357,16 @@ class TransactionBuilder:
         return builder
 
     def with_user_metadata(self, user_metadata: str | None) -> TransactionBuilder:
-        """Set `commitInfo.userMetadata`; None for the engine's value (`CommitDefaults`)."""
+        """Set `commitInfo.userMetadata`; if None, the engine's value is used (`CommitDefaults`)."""
         builder = copy.copy(self)
         builder._user_metadata = user_metadata
         return builder
 
     def build(self, engine: Engine) -> Transaction:
-        """Start the transaction. Loads the table, unless a snapshot created the builder.
+        """Start the transaction. Loads the table if the builder wasn't created from a snapshot.
 
         Raises:
-            TableNotFoundError: the table doesn't exist, and there is no schema to create it.
+            TableNotFoundError: the table doesn't exist, and no schema for a new table was set.
             SchemaError: schema or partition columns are invalid, or don't fit the table.
             TablePropertyError: a property is unknown or has an invalid value.
             UnsupportedFeatureError: the table requires an unsupported writer feature.
@@ -507,7 +510,7 @@ class TransactionBuilder:
         return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=configuration, removed=False)
 
     def _generated_identity(self, schema: StructType) -> tuple[str, ...]:
-        """Return the identity columns that the rows lack: the writers generate the values."""
+        """Return the identity columns that writers must generate, because the rows lack them."""
         if self._operation in OPERATIONS_WITHOUT_INSERTS:
             return ()
         rows = self._schema

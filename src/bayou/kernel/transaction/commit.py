@@ -1,12 +1,12 @@
-"""Writing a commit to the log (PROTOCOL.md, Creation of New Log Entries), and its result.
+"""Writing commits to the log (PROTOCOL.md, Creation of New Log Entries), and their results.
 
-A commit is a put-if-absent of the next version. If another writer has committed this version, its
-commit is checked for conflicts, and the following version is tried. If the result of a put is
-unknown, the `txnId` in the commit file shows whose commit it is.
+A commit is a put-if-absent of the next version. If another writer has committed this version, that
+writer's commit is checked for conflicts, and the following version is tried. If the result of a put
+is unknown, the `txnId` in the commit file shows whose commit it is.
 
 `discard_unless_committed` must never delete a file that the log may reference.
 `commit_with_retries` therefore reports each commit before it is sent to the storage, and withdraws
-the report when it finds another commit with the same version. All open `discard_unless_committed`
+the report if the version turns out to have another commit. All open `discard_unless_committed`
 blocks of the thread see these reports.
 """
 
@@ -42,12 +42,12 @@ from bayou.protocol.file_names import CommitFile, commit_file_name, parse_log_fi
 _LOG = logging.getLogger(__name__)
 
 _OPEN_BLOCKS: ContextVar[tuple[set[str], ...]] = ContextVar("open_blocks", default=())
-"""For each open block, the `txnId`s of commits that may have happened."""
+"""For each open `discard_unless_committed` block, the `txnId`s of commits that may exist."""
 
 
 @contextmanager
 def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
-    """Call `discard` if the block fails and certainly made no commit.
+    """Context manager that calls `discard` if its block fails and certainly committed nothing.
 
     The block must run in the thread that commits. If `discard` fails too, its error is logged and
     the error of the block is raised; VACUUM later deletes the remaining files.
@@ -80,7 +80,7 @@ def report_possible_commit(txn_id: str) -> None:
 
 
 def report_lost_commit(txn_id: str) -> None:
-    """Report that a commit did not happen, because its version has another commit."""
+    """Report that a commit certainly wasn't written; withdraws the report of a possible commit."""
     for possible in _OPEN_BLOCKS.get():
         possible.discard(txn_id)
 
@@ -90,10 +90,11 @@ _MAX_PAUSE_SECONDS = 0.5
 _STORAGE_RETRIES = 5
 
 _GAP_CHECK_SECONDS = 5.0
-"""If the transaction read its version longer ago than this, `_check_gap` lists the log first.
+"""If a transaction read the table longer ago than this, `_check_gap` is called before the commit.
 
-Log cleanup may have deleted the commits after this version, because retention is short or a clock
-is ahead. The table may also have been recreated, or its log replaced by an older copy.
+Since then, log cleanup may have deleted the commits after the version that was read, because the
+retention is short or a clock is ahead. The table may also have been recreated, or its log replaced
+by an older copy.
 """
 
 
@@ -123,7 +124,7 @@ class CommitAttempt:
 
 
 def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, list[CommitActions]]:
-    """Write a commit, with retries; return its version and the commits that won before it."""
+    """Write a commit with retries; return its version and the winning commits, oldest first."""
     if attempt.read_version < 0:
         engine.files.mkdirs(log_path(attempt.table))
     version = attempt.read_version + 1
@@ -235,7 +236,7 @@ def _put(
     """Write a commit if its version is absent; return False if the version has another commit.
 
     After a storage error, the log is searched for the commit's `txnId`, because a failed write may
-    have created the file. If it did not, the same bytes are written again.
+    have created the file. If the log doesn't have the commit, the same bytes are written again.
     """
     lines = attempt.lines(version, winners)
     failures = 0
@@ -267,7 +268,7 @@ def _put(
 
 
 def _is_committed(engine: Engine, attempt: CommitAttempt, version: int) -> bool | None:
-    """Whether the log has this commit as this version; None if the log can't be read."""
+    """Whether the log's commit of `version` is this attempt's; None if the log can't be read."""
     try:
         commit = attempt.committer.find(engine, attempt.table, version)
     except StorageError:
@@ -295,8 +296,8 @@ class TransactionCommitResult:
 
     Attributes:
         version: the committed version; if `already_committed`, the version that was read.
-        already_committed: whether the table already had the transaction's identifiers, so that
-            nothing was written.
+        already_committed: whether nothing was written, because the table already had the
+            transaction's identifiers.
         post_commit_hooks: hooks that are due, in the order in which to run them.
         small_files: number of added small files by partition, for auto compaction; empty if the
             table isn't compacted automatically.
@@ -315,5 +316,5 @@ class TransactionCommitResult:
         return any(hook.name == "checkpoint" for hook in self.post_commit_hooks)
 
     def run_post_commit_hooks(self, engine: Engine) -> None:
-        """Run the hooks. An error of a hook is logged, because the commit has succeeded."""
+        """Run the hooks. If one fails, its error is only logged: the commit has succeeded."""
         run_hooks(engine, self.post_commit_hooks)

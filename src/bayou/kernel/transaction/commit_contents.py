@@ -1,4 +1,4 @@
-"""The file actions of a commit: encoded lines and totals."""
+"""The file actions of a commit: encodes them as JSON lines and computes their totals."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from bayou.protocol.file_names import canonical_path
 from bayou.protocol.json_decoding import JsonDecoder
 
 PartitionKey: TypeAlias = tuple[tuple[str, str | None], ...]
-"""A partition of files: `partitionValues`, sorted by column."""
+"""Key of a partition: the (column, value) pairs of `partitionValues`, sorted by column."""
 
 SMALL_FILE_BYTES = 64 << 20
-"""Size in bytes below which auto compaction counts a file, as in delta-spark."""
+"""A file with fewer bytes is small for auto compaction, as in delta-spark."""
 
 
 def partition_key(values: Mapping[str, str | None]) -> PartitionKey:
-    """Return the partition of a file's `partitionValues`."""
+    """Return the key of the partition of a file with these `partitionValues`."""
     return tuple(sorted(values.items()))
 
 
@@ -71,8 +71,8 @@ class CommitContents:
         """Encode and count actions in one pass.
 
         Args:
-            keep_adds: leave the adds unencoded in `adds`.
-            count_small: count the added small files of each partition.
+            keep_adds: whether to leave the adds unencoded in `adds`.
+            count_small: whether to count the added small files of each partition.
         """
         lines: list[bytes] = []
         adds: list[AddFile] = []

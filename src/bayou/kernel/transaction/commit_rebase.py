@@ -34,9 +34,9 @@ def in_commit_timestamp(
 ) -> int:
     """Return the in-commit timestamp of a new commit, ms since the epoch.
 
-    This is `now`, increased if necessary to be later than the previous commit's in-commit
-    timestamp. If the previous commit has none, the result is later than the modification time of
-    the previous commit's file, because that writer's clock may have been ahead.
+    This is the later of `now` and the previous commit's timestamp plus 1. If the previous commit
+    has no in-commit timestamp, the time of its file is used, because the clock of its writer may
+    have been ahead.
     """
     if state is None:
         return now
@@ -66,7 +66,7 @@ def commit_info_after(
 
 
 def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadata:
-    """Record in the metadata the version and time that enable in-commit timestamps."""
+    """Return the metadata with the version and time that enable in-commit timestamps."""
     return msgspec.structs.replace(
         metadata,
         configuration={
@@ -78,7 +78,7 @@ def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadat
 
 
 def high_water_mark(state: TableState | None, winners: Sequence[CommitActions]) -> int:
-    """Return the row id high watermark after the winning commits, -1 without any row ids."""
+    """Return the row id high watermark after the winning commits; -1 if there are no row ids."""
     configuration = None if state is None else state.domain_metadata.get(ROW_TRACKING_DOMAIN)
     for winner in winners:
         for action in winner.actions:
@@ -95,8 +95,8 @@ def with_row_ids(
     """Assign row ids and row commit versions to adds that have none.
 
     Returns the adds and the action that sets the new high watermark. Adds that already have row ids
-    keep them, as after a RESTORE or for a file with a new deletion vector. These row ids can be
-    above `mark`, because dropping the feature resets the high watermark.
+    keep them: files that a RESTORE adds, and files with a new deletion vector. Such row ids can be
+    above `mark`, because dropping row tracking resets the high watermark.
 
     Args:
         mark: high watermark before the commit, -1 if no row ids were assigned.

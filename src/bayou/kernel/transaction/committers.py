@@ -24,7 +24,7 @@ class Committer(Protocol):
     """Writes and finds commits of a table by version. Thread-safe."""
 
     def put(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
-        """Write the commit of a version; False if the version already has another commit.
+        """Write the commit of a version; return False if the version has another commit.
 
         After a StorageError, `find` shows whether the commit was written.
         """
@@ -86,8 +86,8 @@ def stage_commit(
 ) -> RatifiedCommit:
     """Write a staged commit with a unique name to the directory of staged commits.
 
-    For catalogs that ratify a commit by the name of its staged file. Readers ignore a staged commit
-    that isn't ratified, and log cleanup deletes it.
+    Catalogs that ratify a commit by the name of its staged file need this function. Readers ignore
+    a staged commit that isn't ratified, and log cleanup deletes it.
 
     Raises:
         StorageError: the storage failed.
@@ -104,14 +104,15 @@ def publish_ratified(
 ) -> int:
     """Copy the catalog's unpublished commits to the log in order; return the last version.
 
-    Then notifies the catalog. The call can be repeated, also while other processes publish.
+    The catalog is notified afterwards. The call is idempotent, and other processes may publish at
+    the same time.
 
     Args:
-        end: last version to publish, None for the catalog's latest version.
+        end: last version to publish. If None, this is the catalog's latest version.
 
     Raises:
-        CorruptTableError: the log has a commit file for one of the versions that isn't the ratified
-            commit; the catalog isn't notified.
+        CorruptTableError: for one of the versions, the log has a commit file that differs from the
+            ratified commit. In this case, the catalog isn't notified.
     """
     ratified = catalog.ratified_commits(table, end)
     for version, status in ratified_files(table, ratified):

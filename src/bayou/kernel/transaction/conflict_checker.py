@@ -1,8 +1,9 @@
 """Conflict checker: decides whether a commit can be rebased onto a winning commit.
 
 A transaction records what it read (`ReadSet`) and what it writes (`WriteSet`). Each winning commit
-is checked against both with the rules of delta-spark and the isolation level of the table
-(`delta.isolationLevel`). One rule is Bayou's: transaction identifiers conflict with a RESTORE.
+is checked against both sets by delta-spark's rules for the table's isolation level
+(`delta.isolationLevel`). Bayou has one more rule: a commit with transaction identifiers conflicts
+with a winning RESTORE.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class ReadSet:
         whole_table: whether the transaction depends on every live file, as an overwrite does.
         predicates: filters of the transaction's scans, with resolved columns. Only conditions on
             partition columns are used.
-        schema, partition_columns: of the table; used to evaluate `predicates`.
+        schema, partition_columns: schema and partition columns of the table, used to evaluate
+            `predicates`.
         app_ids: application ids of the transaction identifiers that the commit writes.
     """
 
@@ -190,7 +192,7 @@ def _permits(metadata: Metadata, winner: _WinnerActions, writes: WriteSet) -> bo
 
 
 def _feature_changes(new: Protocol, old: Protocol | None) -> list[str]:
-    """Return the added and dropped features that prevent rebasing a commit."""
+    """Describe each added or dropped feature that prevents rebasing a commit."""
     if old is None:
         return ["the table was created"]
     before, after = set(features.all_features(old)), set(features.all_features(new))
@@ -267,9 +269,9 @@ def _first_match(table: str, adds: list[AddFile], reads: ReadSet) -> AddFile | N
 
 
 def _any_time(add: AddFile, schema: StructType, columns: Sequence[str]) -> bool:
-    """Whether one of the partition columns has a timestamp string without a time zone.
+    """Whether a file's value of one of `columns` is a timestamp string without a time zone.
 
-    Each reader interprets the string in the reader's time zone, so it can match any filter.
+    Each reader interprets the string in its own time zone, so the file can match any filter.
     """
     return any(
         lacks_time_zone(add.partition_values.get(physical_name(field)), field.data_type)
@@ -344,9 +346,9 @@ _REARRANGING = frozenset(
 
 
 def isolation_level(table_level: str, operation: Operation, *, rearranges: bool) -> str:
-    """Return the isolation level of a commit. As in delta-spark, it may be below the table's.
+    """Return the isolation level of a commit; as in delta-spark, it may be below the table's level.
 
-    RESTORE is always serializable: otherwise the restored version could contain a file that another
+    RESTORE is always serializable, so that the restored version can't contain a file that another
     writer added during the RESTORE.
 
     Args:

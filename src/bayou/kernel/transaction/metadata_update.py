@@ -27,17 +27,19 @@ from bayou.protocol.type_changes import with_type_changes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRequest:
-    """Changes of the metadata that a transaction requests.
+    """Metadata changes that a transaction requests.
 
     Attributes:
-        schema: of a new table, or of the rows for an existing table; None for no change.
+        schema: schema of a new table, or of the rows to write to an existing table. If None, the
+            schema isn't changed.
         evolves: whether columns that are in the rows but not in the table are added to the table.
-        set_properties, removed_properties: properties with their keys in the log.
-        metadata: metadata that replaces the table's before the other changes are applied; None
-            keeps the table's.
+        set_properties, removed_properties: properties to set, and keys of properties to remove. The
+            keys are spelled as in the log.
+        metadata: metadata to which the other changes are applied. If None, they are applied to the
+            table's metadata.
         files_checked: whether the caller has checked that all live files satisfy new constraints,
             and have row ids if row tracking is being enabled.
-        description: None for no change, "" to remove it.
+        description: new description; "" removes it. If None, it isn't changed.
     """
 
     schema: StructType | None = None
@@ -69,7 +71,7 @@ class MetadataChange:
 def update_metadata(
     table: str, state: TableState | None, request: MetadataRequest
 ) -> MetadataChange:
-    """Compute the metadata of a new table (`state` is None) or of an existing table."""
+    """Compute a table's metadata after the commit; `state` is None for a new table."""
     if state is None:
         return _create(table, request)
     return _update(state, request)
@@ -154,9 +156,9 @@ def _update(state: TableState, request: MetadataRequest) -> MetadataChange:
 
 
 def preview_version(state: TableState) -> int | None:
-    """Return the `tableVersion` to record in type changes: the next version.
+    """Return the next version, which the preview of type widening records as `tableVersion`.
 
-    None unless the protocol has the feature `typeWidening-preview`.
+    If the protocol doesn't have the feature `typeWidening-preview`, returns None.
     """
     has_preview = features.TYPE_WIDENING_PREVIEW in features.all_features(state.protocol)
     return state.version + 1 if has_preview else None
@@ -165,7 +167,7 @@ def preview_version(state: TableState) -> int | None:
 def _evolve_schema(
     state: TableState, schema: StructType, rows: StructType, configuration: Mapping[str, str]
 ) -> StructType:
-    """Add the columns that the table lacks, and widen types if type widening is enabled."""
+    """Return `schema` with the rows' new columns, and with wider types if widening is enabled."""
     merged = merge_schemas(
         state.path,
         schema,
@@ -184,7 +186,10 @@ def _evolve_schema(
 def _replace_schema(
     state: TableState, schema: StructType, partition_columns: tuple[str, ...], *, mapped: bool
 ) -> StructType:
-    """Check and return the new schema, or the old one (with column mapping) if they are equal."""
+    """Check the new schema and return it.
+
+    If it equals the table's schema, the table's schema with its column mapping is returned.
+    """
     check_new_table(state.path, schema, partition_columns, mapped=mapped)
     return state.schema if without_mapping(state.schema) == schema else schema
 

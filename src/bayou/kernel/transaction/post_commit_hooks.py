@@ -1,7 +1,8 @@
 """Post-commit hooks: checksum, checkpoint, log compaction, log cleanup and symlink manifests.
 
 They run in this order. The checksum comes first, because it is small and makes the other hooks
-cheaper. Log cleanup follows the checkpoint, because it deletes commits that the checkpoint covers.
+cheaper. Log cleanup follows the checkpoint, because a cleanup deletes commits that the checkpoint
+covers.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ HookName: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostCommitHook:
-    """Maintenance that is due after a commit. The commit is valid without it.
+    """Maintenance that is due after a commit. The commit is valid even if the hook never runs.
 
-    Hooks are independent of each other. Each may run later, in another process, or never. The order
-    of `due_hooks` needs the least work.
+    Hooks don't depend on each other. A hook may run later, or in another process. Running hooks in
+    the order in which `due_hooks` returns them needs the least work.
 
     Attributes:
         name: `checksum`, `checkpoint`, `log_compaction`, `log_cleanup` or `symlink_manifest`.
         table: path of the table.
         version: the committed version.
         first_version: for a log compaction, the first version to compact.
-        effect: for a checksum, the changes of the commit; None to read the commit.
-        retention_ms: for a log cleanup, the log retention; None to read the table property.
+        effect: for a checksum, the changes of the commit. If None, they are read from the log.
+        retention_ms: for a log cleanup, the log retention. If None, the table property is read.
         catalog: the catalog that manages the table; None if no catalog does.
     """
 
@@ -86,7 +87,10 @@ def due_hooks(
     compaction_interval: int | None = None,
     catalog: Catalog | None = None,
 ) -> tuple[PostCommitHook, ...]:
-    """Return the hooks to run after a commit; only the checksum if a property is invalid."""
+    """Return the hooks to run after a commit.
+
+    If a table property is invalid or the catalog fails, only the checksum is returned.
+    """
     checksum = PostCommitHook(name="checksum", table=table, version=version, effect=effect)
     try:
         hooks = [
@@ -144,9 +148,9 @@ def _configured_hooks(
 
 
 def run_hooks(engine: Engine, hooks: Iterable[PostCommitHook]) -> None:
-    """Run hooks in order. An error of a hook is logged, and the next hook runs.
+    """Run hooks in order. If a hook fails, its error is logged, and the next hook runs.
 
-    An exception could make the caller repeat the commit, which would duplicate the rows.
+    The error isn't raised, because the caller might repeat the commit and duplicate its rows.
     """
     for hook in hooks:
         try:

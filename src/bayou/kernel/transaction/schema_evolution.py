@@ -1,8 +1,8 @@
 """Schema enforcement and schema evolution.
 
-Column names are compared without case. As in delta-spark, an append doesn't cast: the rows must
-have the types of the table's columns (`DELTA_FAILED_TO_MERGE_FIELDS`), or with type widening, the
-column can change to the wider type of the rows. A MERGE casts values to the column's type.
+Column names are case-insensitive. As in delta-spark, an append doesn't cast: the rows must have the
+types of the table's columns (`DELTA_FAILED_TO_MERGE_FIELDS`). With type widening, a column can also
+change to the wider type of the rows. A MERGE casts values to the column's type.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def check_new_table(
 
 
 def check_fits(table: str, current: StructType, incoming: StructType) -> None:
-    """Check that rows fit a table without changing its schema."""
+    """Check that rows with the schema `incoming` fit a table without schema evolution."""
     merged = merge_schemas(table, current, incoming, mapped=True)
     if merged != current:
         existing = {path for path, _ in _paths(current, "")}
@@ -159,7 +159,7 @@ def merge_schemas(
     widens: bool = False,
     of_files: bool = False,
 ) -> StructType:
-    """Return `current` with the new columns and fields of `incoming`, which become nullable."""
+    """Return `current` plus the columns and fields that only `incoming` has, as nullable."""
     check_names(table, incoming, "", mapped=mapped)
     return SchemaMerge(table=table, widens=widens, of_files=of_files).merged(current, incoming)
 
@@ -171,9 +171,9 @@ class SchemaMerge:
     Attributes:
         widens: whether a column may change to the wider type that the rows have.
         casts: whether values are cast to their column's type and rows may lack columns, as in a
-            MERGE. If False, the rows must have the columns' types, unless `widens` permits others.
-        of_files: whether both schemas come from Parquet files that are converted to a table. Then
-            byte, short and int merge into the wider type, and names must match case-sensitively.
+            MERGE. If False, the rows must have the columns' types or, with `widens`, wider types.
+        of_files: whether both schemas come from Parquet files that are converted to a table. If
+            True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
 
     table: str
@@ -182,7 +182,7 @@ class SchemaMerge:
     of_files: bool = False
 
     def merged(self, current: StructType, incoming: StructType) -> StructType:
-        """Return the table's columns, followed by the rows' new columns, which become nullable."""
+        """Return the table's columns, followed by the rows' new columns as nullable columns."""
         return self._merge_structs(current, incoming, "")
 
     def _merge_structs(self, current: StructType, incoming: StructType, prefix: str) -> StructType:
@@ -295,7 +295,7 @@ def is_variant(current: DataType, incoming: DataType) -> bool:
 
 
 def _is_generated(field: StructField) -> bool:
-    """Whether values of a column are generated if the rows don't have it."""
+    """Whether a column gets generated or default values if the rows don't have it."""
     return any(
         key in field.metadata
         for key in (GENERATION_EXPRESSION_KEY, IDENTITY_START_KEY, CURRENT_DEFAULT_KEY)

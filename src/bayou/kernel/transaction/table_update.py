@@ -1,4 +1,4 @@
-"""Table updates: the changes of a transaction besides files, and the lines of its commit."""
+"""The changes of a transaction other than file actions, and the lines of its commit."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _PRESERVING_ROW_IDS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUpdate:
-    """The changes of a transaction besides files, and the table version on which they are based.
+    """The changes of a transaction other than file actions, and the version that it read.
 
     Attributes:
-        protocol, metadata: new protocol and metadata, None for no change.
+        protocol, metadata: new protocol and metadata; None if the transaction doesn't change them.
         schema, partition_columns, configuration: as they are after the commit.
         transaction_ids: `txn.version` by application id.
         copied_transaction_ids: transaction identifiers of another table by application id, written
@@ -97,7 +97,7 @@ class TableUpdate:
 
     @property
     def committer(self) -> Committer:
-        """The committer: for the log or, if a catalog manages the table, for the catalog."""
+        """A `CatalogCommitter` if a catalog manages the table, otherwise a `LogCommitter`."""
         if self.is_catalog_managed:
             assert isinstance(self.catalog, CommittingCatalog)  # checked by `check_catalog`
             return CatalogCommitter(self.catalog)
@@ -111,7 +111,7 @@ class TableUpdate:
 
     @property
     def may_have_deletion_vectors(self) -> bool:
-        """Whether the protocol has the deletion vector feature, even if the table disables it."""
+        """Whether the protocol has the deletion vector feature; table properties don't matter."""
         return features.DELETION_VECTORS in features.writer_features(self.effective_protocol)
 
     @property
@@ -175,7 +175,7 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether the table exists without in-commit timestamps, which the commit can enable."""
+        """Whether the table exists and in-commit timestamps are disabled before this commit."""
         return (
             self.read_state is not None
             and not self.read_state.table_properties.in_commit_timestamps
@@ -248,7 +248,7 @@ def update_high_water_marks(
 ) -> tuple[Metadata | None, Mapping[str, str] | None]:
     """Return the metadata with the identity columns' new high watermarks, and the commit's tags.
 
-    Metadata that the commit doesn't change is None; tags are None if there are none.
+    The metadata is None if the commit doesn't change it. The tags are None if there are none.
     """
     tags = dict(_row_tracking_tags(update))
     schema = with_high_water_marks(update.schema, update.generated_identity, contents.adds)
@@ -264,7 +264,7 @@ def update_high_water_marks(
 
 
 def _row_tracking_tags(update: TableUpdate) -> Mapping[str, str]:
-    """Return the tag that says that the operation preserves row ids, or no tag if it doesn't."""
+    """Return the tag `delta.rowTracking.preserved` if the commit preserves row ids, else no tag."""
     if update.operation in _PRESERVING_ROW_IDS and update.table_properties.row_tracking:
         return {"delta.rowTracking.preserved": "true"}
     return {}

@@ -98,7 +98,7 @@ class Transaction:
 
     @property
     def metadata(self) -> Metadata | None:
-        """The `metaData` action of the commit, None if it doesn't change the metadata."""
+        """The `metaData` action of the commit; None if the commit doesn't change the metadata."""
         return self._update.metadata
 
     @property
@@ -170,13 +170,15 @@ class Transaction:
     def record_read(
         self, predicate: Predicate | str | None = None, paths: Iterable[str] = ()
     ) -> None:
-        """Record that the caller has read rows, for conflict checks.
+        """Tell the conflict checker that the caller has read rows of the table.
 
-        Needed only for rows of files that `read_files` didn't return: it records its own reads.
+        Needed only for files that `read_files` didn't return, because `read_files` calls this
+        method.
 
         Args:
-            predicate: condition that all these rows satisfy; None for the whole table.
-            paths: paths of the files with these rows, as written in their adds.
+            predicate: condition that every row that was read satisfies. If None, the whole table
+                was read.
+            paths: paths of the files that contain the rows, as in the files' `add` actions.
 
         Raises:
             PredicateError: the predicate is invalid.
@@ -193,12 +195,12 @@ class Transaction:
         )
 
     def record_rows_read(self, engine: Engine, predicate: Predicate | None) -> None:
-        """Record the rows from which the written rows were computed, for conflict checks.
+        """Tell the conflict checker from which rows of the table the written rows were computed.
 
-        Also records the files that may contain these rows.
+        The files that may contain these rows are recorded, too.
 
         Args:
-            predicate: condition that all these rows satisfy; None for the whole table.
+            predicate: condition that all these rows satisfy. If None, the whole table was read.
         """
         if predicate is None:
             self.record_read(None)
@@ -208,7 +210,7 @@ class Transaction:
                 pass
 
     def record_files_read(self, paths: Iterable[str]) -> None:
-        """Record files as read, without a filter; paths are as written in the files' adds."""
+        """Tell the conflict checker that files were read; `paths` are as in their `add` actions."""
         self._reads = replace(
             self._reads, paths=self._reads.paths.union(map(canonical_path, paths))
         )
@@ -223,7 +225,7 @@ class Transaction:
         """List live files that may contain matching rows, and record them as read.
 
         Args:
-            filter: condition for matching rows; None lists all files.
+            filter: condition that matching rows satisfy. If None, all files are listed.
             time_zone: time zone of partition values that are timestamps without a zone.
         """
         self.record_read(filter)
@@ -260,7 +262,8 @@ class Transaction:
         """Create the actions that remove live files, and record these files as read.
 
         Args:
-            filter: remove only files that may contain matching rows; None for all files.
+            filter: condition on rows; only files that may contain matching rows are removed. If
+                None, all files are removed.
             data_change: True if the rows of the files are deleted, False if they are rewritten.
         """
         deleted_at = now()
@@ -278,15 +281,15 @@ class Transaction:
     ) -> TransactionCommitResult:
         """Commit the actions as the next version of the table.
 
-        If another writer commits first, the commit is rebased onto the winning commit, unless they
-        conflict. After an error, the caller is responsible for the data files: it must delete them
-        only if the commit certainly did not happen, see `discard_unless_committed`.
+        If another writer commits first, this commit is rebased onto the winning commit, or fails if
+        the two conflict. After an error, the caller is responsible for the data files. It may
+        delete them only if the commit certainly didn't happen; see `discard_unless_committed`.
 
         Args:
             actions: results of `generate_append_actions`, `write_data` and
                 `generate_remove_actions`.
-            operation_metrics: `commitInfo.operationMetrics`; None for the metrics of a write
-                (`numFiles`, `numOutputRows`, ...).
+            operation_metrics: `commitInfo.operationMetrics`. If None, the metrics of a write are
+                computed (`numFiles`, `numOutputRows`, ...).
             tags: `commitInfo.tags`.
 
         Raises:

@@ -30,8 +30,8 @@ class Alteration:
     Attributes:
         reads_rows: whether the commit depends on all rows, so that a concurrent append is a
             conflict.
-        reads_paths: paths of files that the commit depends on; it is a conflict if another writer
-            removes one of these files concurrently.
+        reads_paths: paths of files that the commit depends on. If another writer removes one of
+            these files concurrently, this is a conflict.
     """
 
     engine: Engine
@@ -71,10 +71,10 @@ class Alteration:
 
 
 def with_schema(state: TableState, schema: StructType, **changes: object) -> Metadata:
-    """Return the table's metadata with another schema and other changed fields."""
+    """Return the table's metadata with a new schema, and with the values in `changes`."""
     return msgspec.structs.replace(state.metadata, schema_string=schema.to_json(), **changes)
 
 
 def as_json(value: object) -> str:
-    """Return a value as JSON, the form that it has in operation parameters."""
+    """Encode a value as JSON, the format of values in operation parameters."""
     return msgspec.json.encode(value).decode()

@@ -83,10 +83,11 @@ def change_type(
 ) -> AlterationMetrics:
     """Widen a column's type without rewriting files.
 
-    The limit of a char or varchar column can be raised or removed in any table.
+    Even without type widening, the limit of a varchar column can be raised or removed, and the
+    limit of a char column can be removed.
 
     Args:
-        to: a field with the new type, or with the new char or varchar limit; its name is ignored.
+        to: field with the new type, or with the new varchar limit; the field's name is ignored.
     """
     return change_column(engine, state, path, to=to, engine_info=engine_info)
 
@@ -101,7 +102,10 @@ def change_column(
     position: Position = None,
     engine_info: str,
 ) -> AlterationMetrics:
-    """Change a column's type, comment and position in one commit; None keeps the current value."""
+    """Change a column's type, comment and position in one commit.
+
+    If an argument is None, the column keeps its current value.
+    """
     path = resolve_path(state.path, state.schema, path)
     schema = state.schema if to is None else _with_type(state, path, to)
     if comment is not None:
@@ -118,7 +122,7 @@ def change_column(
 
 
 def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructType:
-    """Return the schema with a column's type widened; unchanged if the column has the type."""
+    """Return the schema with a column's type widened; unchanged if the column has that type."""
     table = state.path
     field = field_at(table, state.schema, path)
     if field.data_type == STRING == to.data_type:
@@ -249,7 +253,10 @@ def _with_metadata(field: StructField, key: str, value: str | None) -> StructFie
 
 
 def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructField) -> StructField:
-    """Return a string column with the length limit of `to`; raise if it may be too low."""
+    """Return a string column with the length limit of `to`.
+
+    Raises an error if existing values may exceed this limit.
+    """
     before = next(iter(length_limits(field)), None)
     after = next(iter(length_limits(to)), None)
     fits = after is None or (

@@ -115,7 +115,7 @@ class NewColumn:
         path: path of the new column or nested field.
         field: type and metadata of the column; the name is taken from the path.
         default: SQL of the default for future rows that don't provide the column.
-        position: name of the preceding field; empty for the first position, None for the last.
+        position: name of the preceding field. An empty string is the first position, None the last.
     """
 
     path: ColumnPath

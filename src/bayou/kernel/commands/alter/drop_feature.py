@@ -1,10 +1,10 @@
 """DROP FEATURE: remove a table feature and its traces, in the same way as delta-spark.
 
-After the drop, a client without support for the feature may still need it to read older versions
-of the table. For these features, three checkpoints are written before the protocol changes and one
-after. The feature `checkpointProtection` then forbids writers to recreate checkpoints of the older
-versions, or to delete only some of these versions. With `truncate_history`, the older versions are
-deleted instead.
+Some features are still needed to read the versions before the drop
+(`FeatureRemoval.needs_history`). When such a feature is dropped, three checkpoints are written
+before the protocol changes, and one after it. In addition, the feature `checkpointProtection` is
+added: it forbids writers to recreate checkpoints of the older versions, or to delete only some of
+these versions. With `truncate_history`, the older versions are deleted instead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bayou.protocol.actions import Protocol
 
 _NUM_BARRIERS = 3
 _MAX_ATTEMPTS = 10
-"""Maximum number of attempts to commit without a concurrent append since the last check."""
+"""Maximum number of attempts to change the protocol while other writers add or remove files."""
 
 _TRUNCATED_HISTORY_MS = 24 * 3_600_000
 _MINUTE = 60_000
@@ -52,11 +52,11 @@ def drop_feature(
     """Drop a table feature in one or more commits.
 
     Args:
-        truncate_history: whether to delete the versions that use the feature instead of protecting
-            them; these versions must be older than 24 hours. The first call removes the traces from
-            the latest version and raises an error that says how long to wait; a second call drops
-            the feature.
-        now: milliseconds since the epoch; None for the system clock.
+        truncate_history: whether the versions that use the feature are deleted. If False, they are
+            protected. Only versions older than 24 hours can be deleted: the first call removes the
+            traces from the latest version and raises an error that says how long to wait, and a
+            second call drops the feature.
+        now: milliseconds since the epoch. If None, the system clock is used.
     """
     removal = _removal(state, name)
     own_history = removal.needs_history or name == features.CHECKPOINT_PROTECTION
@@ -188,9 +188,10 @@ def _clean_up(dropping: FeatureDrop, now: int) -> None:
 def _lower_once_clean(
     dropping: FeatureDrop, removal: FeatureRemoval, *, truncate_history: bool
 ) -> None:
-    """Commit the removal of the feature from the protocol, based on a version without its traces.
+    """Remove the feature from the protocol, by a commit based on a version without its traces.
 
-    If another writer commits in the meantime, the table is reloaded and checked for traces again.
+    If another writer adds or removes files in the meantime, the table is reloaded and checked for
+    traces again.
     """
     for remaining in reversed(range(_MAX_ATTEMPTS)):
         if removal.is_clean is not None and not removal.is_clean(dropping):

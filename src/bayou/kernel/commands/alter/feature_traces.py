@@ -1,4 +1,4 @@
-"""Removal of a feature's traces from data files, by rewriting them without changing rows."""
+"""Removal of a feature's traces from data files, by rewriting the files without changing rows."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def unset_properties(
 
 
 def _validate(state: TableState, configuration: Mapping[str, str]) -> None:
-    """Raise if a value is invalid. To be called before any commit, so that nothing is committed."""
+    """Raise an error if a value is invalid. Must be called before the command's first commit."""
     try:
         properties.validate(configuration)
     except PropertyValueError as error:

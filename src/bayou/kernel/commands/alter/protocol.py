@@ -42,7 +42,7 @@ def upgrade_protocol(
 ) -> AlterationMetrics:
     """Upgrade the protocol to a reader version and a writer version.
 
-    With reader version 3 and writer version 7, the protocol lists the table features.
+    If the versions become 3 and 7, the protocol lists the table features.
     """
     if not (1 <= reader <= 3 and 1 <= writer <= 7):
         raise ArgumentError(

@@ -80,10 +80,10 @@ def _recommit(
 ) -> tuple[TableState, int]:
     """Change the `add` actions of the live files, in one or more commits.
 
-    `change` returns the changed action; None if the file needs no change. The commits end when no
-    file needs a change. If another writer removes or changes one of the files concurrently, the
-    commit fails, because it would add the file again. Then the table is reloaded, and the changes
-    are computed again.
+    `change` returns the changed action; None if the file needs no change. Commits are repeated
+    until no file needs a change. If another writer removes or changes one of the files
+    concurrently, the commit fails, because it would add the file again. In this case, the table is
+    reloaded and the changes are computed again.
 
     Returns the table's new state and the number of commits.
     """

@@ -15,7 +15,10 @@ from bayou.kernel.table_features.column_dependencies import ColumnPath, quote_pa
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
 Position: TypeAlias = str | None
-"""Name of the preceding field; empty: first; None: last, or the current position."""
+"""Name of the preceding field; an empty string is the first position.
+
+None is the last position for a new field, and the current position for an existing field.
+"""
 
 
 def resolve_path(table: str, schema: StructType, path: ColumnPath) -> ColumnPath:
@@ -50,7 +53,7 @@ def field_at(table: str, schema: StructType, path: ColumnPath) -> StructField:
 def with_field(
     table: str, schema: StructType, parent: ColumnPath, field: StructField, position: Position
 ) -> StructType:
-    """Return the schema with a new field in the struct at a path."""
+    """Return the schema with a new field in the struct at the path `parent`."""
 
     def add(level: DataType) -> DataType:
         if not isinstance(level, StructType):
@@ -109,7 +112,7 @@ def with_changed_field(
     change: Callable[[StructField], StructField],
     position: Position = None,
 ) -> StructType:
-    """Return the schema with the field at a path changed, and moved unless `position` is None."""
+    """Return the schema with a changed field; if `position` isn't None, the field is also moved."""
     *parent, name = resolve_path(table, schema, path)
 
     def edit(level: DataType) -> DataType:

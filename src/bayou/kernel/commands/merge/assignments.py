@@ -35,10 +35,10 @@ class Assignment:
     """Assignment of a value to a column or nested field.
 
     Attributes:
-        path: names in the table's resulting schema.
+        path: path of the column or nested field in the table's schema after the merge.
         value: resolved expression over joined rows.
-        keeps_fields: whether fields of the column that are missing in a struct value keep their old
-            values; otherwise they become NULL.
+        keeps_fields: whether fields of the column that a struct value lacks keep their old values.
+            If False, these fields become NULL.
     """
 
     path: tuple[str, ...]

@@ -36,12 +36,12 @@ _CONDITION_ERRORS: dict[ClauseKind, str] = {
 class MergeClause:
     """A WHEN clause of a MERGE.
 
-    The first clause for a row's kind (matched, not matched, not matched by source) whose condition
-    is true applies to the row.
+    A row is of one kind: matched, not matched, or not matched by source. The first clause of this
+    kind whose condition is true applies to the row.
 
     Attributes:
         assignments: the value for each assigned target column, as SQL or expression. The key of a
-            nested field is a dotted path such as `s.a`. None: each column is set to the source
+            nested field is a dotted path such as `s.a`. If None, each column is set to the source
             column of the same name. Ignored for a delete.
     """
 
@@ -105,7 +105,7 @@ class JoinedColumns:
     """Columns of a merge's target and source; resolves names to columns of joined rows.
 
     Attributes:
-        target, source: columns, whose names have no prefix.
+        target, source: columns of each side; their names have no prefix.
         target_alias, source_alias: aliases in the merge's SQL.
     """
 
@@ -206,7 +206,7 @@ def sides_of(expression: Expression) -> frozenset[str]:
 
 
 def columns_of(expressions: Iterable[Expression], side: Side) -> frozenset[str]:
-    """Return a side's top-level columns, without prefix, that resolved expressions reference."""
+    """Return the top-level columns of a side that expressions reference; names have no prefix."""
     return frozenset(
         path[0].partition(".")[2]
         for expression in expressions

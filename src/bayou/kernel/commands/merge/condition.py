@@ -22,11 +22,11 @@ from bayou.protocol.schema import BOOLEAN, StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinKey:
-    """An equality between an expression of the target and one of the source.
+    """An equality between an expression of the target and an expression of the source.
 
     Attributes:
         arrow_type: common type for the comparison.
-        null_safe: whether NULL equals NULL (`<=>`); otherwise NULL equals nothing.
+        null_safe: whether NULL equals NULL (`<=>`). If False, NULL equals nothing.
     """
 
     target: Expression
@@ -40,9 +40,9 @@ class MergeCondition:
     """A condition over joined rows, split into parts that must all be true.
 
     Attributes:
-        target_filter: conjuncts with only target columns, or None.
-        source_filter: conjuncts with only source columns or constants, or None.
-        residual: other conjuncts, evaluated for each pair of rows, or None.
+        target_filter: conjuncts with only target columns; None if there are none.
+        source_filter: conjuncts with only source columns or constants; None if there are none.
+        residual: all other conjuncts, evaluated for each pair of rows; None if there are none.
     """
 
     keys: tuple[JoinKey, ...]

@@ -32,7 +32,7 @@ def first_clauses(
 ) -> Any:
     """Return the index in `clauses` of each row's clause, as int8; null if no clause applies.
 
-    A condition is evaluated only for rows that no earlier clause applies to.
+    A condition is evaluated only for rows to which no earlier clause applies.
     """
     result: Any = pa.nulls(rows.num_rows, pa.int8())
     open_rows: Any = pa.repeat(pa.scalar(True), rows.num_rows)
@@ -104,7 +104,8 @@ class Decisions:
 
     Args:
         read: scan state that reads `plan.deciding_columns` and the row index.
-        rows: number of target rows in a chunk. It is raised to the number of source rows.
+        rows: number of target rows at which a chunk ends. If there are more source rows, their
+            number is used.
     """
 
     def __init__(
@@ -128,8 +129,8 @@ class Decisions:
     def of_files(self, files: Iterable[ScanFile]) -> Iterator[FileDecisions]:
         """Yield the decisions for each file with changed rows.
 
-        One chunk of target rows is in memory, with `plan.deciding_columns` only. A chunk ends when
-        it has the configured number of rows, or 512 MiB.
+        One chunk of target rows at a time is in memory, with `plan.deciding_columns` only. A chunk
+        ends when it has the configured number of rows, or 512 MiB.
         """
         pending: list[_FileParts] = []
         chunk: list[tuple[int, pa.RecordBatch]] = []
@@ -187,7 +188,7 @@ class Decisions:
             first = end
 
     def _changes(self, rows: pa.RecordBatch) -> tuple[Any, Any, Any]:
-        """Return the changed rows: their ascending indices in `rows`, clauses and source rows.
+        """Return, for each changed row, its index in `rows` (ascending), clause and source row.
 
         The three arrays have the same length; see `FileDecisions`.
         """
@@ -223,7 +224,7 @@ class Decisions:
     def _unique_pairs(self, rows: pa.RecordBatch) -> Pairs:
         """Return the matching pairs of target and source rows, at most one for each target row.
 
-        A target row with several matches is an error, unless `MergePlan.may_match_several`.
+        If `MergePlan.may_match_several` is False, a target row with several matches is an error.
         """
         targets: list[Any] = [pa.array([], pa.int64())]
         sources: list[Any] = [pa.array([], pa.int64())]
@@ -259,7 +260,7 @@ def multiple_matches_error(table: str, example: str = "") -> MultipleMatchesErro
     """Return the error for several source rows that match one target row.
 
     Args:
-        example: text after `the same target row` in the message; it describes one of these rows.
+        example: text that describes one of these target rows, for the message.
     """
     return MultipleMatchesError(
         f"{table}: several source rows match the same target row{example} "

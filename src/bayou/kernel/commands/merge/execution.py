@@ -37,10 +37,10 @@ def merge(
 ) -> MergeMetrics:
     """Merge rows into a table and commit; if nothing changes, nothing is committed.
 
-    Files that can't match the source's keys are skipped by partition values and statistics. In the
-    other files, only the columns of the conditions are read. Then a deletion vector marks the
-    changed rows (`delta.enableDeletionVectors`), or the unchanged rows of the file are copied to a
-    new file.
+    Files that can't match the source's keys are skipped by partition values and statistics. From
+    the other files, only the columns of the conditions are read. If `delta.enableDeletionVectors`
+    is set, a deletion vector marks the changed rows of a file. If it isn't set, the unchanged rows
+    of the file are copied to a new file.
 
     Args:
         started: `time.perf_counter()` before the source was read, for the metrics.
@@ -130,7 +130,7 @@ class MergeOperation:
         """Record that the source was computed from the target's rows for which `predicate` is true.
 
         If `predicate` is None, the source was computed from all rows. A concurrent change of these
-        rows is then a conflict. Call this method before `commit`.
+        rows is a conflict. Call this method before `commit`.
         """
         self._transaction.record_read(engine, predicate)
 
@@ -149,7 +149,7 @@ class MergeOperation:
         return self.task.state.change_data_feed and bool(result.changes.removed)
 
     def commit(self, engine: Engine, result: MergeResult) -> MergeMetrics:
-        """Commit the merge, unless nothing changes; after a conflict, delete the written files.
+        """Commit the merge if it changes anything; after a conflict, delete the written files.
 
         Args:
             result: combined result of all files and inserts.

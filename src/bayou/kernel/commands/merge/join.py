@@ -50,7 +50,7 @@ class SourceKeys:
 
     Args:
         columns: the key columns of the source rows that can match; at least one row.
-        null_safe: for each column, whether NULL equals NULL. If not, the column has no nulls.
+        null_safe: for each column, whether NULL equals NULL. If False, the column has no nulls.
         rows: for each row in `columns`, its row number in the source.
     """
 
@@ -207,9 +207,9 @@ class Matcher:
     def _cross_join(self, count: int) -> Iterator[Pairs]:
         """Yield the pairs of `count` target rows and all candidate source rows.
 
-        Without a residual condition all these pairs match, and only some are yielded: all pairs of
-        the first target row, and one pair of each other target row. They suffice to show which
-        source rows match, and whether a target row has several matches.
+        If there is no residual condition, all these pairs match, and only some are yielded: all
+        pairs of the first target row, and one pair of each other target row. These pairs suffice to
+        show which source rows match, and whether a target row has several matches.
         """
         sources = pc.indices_nonzero(self.candidates).cast(pa.int64())
         if self._condition.residual is None:

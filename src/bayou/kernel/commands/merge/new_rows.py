@@ -49,7 +49,7 @@ class RowBuilder:
         return self._updated(target, decisions.clauses, decisions.sources)
 
     def updated_from_source(self, decisions: Sequence[FileDecisions]) -> Iterator[pa.RecordBatch]:
-        """Yield the new versions of updated rows, whose values must not depend on the old rows."""
+        """Yield the new versions of updated rows; no new value may depend on a target row."""
         for file in decisions:
             for first in range(0, len(file.positions), _BATCH_ROWS):
                 part = file.slice(first, _BATCH_ROWS)
@@ -59,7 +59,7 @@ class RowBuilder:
     def inserted(self, rows: pa.Int64Array) -> Iterator[pa.RecordBatch]:
         """Yield the rows to insert for the source rows with the numbers `rows`.
 
-        Columns that the table generates are missing.
+        The yielded rows lack the columns that the table generates.
         """
         clauses = self._plan.not_matched
         for first in range(0, len(rows), _BATCH_ROWS):

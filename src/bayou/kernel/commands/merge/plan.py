@@ -94,7 +94,7 @@ class PlannedClause:
 
     Attributes:
         condition: condition for the clause; None if the clause has no condition.
-        values: one for each column of the resulting schema; empty for a delete.
+        values: one value for each column of the resulting schema; empty for a delete.
         paths: columns and nested fields that the clause sets, in the order of its assignments.
             Columns that an INSERT sets to DEFAULT are omitted.
     """
@@ -199,7 +199,8 @@ class MergePlan:
     def may_match_several(self) -> bool:
         """Whether several source rows may match one target row without an error.
 
-        They may if matched rows are deleted without a condition, or if the merge only inserts.
+        This is the case if matched rows are deleted without a condition, or if the merge only
+        inserts rows.
         """
         match self.matched:
             case (PlannedClause(action="delete", condition=None),):
@@ -345,7 +346,8 @@ class _Planner:
     def _default(self, path: tuple[str, ...], clause: MergeClause) -> Expression | None:
         """Return the value that DEFAULT has for a column.
 
-        None in an INSERT clause: the column isn't assigned, and the writer generates the default.
+        In an INSERT clause, this is None: the column isn't assigned, and the writer generates the
+        default.
         """
         if clause.action == "insert":
             return None
@@ -443,7 +445,7 @@ class _Planner:
 
 
 def _schema_path(schema: StructType, path: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return a path in the schema's spelling; None if the schema doesn't have it."""
+    """Return a path in the schema's spelling; None if the schema doesn't have the path."""
     names: list[str] = []
     level: object = schema
     for name in path:

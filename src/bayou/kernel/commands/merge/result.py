@@ -48,7 +48,7 @@ class MergeMetrics:
 
     Attributes:
         version: the table's version after the MERGE; the read version if nothing changed.
-        num_source_rows: None if another engine read the source.
+        num_source_rows: number of source rows; None if another engine read the source.
         num_output_rows: written rows: inserted, updated and copied.
         num_target_rows_copied: unchanged rows of rewritten files.
         num_target_deletion_vectors_updated: deletion vectors that replace an older one. Each of

@@ -1,4 +1,4 @@
-"""Assignment of values to columns in MERGE and UPDATE: structs by field name, others by a cast."""
+"""Assignment of values to columns in MERGE and UPDATE: structs by name, other values by a cast."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_assignable(target: TargetColumn, value_type: DataType, *, schema_evolu
     """Check that values of a type can be assigned to a column.
 
     Args:
-        schema_evolution: whether missing struct fields become NULL; if not, they are an error.
+        schema_evolution: whether missing struct fields become NULL. If False, they are an error.
     """
     match value_type, target.data_type:
         case _, target_type if (
@@ -91,8 +91,8 @@ def cast_to_column(
     """Convert values to the type of a column; `check_assignable` must have accepted the types.
 
     Args:
-        original: the column's old values and their type. Struct fields that are missing in
-            `value_type` keep their old values. If `original` is None, they become NULL.
+        original: the column's old values and their type. Struct fields that `value_type` lacks keep
+            their old values. If `original` is None, these fields become NULL.
     """
     target_type = target.data_type
     if (original is None and _same(value_type, target_type)) or is_variant(target_type, value_type):
@@ -133,7 +133,7 @@ def struct_of(
     """Build a struct column from its fields.
 
     Args:
-        missing: mask that is true for rows whose struct is NULL; None if there are none.
+        missing: mask that is true for rows whose struct is NULL; None if no struct is NULL.
     """
     fields = [
         pa.field(f.name, child.type, True) for f, child in zip(target_type, children, strict=True)
@@ -226,7 +226,7 @@ def _null_mask(values: Any) -> Any:
 
 
 def _same(one: DataType, other: DataType) -> bool:
-    """Whether types are equal except for nullability; names are case-sensitive."""
+    """Whether two types are equal apart from nullability; names are case-sensitive."""
     match one, other:
         case StructType(), StructType():
             return one.names == other.names and all(

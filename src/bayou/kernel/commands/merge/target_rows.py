@@ -1,8 +1,8 @@
 """Predicates on the target rows that a merge may match or change, derived from the source's keys.
 
 The predicates select the files to read and the concurrent commits that conflict with the merge. If
-another engine executes the join, `TargetRows` derives them from the conditions that the kernel
-supports.
+another engine executes the join, `TargetRows` derives the predicates from the conditions that the
+kernel supports.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def may_match(
     """Return a predicate that is true for each matching target row; None if every row may match.
 
     Args:
-        matcher: the source's join keys; None to derive the predicate without them.
+        matcher: the source's join keys. If None, the predicate is derived without join keys.
         bounds_only: whether the matcher has only the minimum and maximum of each key, not all keys.
     """
     if matcher is not None and matcher.finds_nothing:
@@ -141,8 +141,8 @@ class TargetRows:
     """Derives a predicate on the target rows of a merge whose join another engine executes.
 
     Args:
-        on: conjuncts of the ON condition that the kernel can parse. Conjuncts that don't resolve
-            against the two schemas are ignored.
+        on: conjuncts of the ON condition that the kernel can parse. A conjunct is ignored if it
+            can't be resolved against the two schemas.
     """
 
     def __init__(self, names: JoinedColumns, on: Sequence[Predicate]) -> None:
@@ -164,7 +164,10 @@ class TargetRows:
 
     @property
     def bounded_columns(self) -> tuple[str, ...]:
-        """Source columns that are a join key on their own: their bounds are the key's bounds."""
+        """Source columns that are a join key by themselves, not as a part of an expression.
+
+        If `bounds_only` is True, `predicate` needs only the bounds of these columns.
+        """
         referenced = columns_of([key.source for key in self._bounded.keys], SOURCE)
         return tuple(name for name in self._names.source.names if name in referenced)
 
@@ -178,12 +181,13 @@ class TargetRows:
     ) -> Predicate | None:
         """Return a predicate that is true for each row that may match or change.
 
-        None means that every row may match or change.
+        Returns None if every row may match or change.
 
         Args:
-            source: all source rows with `key_columns`; None to derive the predicate without them.
-            not_matched_by_source: conditions of the WHEN NOT MATCHED BY SOURCE clauses; None for a
-                clause without a condition, or with one that the kernel can't parse.
+            source: all source rows with `key_columns`. If None, the predicate is derived without
+                source rows.
+            not_matched_by_source: conditions of the WHEN NOT MATCHED BY SOURCE clauses. If a clause
+                has no condition, or one that the kernel can't parse, its entry is None.
             bounds_only: whether `source` summarizes `bounded_columns` in three rows: the minimums,
                 the maximums, and a row that is NULL in each column that contains nulls.
         """

@@ -44,8 +44,8 @@ class MergeTask(PickledTask):
     """Merges a source into target files, on one or several workers; can be pickled.
 
     A file must be processed by one worker, because that worker detects target rows that have
-    several matches. Source rows without a match are known only after all files were processed
-    (`MergeResult.combined`); then `insert` inserts them.
+    several matches. Which source rows have no match is known only after all files were processed
+    (`MergeResult.combined`). Afterwards, `insert` inserts these rows.
 
     Attributes:
         scan_state: with this state, scans read `plan.deciding_columns` and the row index.
@@ -75,8 +75,8 @@ class MergeTask(PickledTask):
         """Apply the merge to some files without a commit; on any error, delete the written files.
 
         Args:
-            inserting: whether to also insert source rows without a match; `files` must then be all
-                files of the merge.
+            inserting: whether to also insert source rows without a match. If True, `files` must be
+                all files of the merge.
         """
         return _Run(engine, self, source).run(files, inserting=inserting)
 

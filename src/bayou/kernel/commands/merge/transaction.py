@@ -1,4 +1,4 @@
-"""Transaction of a merge: what it reads, what it commits, and its metrics."""
+"""Transaction of a merge, which records what the merge reads and commits what it changes."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def check_merge(table: TableState, source: StructType, definition: MergeDefiniti
 class MergeTransaction:
     """Transaction of a merge; the object stays in the process that commits.
 
-    `MergeTask` joins the rows, or another engine joins them and passes their positions and new
-    values to `MatchedRowsTask`. For another engine, build the plan from
+    `MergeTask` joins the rows. Alternatively, another engine joins them and passes the positions
+    and new values of changed rows to `MatchedRowsTask`. For another engine, build the plan from
     `MergeDefinition.without_expressions`.
 
     Args:
@@ -92,13 +92,14 @@ class MergeTransaction:
     def files(
         self, engine: Engine, predicate: Predicate | None = None
     ) -> CloseableIterator[ScanFile]:
-        """Return the files with rows that the merge may need, and record them as read.
+        """Return the files with rows that the merge may need, and record these files as read.
 
-        The conflict checker compares them with the files of concurrent commits.
+        The conflict checker compares the recorded files with the files of concurrent commits.
 
         Args:
-            predicate: true for each target row that may match or change, see
-                `TargetRows.predicate`; None: all rows, so that every concurrent change conflicts.
+            predicate: true for each target row that may match or change; see
+                `TargetRows.predicate`. If None, every row may match or change, and every concurrent
+                change is a conflict.
         """
         return self._transaction.read_files(engine, predicate)
 
@@ -106,13 +107,17 @@ class MergeTransaction:
     def unrecorded_files(
         self, engine: Engine, predicate: Predicate | None = None
     ) -> Iterator[ScanFile]:
-        """Yield the same files as `files`, but don't record them; call `record_read` later."""
+        """Yield the files that `files` returns without recording them; call `record_read` later."""
         scan = ScanBuilder(self._table).with_filter(predicate).with_statistics().build()
         with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
             yield from files
 
     def record_read(self, engine: Engine, predicate: Predicate | None) -> None:
-        """Record rows of the table as read, before the commit; see `files`."""
+        """Record which rows of the table the merge has read; must be called before `commit`.
+
+        Args:
+            predicate: as for `files`.
+        """
         self._transaction.record_rows_read(engine, predicate)
 
     def commit(
@@ -124,7 +129,7 @@ class MergeTransaction:
         source_rows: int | None = None,
         source_seconds: float = 0.0,
     ) -> MergeMetrics:
-        """Commit the merge, unless nothing changes.
+        """Commit the merge if it changes anything.
 
         Args:
             changes: combined changes of all workers.
@@ -186,7 +191,7 @@ def _counts(
 
 
 def _without_generated_identity(plan: MergePlan) -> StructType:
-    """Return the columns of new rows; identity columns only if the merge sets their values."""
+    """Return the columns of new rows; an identity column is omitted if the merge doesn't set it."""
     fields: list[StructField] = []
     for field in plan.schema:
         if identity_column(field) is None:

@@ -1,7 +1,8 @@
 """Auto compaction (`delta.autoOptimize.autoCompact`): compacts small files after a commit.
 
-As in delta-spark, the partitions that a commit added files to are compacted if they have at least
-50 small files. Their number is remembered in memory, so that most commits don't read the log again.
+As in delta-spark, the partitions to which a commit added files are compacted if they have at least
+50 small files. The process remembers the number of small files of each partition, so that most
+commits don't read the log again.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _MAX_COUNTS = 1 << 16
 def compact_after(
     engine: Engine, transaction: Transaction, result: TransactionCommitResult
 ) -> OptimizeMetrics | None:
-    """Compact the partitions that a commit added files to, if they have many small files.
+    """Compact the partitions to which a commit added files, if they have many small files.
 
     An error is logged and not raised, because the commit has succeeded.
 
@@ -82,7 +83,7 @@ def compact_after(
 
 
 class _SmallFileCounts:
-    """Number of small files of recently written partitions, of all tables of this process.
+    """Number of small files in each recently written partition, for all tables of this process.
 
     At most `_MAX_COUNTS` partitions are remembered. If a partition isn't remembered, its files are
     counted after its next write.
@@ -97,7 +98,7 @@ class _SmallFileCounts:
     def reserved(
         self, table: str, added: Mapping[PartitionKey, int]
     ) -> Iterator[set[PartitionKey]]:
-        """Count added files; yield the partitions to check, reserved for this thread."""
+        """Count added files; yield the partitions to check, which are reserved for this thread."""
         with self._lock:
             due = {key for key, files in added.items() if self._is_due((table, key), files)}
             self._reserved |= {(table, key) for key in due}
@@ -202,7 +203,7 @@ def _partition_values(
 
 
 def _any_of(partitions: Collection[Predicate | None]) -> Predicate | None:
-    """Combine predicates with OR; None if one of them selects the whole table."""
+    """Combine predicates with OR; return None if one of them is None (the whole table)."""
     predicates = [predicate for predicate in partitions if predicate is not None]
     if len(predicates) < len(partitions) or not predicates:
         return None

@@ -37,7 +37,7 @@ def plan_clustering(
     cube_bytes: int = CUBE_BYTES,
     large_cube_bytes: int = LARGE_CUBE_BYTES,
 ) -> RewritePlan:
-    """Plan to rewrite new files and small cubes (see `z_cubes`), sorted along the Hilbert curve.
+    """Plan the rewrite of new files and small cubes (see `z_cubes`), with rows in Hilbert order.
 
     Args:
         full: whether to also rewrite files that were clustered by other columns.

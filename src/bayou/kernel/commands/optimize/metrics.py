@@ -45,7 +45,7 @@ class ZOrderStats:
     Attributes:
         input_cube_files, input_num_cubes: always 0, because the log doesn't record the cubes of
             earlier Z-orders.
-        input_other_files, merged_files: replaced files.
+        input_other_files, merged_files: both are the replaced files.
         num_output_cubes: number of partitions, because each partition becomes one cube.
     """
 

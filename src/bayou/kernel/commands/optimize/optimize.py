@@ -1,4 +1,4 @@
-"""OPTIMIZE: plan the compaction of small files and Z-ordering, with the rules of delta-spark."""
+"""OPTIMIZE: plans of compactions and Z-orders, with the rules of delta-spark."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def plan_optimize(
 
     Args:
         where: condition on partition columns that selects partitions.
-        target_bytes: maximum total size of files that are merged into one; None for the size in
-            `delta.targetFileSize`.
-        min_bytes: files smaller than this are compacted; None for `target_bytes`.
+        target_bytes: maximum total size of files that are merged into one. If None, see
+            `target_size`.
+        min_bytes: files smaller than this are compacted. If None, this is `target_bytes`.
         max_deleted_rows_ratio: files with a higher ratio of deleted rows are rewritten.
     """
     started = _now()
@@ -144,7 +144,10 @@ def plan_zorder(
 
 
 def target_size(state: TableState, requested: int | None) -> int:
-    """Return the size of new files in bytes: as requested, or from `delta.targetFileSize`."""
+    """Return the size of new files in bytes.
+
+    If `requested` is None, this is `delta.targetFileSize` or, if that isn't set, the default.
+    """
     if requested is not None and (type(requested) is not int or requested <= 0):
         raise ArgumentError(
             f"target_size: {requested!r} isn't a positive integer. Pass a number of bytes.",

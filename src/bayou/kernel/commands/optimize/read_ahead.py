@@ -23,8 +23,10 @@ _MAX_SMALL_SIZE = 4 << 20
 _BATCH_ROWS = 1 << 16
 
 _FILES_AHEAD = 8
-"""Maximum number of files that are read ahead; bounds the buffered data together with
-`_MAX_SMALL_SIZE`."""
+"""Maximum number of files that are read ahead.
+
+This number and `_MAX_SMALL_SIZE` bound the size of the buffered data.
+"""
 
 
 @closeable

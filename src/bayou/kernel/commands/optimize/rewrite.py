@@ -49,10 +49,10 @@ class Rewrite(PickledTask):
     Attributes:
         scan_state: with this state, scans read the table's columns. If the table has row tracking,
             scans also read row ids and row commit versions.
-        order: order of the rows in the new files; None keeps the current order.
+        order: order of the rows in the new files. If None, rows keep their current order.
         num_files: number of new files, with about the same number of rows each.
-        statistics_columns: dotted physical paths of additional columns with statistics, besides
-            the columns that the table properties select.
+        statistics_columns: dotted physical paths of columns that get statistics in addition to the
+            columns that the table properties select.
         partition_names: new physical names of partition columns by their old physical names; empty
             if the names don't change.
     """
@@ -87,7 +87,7 @@ def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> 
 def write_rewritten(
     engine: Engine, work: Rewrite, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile]:
-    """Write rows of an item, which are already in their final order, to one new file.
+    """Write rows of an item to one new file; the rows are already in their final order.
 
     Args:
         batches: rows in the form of `read_in_order`.
@@ -140,7 +140,7 @@ def typed_partition_values(
 def _streams(
     engine: Engine, work: Rewrite, memory_bytes: int
 ) -> Iterator[CloseableIterator[pa.RecordBatch]]:
-    """Yield the rows of each new file; read each stream to its end before the next."""
+    """Yield a stream of rows for each new file; it must be read to its end before the next one."""
     if work.order is None:
         yield read_in_order(engine, work.scan_state, work.files)
         return

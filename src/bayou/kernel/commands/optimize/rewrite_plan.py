@@ -54,8 +54,8 @@ class RewriteLimits:
     """Resource limits for running a plan.
 
     Attributes:
-        batch_bytes: approximate total size of files that one commit replaces; a failure only loses
-            uncommitted batches.
+        batch_bytes: approximate total size of files that one commit replaces. If the plan fails,
+            only the uncommitted batch is lost.
         parallelism: number of items that run in parallel.
         memory_bytes: memory for sorting rows, shared by all running items.
     """
@@ -70,7 +70,7 @@ class RewritePlan:
     """Groups of files to rewrite, and what the commits record in the history.
 
     Attributes:
-        where: condition that selected the partitions; None for all partitions.
+        where: condition that selected the partitions. If None, all partitions were selected.
         items: disjoint groups of files that are rewritten together.
         considered: number of live files in the selected partitions.
         partitions: number of partitions with rewritten files.
@@ -116,12 +116,12 @@ def run_plan(
     *,
     run_items: RunItems | None = None,
 ) -> OptimizeMetrics:
-    """Run the items of a plan and commit them in batches; without items, nothing is committed.
+    """Run the items of a plan and commit them in batches. A plan without items commits nothing.
 
     After a failure, earlier batches stay committed, and uncommitted new files are deleted.
 
     Args:
-        run_items: function that runs the items of a batch in other processes; None to run them in
+        run_items: function that runs the items of a batch in other processes. If None, they run in
             threads of this process.
     """
     limits = limits or RewriteLimits()

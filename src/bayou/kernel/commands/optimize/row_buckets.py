@@ -14,7 +14,7 @@ from bayou.errors import StorageError
 from bayou.kernel.arrow.compute import pc
 
 _POSITION = "position"
-"""Name of the last column of spilled files, which holds the positions."""
+"""Name of the column with the positions; it is the last column of spilled files."""
 
 
 class RowBuckets:

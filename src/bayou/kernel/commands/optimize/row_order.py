@@ -4,9 +4,10 @@ Points that are close on the curve are close in every dimension, so that files c
 have narrow bounds for all ordering columns.
 
 A first pass over the ordering columns draws a sample and counts the rows. The sample divides the
-values of each column into ranges of about equal row counts; range numbers are the coordinates on
-the curve. The positions of the sampled rows divide the rows into buckets. A second pass assigns
-each row to its bucket (spilled to the local disk if needed), and the buckets are sorted one by one.
+values of each column into ranges of about equal row counts. A row's coordinates are the numbers of
+the ranges that contain the row's values; they determine the row's position on the curve. The
+positions of the sampled rows divide the rows into buckets. A second pass assigns each row to its
+bucket (spilled to the local disk if needed), and the buckets are sorted one by one.
 """
 
 from __future__ import annotations
@@ -202,13 +203,13 @@ class RowSample:
 
 @dataclass(frozen=True, slots=True)
 class OrderedRows:
-    """Sorted rows, which can be read once."""
+    """Sorted rows, which can be read only once."""
 
     num_rows: int
     _batches: CloseableIterator[pa.RecordBatch]
 
     def cut(self, parts: int) -> Iterator[CloseableIterator[pa.RecordBatch]]:
-        """Yield parts with about equal row counts; read each to its end before the next."""
+        """Yield parts with about equal row counts; read a part to its end before the next one."""
         length = max(1, -(-self.num_rows // max(1, parts)))
         cutter = _Cutter(self._batches)
         while cutter.has_more():
@@ -381,7 +382,7 @@ def _quantiles(ordered: pa.Array[Any], parts: int) -> pa.Array[Any]:
 
 
 def _range_numbers(bounds: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
-    """Return for each value how many of the ascending bounds are at most this value; 0 for null."""
+    """Return, for each value, the number of ascending `bounds` that are <= it; 0 for null."""
     if len(bounds) == 0:
         return pa.repeat(pa.scalar(0, pa.int64()), len(values))
     both = pa.concat_arrays([bounds, values.cast(bounds.type)])

@@ -22,10 +22,13 @@ from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
 
 _BUCKETS_PER_FILE = 8
-"""Number of buckets of a file, which are sorted one by one; sorting copies a bucket in memory."""
+"""Buckets per new file; they are sorted one by one, because sorting copies a bucket in memory."""
 
 _MAX_BUCKETS = 4096
-"""Maximum number of buckets, unless there are more files; every reader holds parts of them all."""
+"""Maximum number of buckets; if there are more new files than this, each file has one bucket.
+
+The number is limited, because every reader holds parts of all buckets.
+"""
 
 _BATCH_ROWS = 65_536
 
@@ -35,7 +38,7 @@ class OrderedParts:
     """Assignment of the rows of a `Rewrite` to buckets and files; can be pickled.
 
     Attributes:
-        cuts: start positions of the buckets, except the first bucket.
+        cuts: start positions of all buckets after the first one.
         num_files: number of files to which the buckets are written.
     """
 
@@ -91,7 +94,7 @@ def write_ordered(
     """Write one of the new files of an item.
 
     Args:
-        buckets: the file's buckets in order, each as the batches that `split_item` yielded for it.
+        buckets: for each bucket of the file, in order, the batches that `split_item` yielded.
     """
     return write_rewritten(engine, work, _sorted(buckets))
 

@@ -40,7 +40,7 @@ _FILE_FIELDS: list[pa.Field[Any]] = [
     pa.field("size", pa.int64()),
 ]
 _FILE_SCHEMA = pa.schema(_FILE_FIELDS)
-"""Clustering of a file: its cube; whether it was clustered by other columns or by another provider;
+"""Columns: a file's cube; whether the file was clustered by other columns or by another provider;
 whether its cube was written for the table's clustering columns; its size in bytes."""
 
 
@@ -59,7 +59,7 @@ class ClusteringStats:
     Attributes:
         input_zcube_files: live files in cubes that were sorted by the table's clustering columns;
             with `full`, live files in all cubes.
-        input_other_files: other live files.
+        input_other_files: all other live files.
         input_num_zcubes: number of cubes of `input_zcube_files`.
         merged_files: rewritten files.
         num_output_zcubes: number of new cubes.
@@ -141,7 +141,7 @@ def new_cube_tags(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _cubes(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.RecordBatch:
-    """Return for each file in a batch how it is clustered, in `_FILE_SCHEMA`."""
+    """Return how each file of a batch is clustered, as rows of `_FILE_SCHEMA`."""
     add: Any = batch.column("add")
     tags = add.field("tags")
     ids = pc.map_lookup(tags, pa.scalar(_ID), "first").cast(pa.string())

@@ -27,7 +27,7 @@ from bayou.protocol.schema import DataType, StructField, StructType
 class Assignments:
     """Assignments of an UPDATE, compiled for record batches; stateless and thread-safe.
 
-    Generated columns that depend on assigned columns are recomputed, unless they are assigned too.
+    A generated column that isn't assigned is recomputed if it depends on an assigned column.
 
     Args:
         values: new values by column name, or by dotted path of a nested field. A value is an SQL

@@ -18,10 +18,11 @@ class DeleteMetrics:
 
     Attributes:
         version: the table's version after the DELETE; the read version if no row matched.
-        num_deleted_rows: None if removed files have no row count in their statistics.
+        num_deleted_rows: number of deleted rows; None if the statistics of removed files have no
+            row count.
         num_copied_rows: rows that were copied from rewritten files.
-        num_deletion_vectors_added, num_deletion_vectors_removed: both include replaced vectors,
-            which `num_deletion_vectors_updated` counts.
+        num_deletion_vectors_added, num_deletion_vectors_removed: both also count replaced vectors.
+        num_deletion_vectors_updated: number of replaced vectors.
     """
 
     version: int
@@ -52,8 +53,8 @@ def delete(
 
     Files whose rows all match, according to partition values or exact statistics, are removed
     without being read. In other files only the columns of the condition are read. If
-    `delta.enableDeletionVectors` is set, a deletion vector marks the matching rows. Otherwise the
-    rows that don't match are copied to a new file.
+    `delta.enableDeletionVectors` is set, a deletion vector marks the matching rows. If it isn't
+    set, the rows that don't match are copied to a new file.
     """
     operation = begin_delete(
         engine, table, where, engine_info=engine_info, user_metadata=user_metadata
@@ -77,7 +78,7 @@ def begin_delete(
     commits their combined results.
 
     Args:
-        history_predicate: the condition to record in the history; None to record `where`.
+        history_predicate: the condition to record in the history. If None, `where` is recorded.
         transaction_id: transaction identifier to record in the commit; if no row matches, nothing
             is committed.
     """
@@ -95,7 +96,7 @@ def begin_delete(
 
 
 def commit_delete(engine: Engine, operation: RowOperation, changes: RowChanges) -> DeleteMetrics:
-    """Commit a DELETE, unless no row matched.
+    """Commit a DELETE if any row matched.
 
     Args:
         changes: changes of all candidates; see `RowChanges.combined`.

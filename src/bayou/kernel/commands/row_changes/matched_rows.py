@@ -35,8 +35,8 @@ class MatchedRows:
         file: the file, from a scan with statistics.
         deleted: positions of deleted rows.
         updated: positions of updated rows: int64, ascending, unique.
-        values: new values of the `updated` rows, in the order of `updated`: the columns of
-            `MatchedRowsTask.assigned` in the table's types. None if no row is updated.
+        values: new values of the `updated` rows, in the order of `updated`. The batch has the
+            columns of `MatchedRowsTask.assigned` in the table's types. None if no row is updated.
     """
 
     file: ScanFile
@@ -50,8 +50,8 @@ class MatchedRowsTask(PickledTask):
     """Writes the changed files of a DELETE, UPDATE or MERGE whose rows another engine matched.
 
     Attributes:
-        assigned: columns with new values. Other columns keep their values, except for generated
-            columns, which are recomputed.
+        assigned: columns with new values. Generated columns are recomputed. All other columns keep
+            their values.
         record_changes: see `apply_row_changes`.
     """
 

@@ -34,7 +34,7 @@ class RowOperation:
     """A started DELETE or UPDATE, in the process that commits.
 
     Attributes:
-        predicate: condition on the rows; None for all rows.
+        predicate: condition on the rows. If None, all rows match.
         task: the task to run on the candidate files, in any process.
         commits_without_changes: whether to commit even if no row matches, to record the
             transaction identifier.
@@ -66,7 +66,7 @@ class RowOperation:
 
         Args:
             default_predicate: `predicate` in the history if there is no condition.
-            history_predicate: the condition to record in the history; None to record `where`.
+            history_predicate: the condition to record in the history. If None, `where` is recorded.
             transaction_id: transaction identifier (application id, version) of the commit.
         """
         started = time.perf_counter()

@@ -24,7 +24,8 @@ class RowChanges(PickledTask):
         with_deletion_vectors: files with a new deletion vector.
         removed: files that are removed, or whose deletion vector is replaced.
         vector_files: decoded absolute paths of deletion vector files.
-        num_deleted_rows: None if removed files have no row count in their statistics.
+        num_deleted_rows: number of deleted rows; None if the statistics of removed files have no
+            row count.
         num_removed_files, num_removed_bytes: removed files, without files that only get a new
             deletion vector.
         num_vectors_added: files that get their first deletion vector.

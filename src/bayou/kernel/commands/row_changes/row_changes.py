@@ -73,8 +73,8 @@ _MIN_READ_AHEAD_SIZE = 4 * 1024 * 1024
 NewVersions: TypeAlias = Callable[[FileChange, pa.RecordBatch], pa.RecordBatch]
 """Function that returns the new versions of a batch of rows: one for each row, in row order.
 
-Its argument has the table's columns and `RowChangeState.metadata_columns`. Its result has exactly
-the table's columns and satisfies the constraints (`RowConstraints.apply`).
+The batch has the table's columns and `RowChangeState.metadata_columns`. The result has exactly the
+table's columns and satisfies the constraints (`RowConstraints.apply`).
 """
 
 
@@ -100,17 +100,17 @@ def apply_row_changes(
     change data files.
 
     Args:
-        changes: at most one for each file. A file without changes is skipped unless it is to be
-            rewritten.
+        changes: at most one for each file. A file without changed rows is skipped if `rewrite` is
+            False.
         new_versions: function that returns the new versions of `FileChange.updated` rows while
             files are read; None if `updated` provides them.
         updated: new versions of updated rows with exactly the table's columns, and
-            `_metadata.row_id` (int64) if the table has row tracking. The caller has checked the
-            constraints.
-        inserted: new rows; missing columns get default or generated values. The constraints are
-            checked here.
-        record_changes: whether to write change data files; None to write them if the change data
-            feed is enabled.
+            `_metadata.row_id` (int64) if the table has row tracking. The caller must have checked
+            the constraints of these rows.
+        inserted: new rows; missing columns get default or generated values. `apply_row_changes`
+            checks the constraints of these rows.
+        record_changes: whether to write change data files. If None, they are written if the change
+            data feed is enabled and `data_change` is True.
         data_change: False if rows are only moved to other files (REORG PURGE).
     """
     if record_changes is None:
@@ -262,7 +262,7 @@ class _Work:
         """Yield the copied rows of a file and the new versions of its updated rows.
 
         Args:
-            only: positions to read, None for all.
+            only: positions to read. If None, all are read.
             copies: whether the remaining rows are copied.
         """
         for first, end in row_group_ranges(self._engine, change.file, only):

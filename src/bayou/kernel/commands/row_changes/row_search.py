@@ -80,8 +80,11 @@ class RowSearch(PickledTask):
 
 
 _EXACT_TYPES = frozenset({BYTE, SHORT, INTEGER, LONG, DATE})
-"""Types with exact bounds in all writers. Other bounds are rounded, truncated or ignore NaN: they
-can prove that no row of a file matches, but not that all rows match."""
+"""Types whose bounds are exact in all writers.
+
+The bounds of other types may be rounded or truncated, or ignore NaN. They can prove that no row of
+a file matches, but not that all rows match.
+"""
 
 
 class CandidateFiles:
@@ -131,7 +134,10 @@ class CandidateFiles:
                         yield Candidate(file=file, all_rows_match=certain)
 
     def _uncertain_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
-        """Return the paths of files where a row may fail the condition; None: in every file."""
+        """Return the paths of the files in which a row may fail the condition.
+
+        Returns None if every file may have such a row.
+        """
         if self.search.condition is None:
             return frozenset()
         if self._uncertain is None:

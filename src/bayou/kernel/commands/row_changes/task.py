@@ -24,7 +24,7 @@ class RowChangeTask(PickledTask):
     """Finds and changes the matching rows of files for a DELETE or UPDATE, on any worker.
 
     Attributes:
-        assigned: new values of an UPDATE, see `Assignments`; None: matching rows are deleted.
+        assigned: new values of an UPDATE; see `Assignments`. If None, matching rows are deleted.
     """
 
     state: RowChangeState
@@ -76,7 +76,7 @@ class RowChangeTask(PickledTask):
 
 
 class _Finder:
-    """Finds the rows to change: searches a file after the previous file's changes are written.
+    """Finds the rows to change; a file is searched when the previous file's changes are written.
 
     Attributes:
         whole: files that are removed without being read.

@@ -22,8 +22,8 @@ class UpdateMetrics:
     Attributes:
         version: the table's version after the UPDATE; the read version if no row matched.
         num_copied_rows: rows of rewritten files that didn't match.
-        num_deletion_vectors_added, num_deletion_vectors_removed: both include replaced vectors,
-            which `num_deletion_vectors_updated` counts.
+        num_deletion_vectors_added, num_deletion_vectors_removed: both also count replaced vectors.
+        num_deletion_vectors_updated: number of replaced vectors.
     """
 
     version: int
@@ -53,8 +53,9 @@ def update(
 ) -> UpdateMetrics:
     """Update rows and commit; if no row matches, nothing is committed.
 
-    Matching rows are found as in `delete`. If the table has deletion vectors, they mark the old
-    rows, and only updated rows are written; otherwise files are rewritten.
+    Matching rows are found as in `delete`. If `delta.enableDeletionVectors` is set, deletion
+    vectors mark the old rows, and only updated rows are written. If it isn't set, the files are
+    rewritten.
 
     Args:
         values: see `Assignments`.

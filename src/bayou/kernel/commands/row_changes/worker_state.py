@@ -48,7 +48,8 @@ class RowChangeState(PickledTask):
     def row_tracking(self) -> bool:
         """Whether row tracking is enabled.
 
-        If so, updated rows keep their row ids, and copied rows also their row commit versions.
+        If True, updated rows keep their row ids. Copied rows keep their row ids and their row
+        commit versions.
         """
         return TableProperties(self.transaction_state.configuration).row_tracking
 
@@ -78,7 +79,7 @@ class RowChangeState(PickledTask):
 
     @cached_property
     def read(self) -> ScanState:
-        """Scan state that reads `metadata_columns` and the table's columns after the commit."""
+        """Scan state that reads the columns of the table's new schema, and `metadata_columns`."""
         return ScanState(
             table=self.transaction_state.table,
             logical_schema=self.transaction_state.schema,

@@ -95,7 +95,7 @@ class ListingResult:
 
 
 class ListingFilter:
-    """Finds the unreferenced files in a listing; its batches can be added in any order.
+    """Finds the unreferenced files in a listing, whose batches can be added in any order.
 
     Args:
         before: cutoff in milliseconds since the epoch; files modified at or after it are retained.
@@ -119,7 +119,7 @@ class ListingFilter:
         self._unreferenced: list[pa.Table] = []
 
     def skips(self, folder: str) -> bool:
-        """Whether the listing can skip a folder, because it can't have files of the table."""
+        """Return True if a folder can't have files of the table, so that it needn't be listed."""
         self._holding.add(folder.rpartition("/")[0])
         return not self._is_own(folder)
 
@@ -197,7 +197,7 @@ class ListingRange:
 
     Attributes:
         before: cutoff in milliseconds since the epoch; files modified at or after it are retained.
-        after, until: exclusive start and inclusive end of the range; None: unbounded.
+        after, until: exclusive start and inclusive end of the range. None means unlimited.
     """
 
     root: str

@@ -5,8 +5,8 @@ with `.` or `_` are ignored, except for change data (`_change_data`), indexes (`
 partition folders. A folder with its own log is another table and is ignored, too.
 
 A *lite* plan needs no listing: it contains the files that commits removed since the last lite
-vacuum. The log may reference hidden files and files of other tables; a lite plan ignores these
-files. For example, the folder of a shallow clone may contain the source table.
+vacuum. The log may reference hidden files, and files of another table, for example if the folder of
+a shallow clone contains the source table. A lite plan ignores these files.
 """
 
 from __future__ import annotations
@@ -83,9 +83,10 @@ def plan_full(
     Args:
         before: cutoff in milliseconds since the epoch; files modified or removed at or after it
             are retained.
-        list_shares: function that lists the folder in other processes; None for this process.
-        lists_everything: whether the listing includes the logs of other tables in the folder; if
-            not, `plan_full` looks for these logs.
+        list_shares: function that lists the folder in other processes. If None, this process lists
+            it.
+        lists_everything: whether the listing includes the logs of other tables in the folder. If
+            False, `plan_full` looks for these logs.
     """
     referenced = referenced_files(engine, state, before, stable_hash=list_shares is not None)
     whole = ListingRange.whole(state, before)

@@ -1,8 +1,9 @@
-"""Files that a version of a table references, which VACUUM must not delete.
+"""Files that a table version references and that VACUUM must not delete.
 
-An absolute path outside the table's folder protects every file of the same name below the table,
-because a store may have several URIs for a folder (`abfs://` and `abfss://`, host aliases, mount
-points). Names of data files are unique, so this retains hardly any extra files.
+If the log has an absolute path outside the table's folder, all files below the table with the same
+file name are retained, because a store may have several URIs for a folder (`abfs://` and
+`abfss://`, host aliases, mount points). Names of data files are unique, so hardly any extra files
+are retained.
 
 A local disk may ignore the case and the Unicode normal form of names, as on macOS. The folders
 `p=A` and `p=a` are then one folder, which is listed by the name with which it was created.
@@ -41,7 +42,7 @@ _SAMPLE_SIZE = 4096
 
 
 _ANY_FOLDER = "//"
-"""Prefix of a file name that is referenced in every folder; no path below a table has it."""
+"""Prefix of a file name that is referenced in every folder; real paths never begin with it."""
 
 
 class ReferencedFiles:
@@ -50,7 +51,7 @@ class ReferencedFiles:
     Args:
         paths: batches of paths. The path `//<name>` references all files with this name, in any
             folder.
-        travels: whether to use a hash that is the same in all processes. Otherwise Python's own
+        travels: whether to use a hash that is the same in all processes. If False, Python's own
             hash is used, which is faster.
         ignores_case: whether paths are equal if they differ only in case or Unicode normal form.
     """
@@ -94,7 +95,7 @@ class ReferencedFiles:
         return either
 
     def boundaries(self, parts: int) -> list[str]:
-        """Return ascending paths that split the files into at most `parts` about equal parts."""
+        """Return ascending paths that split the files into up to `parts` parts of similar size."""
         paths = sorted(set(self._sample))
         indices = sorted({part * len(paths) // parts for part in range(1, parts)} - {0})
         return [paths[index] for index in indices]

@@ -1,7 +1,7 @@
 """Real paths of files in a table's folder, and names of hidden files and folders.
 
-VACUUM deletes only files below the table's real path. Links are resolved here: a folder may have
-several paths, and a folder below the table may be a link to another folder.
+VACUUM deletes only files below the table's real path. This module resolves links, because a folder
+may have several paths, and a folder below the table may be a link to another folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DOTS = re.compile(r"//|(?:^|/)\.{1,2}(?:/|$)")
 
 
 class TableFolder:
-    """A table's folder; resolves each folder below it once."""
+    """A table's folder; caches the resolved path of each folder below the table."""
 
     def __init__(self, engine: Engine, table: str) -> None:
         self._files = engine.files
@@ -35,7 +35,7 @@ class TableFolder:
         self._folders: dict[str, str | None] = {table: ""}
 
     def relative_path(self, uri: str) -> str | None:
-        """Return a file's decoded real path relative to the table; None if not below the table.
+        """Return a file's decoded real path relative to the table; None if it is outside the table.
 
         Args:
             uri: the file's path in the log.
@@ -43,7 +43,7 @@ class TableFolder:
         return self._relative(data_file_path(self._table, uri))
 
     def vector_path(self, storage_type: str, path_or_inline: str) -> str | None:
-        """Return `relative_path` of a deletion vector file; None for an inline vector, too."""
+        """Like `relative_path`, for a deletion vector file; also None if the vector is inline."""
         descriptor = DeletionVectorDescriptor(
             storage_type=storage_type,
             path_or_inline_dv=path_or_inline,
@@ -54,7 +54,7 @@ class TableFolder:
         return None if path is None else self._relative(path)
 
     def real_paths(self, paths: Any) -> list[str]:
-        """Return the real path of each relative path that contains a link; omit all others."""
+        """Return the real paths of those relative paths that contain a link."""
         if "://" in self._table:  # object stores have no links
             return []
         folders = pc.unique(pc.replace_substring_regex(paths, "/?[^/]*$", "")).to_pylist()
@@ -151,10 +151,10 @@ class HiddenNames:
         return not name.startswith((*_VISIBLE_PREFIXES, *self.prefixes))
 
     def hide_files(self, names: pa.StringArray) -> pa.BooleanArray:
-        """Whether file names are hidden.
+        """Return a mask that is true for hidden file names.
 
-        Unfinished files of killed writers aren't hidden, although their names begin with `.`, so
-        that VACUUM deletes them.
+        Names of killed writers' unfinished files begin with `.`, but they aren't hidden, so that
+        VACUUM deletes these files.
         """
         hidden: pa.BooleanArray = _starts_with_any(names, _HIDDEN_PREFIXES)
         if pc.any(hidden).as_py():

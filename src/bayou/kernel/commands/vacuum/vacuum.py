@@ -81,19 +81,20 @@ def vacuum(
     """Delete files in the table's folder that no version within the retention period references.
 
     A vacuum can be repeated at any time. It is safe with concurrent readers of versions within the
-    retention period, and with writers that finish within this period. Older versions become
-    unreadable.
+    retention period, and with writers that finish within this period. Versions older than the
+    retention period become unreadable.
 
     Args:
-        retention_hours: retention period of unreferenced files; None for the table property
-            `delta.deletedFileRetentionDuration`, one week by default.
+        retention_hours: retention period of unreferenced files. If None, the table property
+            `delta.deletedFileRetentionDuration` is used (one week by default).
         lite: whether to take removed files from the log instead of listing the folder. This is
             faster, but doesn't find files that no commit references.
         enforce_retention_duration: whether to reject a retention period shorter than the table's.
         catalog: catalog of a managed table; it must permit VACUUM.
-        delete_files: function that deletes the files in other processes; None for threads of this
-            process.
-        list_ranges: function that lists the folder in other processes; None for this process.
+        delete_files: function that deletes the files in other processes. If None, threads of this
+            process delete them.
+        list_ranges: function that lists the folder in other processes. If None, this process lists
+            it.
         lists_everything: see `plan_full`.
         tells_history: whether to commit VACUUM START and VACUUM END.
     """

@@ -65,8 +65,8 @@ def _replace_where_metrics(
 ) -> dict[str, object]:
     """Return the metrics of a `replaceWhere` write, counted as delta-spark does.
 
-    Output rows include copied rows and the live rows of files with a new deletion vector. A write
-    without output rows reports no row counts.
+    Output rows include copied rows and the live rows of files with a new deletion vector. If there
+    are no output rows, no row counts are reported.
     """
     adds = [a for a in written if isinstance(a, AddFile)]
     rewritten = [*changes.added, *changes.with_deletion_vectors]
@@ -115,8 +115,8 @@ class WriteResult:
 
     Attributes:
         version: the table's version after the write; None if the table still doesn't exist.
-        files_committed: whether the tasks' files are part of the table; if not, the caller deletes
-            them.
+        files_committed: whether the tasks' files are part of the table. If False, the caller must
+            delete them.
     """
 
     version: int | None
@@ -131,7 +131,7 @@ def commit_write(
 ) -> WriteResult:
     """Commit the files of all tasks in one version, and run the post-commit hooks.
 
-    An append without rows commits nothing, unless it creates the table or adds columns to it.
+    An append without rows is committed only if it creates the table or adds columns to it.
 
     Args:
         write: the planned write; `write.application` may be set after planning.
@@ -201,10 +201,10 @@ def _base_snapshot(
 ) -> Snapshot | None:
     """Return the snapshot that the commit is based on; None if the commit creates the table.
 
-    The snapshot has the plan's read version. If the table didn't exist when the write was planned,
-    but another writer has created it since, the snapshot has the latest version. This table must
-    have the columns and partitioning that this write would have created, so that the tasks' files
-    fit. Otherwise `MetadataChangedError` is raised.
+    The snapshot has the plan's read version. If another writer created the table after the write
+    was planned, the snapshot has the latest version. In this case, the new table must have the
+    columns and partitioning that this write would have created, because the tasks' files have
+    them. If it has other columns or partitioning, `MetadataChangedError` is raised.
     """
     if plan.read_version is not None:
         planned = table.snapshot_as_of_version(engine, plan.read_version)

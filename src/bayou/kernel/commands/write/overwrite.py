@@ -1,4 +1,4 @@
-"""Removal of the rows that an overwrite replaces: all, by condition, or by partition."""
+"""Removal of what an overwrite replaces: all rows, the rows of a condition, or partitions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def writes_change_data(
 ) -> bool:
     """Whether a `replaceWhere` commit writes change data files for the removed and the new rows.
 
-    If it doesn't, readers derive the change data feed from the added and removed files. This is
-    correct if the commit only removes whole files or writes deletion vectors.
+    If False, readers derive the change data feed from the added and removed files. The derived feed
+    is correct if the commit only removes whole files or writes deletion vectors.
     """
     return _removal(engine, transaction, table, write).task.records_changes
 

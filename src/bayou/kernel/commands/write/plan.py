@@ -33,14 +33,14 @@ class WritePlan:
 
     Attributes:
         table: the table's resolved path.
-        read_version, table_id: the version that the write is based on, and its `metaData.id`; None
-            if there was no table.
+        read_version, table_id: the version that the write is based on, and its `metaData.id`. Both
+            are None if the table doesn't exist yet.
         state: the `TransactionState` for tasks, as bytes.
         partition_columns, properties: partition columns and properties after the commit.
         generates_identity: whether tasks generate values of identity columns.
         metadata: the metadata that the commit writes; None if it doesn't change the metadata. The
             files of the tasks have the physical column names of this metadata.
-        changes_metadata: whether the write changes metadata. If it does, it commits even if there
+        changes_metadata: whether the write changes metadata. If True, it is committed even if there
             are no rows.
         is_noop: whether nothing is written and committed, because the table already contains this
             write, or because the table exists and the mode is `IGNORE`.
@@ -62,8 +62,8 @@ def plan_write(engine: Engine, write: TableWrite, *, base_version: int | None = 
     """Plan a write.
 
     Args:
-        base_version: the version from which the rows of an overwrite were computed. The commit then
-            conflicts with data that was added after this version. None for the latest version.
+        base_version: the version from which the rows of an overwrite were computed. The commit
+            conflicts with data that is added after this version. If None, it is the latest version.
     """
     table = Table.for_path(engine, write.table)
     latest = table.latest_snapshot(engine) if table.exists(engine) else None
@@ -126,7 +126,7 @@ def build_transaction(
     """Build the transaction of a write.
 
     Args:
-        snapshot: version that the transaction is based on; None to create the table.
+        snapshot: version that the transaction is based on. If None, the table is created.
         metadata: the planned metadata of the table; None during planning, or if the write doesn't
             change the metadata.
     """

@@ -26,12 +26,12 @@ class TableWrite:
     """A write of rows to a table in one commit; can be pickled. A missing table is created.
 
     Attributes:
-        partition_by: requested partition columns. Unless `overwrite_schema` is set, they must equal
-            the partition columns of an existing table. None keeps the columns of an existing table,
-            and creates a table without partition columns.
+        partition_by: requested partition columns. If the table exists and `overwrite_schema` is
+            False, they must equal the table's partition columns. If None, an existing table keeps
+            its partition columns, and a new table has none.
         cluster_by: clustering columns of a new or overwritten table.
-        replace_where: SQL condition; an overwrite replaces the rows for which it is true, and
-            accepts only rows for which it is true.
+        replace_where: SQL condition. An overwrite replaces the table's rows that satisfy it, and
+            accepts only new rows that satisfy it.
         dynamic_partitions: whether an overwrite replaces only the partitions of the written rows.
         merge_schema: whether columns that the table lacks are added to the table.
         overwrite_schema: whether an overwrite replaces the schema and partition columns.
@@ -42,14 +42,14 @@ class TableWrite:
         application: transaction identifier (application id, version) of an idempotent write.
         operation: operation name in the history.
         is_managed: whether the catalog chose the table's location. The history records this as
-            `isManaged`, except for the operations WRITE and STREAMING UPDATE.
+            `isManaged`; the operations WRITE and STREAMING UPDATE don't record it.
         replaces_definition: whether this is a CREATE or REPLACE TABLE, which replaces schema,
             properties and description of an existing table.
         description: table description, used if `replaces_definition` is set.
         reads: conditions that select the rows of the table from which the written rows were
             computed. A condition of None selects all rows.
         time_zone: time zone of partition values that are timestamps without a zone in the log. An
-            overwrite compares these values with the timestamps of its rows and `replace_where`.
+            overwrite compares these values with timestamps in its rows and in `replace_where`.
     """
 
     table: str
