@@ -37,8 +37,8 @@
     ├── PipelineError                     a topic's pipeline stopped
     └── PrerequisiteError                 Java, Spark, a port or an extra is missing
 
-A message names the table (or file, or setting), says what is wrong, and what to do. Attributes hold
-the same facts, so that programs don't have to parse messages.
+A message names the table, file or setting, says what is wrong, and says what to do. The error's
+attributes hold the same facts, so that programs don't have to parse messages.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class FeatureInUseError(TableError):
 
 
 class CorruptTableError(TableError):
-    """The log violates PROTOCOL.md. `file` is the corrupt file, if it is a single file."""
+    """The log violates PROTOCOL.md. `file` is the corrupt file; None if it isn't a single file."""
 
     def __init__(self, message: str, *, table: str, file: str | None = None) -> None:
         super().__init__(message, table=table, file=file)
@@ -267,7 +267,8 @@ class CommitConflictError(TableError):
 
     Attributes:
         winning_version: version of the winning commit.
-        winning_operation: operation in the winning commit's commitInfo, None if it has none.
+        winning_operation: operation in the winning commit's commitInfo; None if the commit doesn't
+            record it.
         attempts: number of commit attempts.
         rule: the violated rule in a few words, such as `concurrent append`.
     """
@@ -326,8 +327,8 @@ class CommitFailedError(TableError):
     Attributes:
         version: version of the failed commit.
         attempts: number of commit attempts.
-        winning_version, winning_operation: the winning commit of the last attempt, None if there
-            was none.
+        winning_version, winning_operation: the winning commit of the last attempt; None if no other
+            commit won.
     """
 
     def __init__(
@@ -366,7 +367,7 @@ class FileMissingError(StorageError):
     """A file or folder doesn't exist.
 
     Attributes:
-        obstacle: a file in the path where a folder is needed, None if there is no such file.
+        obstacle: path of a file that exists where a folder is needed; None if there is none.
     """
 
     def __init__(self, message: str, *, path: str, obstacle: str | None = None) -> None:
@@ -402,7 +403,7 @@ class StatementError(BayouError):
 class EvaluationError(PredicateError):
     """An expression fails for a row: overflow, division by zero, a string that isn't a number.
 
-    Raised where Spark's ANSI mode fails a query.
+    It is raised in the cases in which Spark's ANSI mode fails a query.
     """
 
 
@@ -437,7 +438,7 @@ class ConfigurationError(BayouError):
 
 
 class KafkaError(BayouError):
-    """An error of brokers, topics or offsets. `topic` is None unless a single topic is affected."""
+    """An error of brokers, topics or offsets. `topic` is set if a single topic is affected."""
 
     def __init__(self, message: str, *, topic: str | None = None) -> None:
         super().__init__(message, topic=topic)
@@ -449,7 +450,7 @@ class RecordsLostError(KafkaError):
 
 
 class PipelineError(BayouError):
-    """A topic's pipeline stopped. `topic` is its key in the configuration."""
+    """A topic's pipeline stopped. `topic` is the topic's key in the configuration."""
 
     def __init__(self, message: str, *, topic: str) -> None:
         super().__init__(message, topic=topic)
@@ -457,7 +458,7 @@ class PipelineError(BayouError):
 
 
 class PrerequisiteError(BayouError):
-    """Java, Spark, an optional dependency, a port or disk space is missing. `what` says which."""
+    """Java, Spark, an optional dependency, a port or disk space is missing; `what` names it."""
 
     def __init__(self, message: str, *, what: str) -> None:
         super().__init__(message, what=what)

@@ -1,7 +1,7 @@
 """Removal of secrets from text that is displayed or logged.
 
-`without_secrets` is applied to every `BayouError`, and to all output of the command line except
-rows of tables.
+`without_secrets` is applied to every `BayouError`, and to all output of the command line, but not
+to rows of tables.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _HAS_SEPARATOR = re.compile(r"://|=|:|->|%|-----BEGIN")
 
 
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
-    """Mask passwords in URLs, values with names such as `password`, and the values in `secrets`.
+    """Mask passwords in URLs, values of settings such as `password`, and the values in `secrets`.
 
     Args:
         secrets: secret values, such as values of storage options.
@@ -108,5 +108,5 @@ def is_secret_name(key: str) -> bool:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether an error is a Rust library's panic. It isn't a subclass of `Exception`."""
+    """Whether an error is the panic of a Rust library; panics aren't subclasses of `Exception`."""
     return type(error).__name__ == "PanicException" and not isinstance(error, Exception)

@@ -14,4 +14,4 @@ def _installed() -> str:
 
 VERSION = _installed()
 ENGINE_INFO = f"bayou/{VERSION}"
-"""`commitInfo.engineInfo`."""
+"""Value of `commitInfo.engineInfo` in Bayou's commits."""

@@ -51,8 +51,9 @@ from bayou.protocol.sql import parse_field
 from bayou.version import ENGINE_INFO
 
 ColumnName: TypeAlias = str | Sequence[str]
-"""A column name, or the path of a nested field: `"address.city"` or `("address", "city")`. Array
-elements are `element`, map entries `key` and `value`. Quote a name that has a dot in backticks."""
+"""A column name, or the path of a nested field: `"address.city"` or `("address", "city")`. In a
+path, an array's elements are named `element`, a map's keys `key` and its values `value`. Put
+backticks around a name that contains a dot."""
 
 ColumnType: TypeAlias = str | pa.DataType | DataType
 """`"bigint"`, `"decimal(10,2)"`, `"array<struct<a: int>>"`, `"varchar(10)"`, an Arrow type, or a
@@ -60,7 +61,7 @@ type of `bayou.protocol.schema`."""
 
 
 class AlterTable(BoundTable):
-    """The property `alter` of `TableHandle`, for changes of a table's metadata and protocol."""
+    """Base class of `TableHandle` that provides the property `alter`."""
 
     __slots__ = ()
 
@@ -74,8 +75,8 @@ class Alter(BoundTable):
     """Changes of a table's schema, properties, constraints and features.
 
     Each method returns the committed version, or the latest version if there is nothing to change.
-    `ColumnName` describes the names of nested columns. Concurrent appends don't conflict. A
-    concurrent metadata change raises `MetadataChangedError`; repeat the call then.
+    See `ColumnName` for the names of nested columns. Concurrent appends don't conflict. A
+    concurrent metadata change raises `MetadataChangedError`; then repeat the call.
     """
 
     __slots__ = ()
@@ -87,7 +88,8 @@ class Alter(BoundTable):
             columns: column names and their types.
 
         Raises:
-            SchemaError: a name exists already or is invalid, or the struct doesn't exist.
+            SchemaError: a name exists already or is invalid, or the struct of a nested field
+                doesn't exist.
         """
         if not columns:
             raise ArgumentError("columns: it is empty. Name a column.", argument="columns")
@@ -110,7 +112,7 @@ class Alter(BoundTable):
             comment: description of the column.
             default: SQL expression for new rows that don't have the column. The table needs the
                 feature allowColumnDefaults.
-            first: whether to add the column before all others, instead of after all others.
+            first: if True, the column becomes the first; by default it becomes the last.
             after: name of the existing column after which to add the column. For a struct field,
                 `first` and `after` refer to the fields of the same struct.
 
@@ -132,8 +134,8 @@ class Alter(BoundTable):
         """Drop columns without rewriting files. Older versions keep the columns.
 
         Raises:
-            SchemaError: the column doesn't exist; or it is the only column, a partition or
-                clustering column, or used by a constraint or a generated column.
+            SchemaError: a column doesn't exist, is the only column, is a partition or clustering
+                column, or is used by a constraint or a generated column.
             UnsupportedFeatureError: the table has no column mapping; the message says how to
                 enable it.
         """
@@ -294,12 +296,12 @@ class Alter(BoundTable):
     def set_properties(self, properties: Mapping[str, str]) -> int:
         """Set table properties; `comment` is the table's description.
 
-        Properties that enable a table feature upgrade the protocol. Before row tracking is enabled,
-        separate commits assign row ids to all files.
+        Properties that enable a table feature upgrade the protocol. If a property enables row
+        tracking, row ids are first assigned to all files, in separate commits.
 
         Raises:
-            TablePropertyError: a `delta.` property is unknown, its value is invalid, or it can only
-                be changed by another method, which the message names.
+            TablePropertyError: a `delta.` property is unknown, has an invalid value, or can only be
+                changed by another method; the message names the method.
             UnsupportedFeatureError: a property enables a feature that isn't supported.
         """
         checked = checked_strings(properties, "properties")
@@ -347,8 +349,8 @@ class Alter(BoundTable):
     def drop_feature(self, name: str, *, truncate_history: bool = False) -> int:
         """Remove a feature and its traces from the table, in one or more commits.
 
-        If older versions use the removed reader feature, the table also gets the feature
-        `checkpointProtection`, which protects readers without support for the removed feature.
+        If the feature is a reader feature that older versions use, the table also gets the feature
+        `checkpointProtection`. It protects readers that don't support the removed feature.
 
         Args:
             truncate_history: delete versions older than 24 hours instead of adding

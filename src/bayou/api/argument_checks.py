@@ -26,7 +26,7 @@ def checked_path(path: object) -> str:
 
 
 def checked_names(names: Sequence[str] | None, argument: str) -> tuple[str, ...] | None:
-    """Check column names and return them as a tuple; None stays None."""
+    """Check column names and return them as a tuple; return None if `names` is None."""
     if names is None:
         return None
     if isinstance(names, str):
@@ -56,7 +56,7 @@ def checked_string(value: str, argument: str) -> str:
 def checked_number(
     value: Number | None, argument: str, noun: str, *, minimum: int = 0, whole: bool = True
 ) -> Number | None:
-    """Check a numeric argument and return it; None is allowed.
+    """Check and return a numeric argument, which may be None.
 
     Args:
         noun: description of the value in the error, such as `a number of rows`.
@@ -93,7 +93,7 @@ def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[
 
 
 def checked_condition(condition: object, argument: str) -> Predicate | str | None:
-    """Check a condition on rows and return it; None is allowed."""
+    """Check and return a condition on rows, which may be None."""
     if condition is None or isinstance(condition, str | Predicate):
         return condition
     raise ArgumentError(
@@ -104,7 +104,7 @@ def checked_condition(condition: object, argument: str) -> Predicate | str | Non
 
 
 def checked_values(values: object, argument: str) -> Mapping[str, Expression | str]:
-    """Check the values of an UPDATE or MERGE clause, a mapping by column name; return them."""
+    """Check and return the values of an UPDATE or MERGE clause, a mapping by column name."""
     if not isinstance(values, Mapping):
         raise ArgumentError(
             f"{argument}: it is {values!r}. Give a dictionary of column names and SQL strings.",

@@ -10,7 +10,7 @@ from bayou.errors import ArgumentError
 
 
 class ArrowStream(Protocol):
-    """An object with the Arrow PyCapsule interface, such as pyarrow, polars, duckdb or pandas."""
+    """An object with the Arrow PyCapsule interface, such as a pyarrow, polars or pandas table."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the Arrow stream in a PyCapsule."""

@@ -94,7 +94,7 @@ _FEATURES = (
     "variantShredding",
     "variantShredding-preview",
 )
-"""Reader features whose columns pyarrow would misread."""
+"""Reader features of variant columns, which pyarrow would misread."""
 
 
 def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> pads.Dataset:

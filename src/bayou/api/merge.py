@@ -30,10 +30,11 @@ class MergeBuilder:
     """Builder of a MERGE; each method returns a new builder. `TableHandle.merge` creates one.
 
     There are clauses of three kinds: matched, not matched, and not matched by source. Each row is
-    of one kind, and the first clause of the same kind whose condition is true applies to the row.
-    Only the last clause of a kind may have no condition.
-    Conditions and values refer to columns of source and target, qualified by an alias if both have
-    the column: `"source.price > target.price"`.
+    of one kind. Of the clauses of that kind, the first one whose condition is true applies to the
+    row. Only the last clause of a kind may have no condition.
+
+    Conditions and values can use the columns of source and target. If both have a column of the
+    same name, put an alias before the name: `"source.price > target.price"`.
 
         merge = bayou.table("lake/items").merge(changes, "target.id = source.id")
         merge = merge.when_matched_delete("source.deleted").when_matched_update_all()
@@ -101,7 +102,7 @@ class MergeBuilder:
     ) -> MergeBuilder:
         """Update target rows that match no source row; values can use the target's columns only.
 
-        Every data file is read, except files in which the condition can't be true.
+        All data files in which the condition can be true are read.
         """
         return self._with("NOT MATCHED BY SOURCE", "update", condition, checked_values(set, "set"))
 
@@ -112,7 +113,7 @@ class MergeBuilder:
         return self._with("NOT MATCHED BY SOURCE", "delete", condition, None)
 
     def with_schema_evolution(self) -> MergeBuilder:
-        """Add to the table the columns and fields that a clause writes and the table lacks."""
+        """Let the merge add columns and fields that a clause writes but the table lacks."""
         return self._with_definition(replace(self._definition, schema_evolution=True))
 
     def execute(self) -> MergeMetrics:

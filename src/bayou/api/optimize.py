@@ -63,10 +63,10 @@ class TableRewrites(BoundTable):
         Args:
             where: condition over partition columns; only matching partitions are compacted.
             target_size: maximum total size in bytes of the input files that are combined into one
-                output file; None for `delta.targetFileSize`, or 128 MB.
+                output file. If None, it is `delta.targetFileSize`, or 128 MB without this property.
             min_size: files of this many bytes or more aren't compacted; None for `target_size`.
-            max_deleted_rows_ratio: rewrite files whose deletion vector marks a larger fraction of
-                their rows.
+            max_deleted_rows_ratio: files whose deletion vector marks more than this fraction of
+                their rows are also rewritten.
             full: also recluster files that were clustered by other columns.
             batch_size: approximate bytes of files that one commit replaces; None for 16 GB.
                 Committed batches remain if a later batch fails.
@@ -132,8 +132,8 @@ class TableRewrites(BoundTable):
         to the local disk.
 
         Args:
-            columns: column names, dotted for nested fields. They need statistics and can't be
-                partition columns.
+            columns: column names, dotted for nested fields. The columns need statistics, and can't
+                be partition columns.
             where, target_size, batch_size, parallelism: see `optimize`.
 
         Raises:
@@ -190,7 +190,8 @@ class TableRewrites(BoundTable):
         Args:
             version, timestamp: the version, or the last version at or before the timestamp; give
                 one of them.
-            ignore_missing_files: restore even if data files are missing. Later reads of them fail.
+            ignore_missing_files: restore even if data files are missing. Later reads of these files
+                fail.
 
         Raises:
             ArgumentError: neither or both of version and timestamp are set, or the version isn't
@@ -234,7 +235,8 @@ class TableRewrites(BoundTable):
         Args:
             target: path of the new table, in the same store.
             version, timestamp: version to clone; the latest by default.
-            replace: replace an existing table at `target`, which must have no data files.
+            replace: if True, an existing table at `target` is replaced; that table must have no
+                data files.
             properties: table properties that override this table's.
             transaction_identifiers: whether to copy the transaction identifiers, which record the
                 progress of pipelines and streaming queries.
@@ -270,12 +272,13 @@ class TableRewrites(BoundTable):
     ) -> ConvertMetrics:
         """Convert the Parquet files at this path to a Delta table without rewriting them.
 
-        Schema and statistics come from the files' footers. An existing Delta table stays unchanged.
+        Schema and statistics come from the files' footers. If the path already has a Delta table,
+        nothing is changed.
 
         Args:
             partition_schema: the partition columns and their types, in folder order
                 (`day=2024-01-05/hour=7`); None if the files aren't partitioned.
-            properties: table properties, except column mapping.
+            properties: properties of the new table; column mapping can't be enabled.
             collect_statistics: whether to collect statistics for data skipping.
 
         Raises:

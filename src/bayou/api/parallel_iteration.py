@@ -36,8 +36,8 @@ def interleaved(
     Items of one source keep their order. At most `workers` sources are open at a time.
 
     Args:
-        sources: functions that open an iterator. A function is called, and its iterator read, in
-            one thread.
+        sources: functions that open an iterator. Each function is called in the thread that then
+            reads its iterator.
         ahead: maximum number of buffered items.
         in_order: yield the items in the order of the sources; `ahead` then applies to each source.
     """
@@ -179,7 +179,7 @@ class _ReaderPool(Generic[_T]):
             return number, source
 
     def _put(self, number: int, item: _T) -> bool:
-        """Add an item to its queue when the queue has room; False if the pool was stopped."""
+        """Wait for room in the item's queue and add the item; return False if the pool stops."""
         queue = number if self._in_order else 0
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or len(self._queues[queue]) < self._ahead)

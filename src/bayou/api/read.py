@@ -238,7 +238,8 @@ def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:
 
 
 Timestamp: TypeAlias = dt.datetime | str | int
-"""A datetime, an ISO 8601 string, or ms since the epoch. UTC if there is no time zone."""
+"""A datetime, an ISO 8601 string, or ms since the epoch. Without a time zone, a datetime or string
+is in UTC."""
 
 
 def milliseconds(timestamp: Timestamp) -> int:

@@ -63,7 +63,7 @@ class RowOperations(BoundTable):
         Args:
             set: new values by column name, such as `{"price": "price * 2", "note": "'sold'"}`. A
                 dotted name is a struct field. A value is an SQL string, or an expression such as
-                `lit(value)` for a constant; its columns have their values before the update.
+                `lit(value)` for a constant; columns in it have their values from before the update.
                 Generated columns are recomputed.
             where: condition, as in `delete`; None updates all rows.
             user_metadata: user-defined string to record in the commit.

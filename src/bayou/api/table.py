@@ -49,8 +49,8 @@ def table(
             uses (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...). Missing options are taken from the
             environment.
         engine: engine to use instead of Bayou's, for custom handlers or a `MetricsReporter`.
-        catalog: catalog that manages the table (table feature `catalogManaged`) and knows its
-            latest commits; any object with the methods of `bayou.kernel.Catalog`.
+        catalog: catalog that manages the table (table feature `catalogManaged`) and knows the
+            table's latest commits; any object with the methods of `bayou.kernel.Catalog`.
 
     Raises:
         ArgumentError: the path isn't valid or its scheme is unknown; the storage options aren't
@@ -81,7 +81,7 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
     def snapshot(
         self, version: int | None = None, timestamp: Timestamp | None = None
     ) -> SnapshotHandle:
-        """Return a version: by number, the last one at or before a timestamp, or the latest.
+        """Return version `version`, the last one at or before `timestamp`, or the latest one.
 
         Raises:
             TableNotFoundError, VersionNotFoundError, CorruptTableError, UnsupportedFeatureError:
@@ -119,8 +119,8 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
         Variants are `struct<metadata: binary, value: binary>` in Parquet's binary encoding.
 
         Args:
-            columns: top-level columns in result order; None for all. May contain
-                `_metadata.file_path`, `_metadata.file_name`, `_metadata.file_size`,
+            columns: top-level columns in result order; None for all columns. The list may also
+                contain `_metadata.file_path`, `_metadata.file_name`, `_metadata.file_size`,
                 `_metadata.file_modification_time`, `_metadata.row_index`, `_metadata.row_id`,
                 `_metadata.row_commit_version`.
             filter: return only matching rows; an SQL string such as
@@ -301,8 +301,8 @@ class SnapshotHandle:
         partition values. The dataset holds its file list in memory.
 
         Args:
-            filter: condition on rows. A file is skipped if its partition values and statistics
-                show that no row matches; rows of the other files aren't filtered.
+            filter: condition on rows. A file is skipped if its partition values and statistics show
+                that no row matches; the dataset has all rows of the files that aren't skipped.
 
         Raises:
             UnsupportedFeatureError: the table has deletion vectors, column mapping or variants,

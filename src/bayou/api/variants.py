@@ -38,13 +38,13 @@ class VariantType(pa.ExtensionType):
 def variants_from_json(json_strings: Any) -> Any:
     """Convert JSON strings to variants, to be written to a column of type variant.
 
-    A number with an exponent becomes a double. Another number becomes an integer if it is in range,
-    else a decimal if it has at most 38 digits, else a double. Objects and arrays may be nested and
-    differ from row to row.
+    A number with an exponent becomes a double. Any other number becomes an integer if it fits in 64
+    bits, else a decimal if it has at most 38 digits, else a double. Objects and arrays may be
+    nested and differ from row to row.
 
     Args:
-        json_strings: an Arrow array or any iterable of JSON strings. None becomes null, `"null"` a
-            variant null.
+        json_strings: an Arrow array or any iterable of JSON strings. None becomes null; the string
+            `"null"` becomes a variant null.
 
     Returns:
         A `pyarrow.ExtensionArray` of `VariantType`.

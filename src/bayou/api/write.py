@@ -137,7 +137,7 @@ class _Request:
     merge_schema: bool
 
     def builder(self, engine: Engine, snapshot: Snapshot | None) -> TransactionBuilder:
-        """Return a transaction builder that updates the table; without `snapshot`, creates it."""
+        """Return the builder of the transaction, which creates the table if `snapshot` is None."""
         if snapshot is None:
             columns = list(self.partition_by or ())
             builder = self.table.create_transaction_builder(

@@ -1,8 +1,8 @@
 """Validation of Parquet footers whose damage would make pyarrow abort the process.
 
-pyarrow builds the metadata of a column chunk in C++ functions whose exceptions nothing catches. The
-causes are checked here: a physical type that differs from the schema's, missing or encrypted
-columns, bounds of a wrong length, histograms of a wrong size.
+pyarrow builds the metadata of a column chunk in C++ functions, and nothing catches their
+exceptions. This module checks the causes of such exceptions: a physical type that differs from the
+schema's, missing or encrypted columns, bounds of a wrong length, histograms of a wrong size.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BOUNDS = (1, 2, 5, 6)
 
 
 _MAX_BYTES = 4 << 20
-"""Larger footers aren't checked: a check would take as long as reading their columns."""
+"""A footer with more bytes isn't checked: the check would take as long as reading the columns."""
 
 
 class FooterError(ValueError):
@@ -138,7 +138,7 @@ def _structs(fields: ThriftStruct, number: int) -> list[ThriftStruct]:
 def orders_nan_last(created_by: str | None) -> bool:
     """Whether the writer orders NaN above all numbers.
 
-    If so, as with parquet-mr (Spark), a column whose maximum isn't NaN contains no NaN. Other
+    True for parquet-mr (Spark): a column whose maximum isn't NaN then contains no NaN. Other
     writers may leave NaN out of the bounds.
     """
     return created_by is not None and created_by.startswith("parquet-mr")

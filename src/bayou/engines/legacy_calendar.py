@@ -1,12 +1,13 @@
-"""Rebases dates and timestamps in Spark's legacy calendar; sets the time zone of INT96 timestamps.
+"""Rebases dates and timestamps of Spark's legacy calendar; sets the time zone of INT96 timestamps.
 
 Spark 2, and later versions in LEGACY mode, count days in the hybrid calendar of
-`java.util.GregorianCalendar`, which is Julian before 1582-10-15. The footer's key-value metadata
-identify these files: a Spark version before 3.0.0 (INT96: 3.1.0), or the key of LEGACY mode (as in
-Spark's `DataSourceUtils.datetimeRebaseSpec`). Rebasing keeps the displayed date and time of day.
-Files without a Spark version are read unchanged, as in Spark since 4.0 (CORRECTED).
+`java.util.GregorianCalendar`, which is Julian before 1582-10-15. The key-value metadata in a file's
+footer identifies such files: they have a Spark version before 3.0.0 (INT96: 3.1.0), or the key of
+LEGACY mode (as in Spark's `DataSourceUtils.datetimeRebaseSpec`). Rebasing keeps the displayed date
+and time of day. Files without a Spark version are read unchanged, as in Spark since 4.0
+(CORRECTED).
 
-INT96 timestamps are instants, although Arrow reads them without a time zone.
+INT96 timestamps are instants, but Arrow reads them without a time zone.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ _LEGACY_KEYS = {
     False: (b"3.0.0", b"org.apache.spark.legacyDateTime"),
     True: (b"3.1.0", b"org.apache.spark.legacyINT96"),
 }
-"""For each kind of timestamp (True: INT96), the first Spark version with the new calendar, and the
-metadata key of the LEGACY mode."""
+"""The first Spark version with the new calendar, and the metadata key of LEGACY mode. The entry
+True is for INT96 timestamps, the entry False for other dates and timestamps."""
 
 _CUTOVER = -141_427
-"""Days since the epoch of 1582-10-15, the first day of the Gregorian calendar."""
+"""Days from the epoch to 1582-10-15, the first day of the Gregorian calendar."""
 
 _JULIAN_YEAR_0 = -719_470
-"""Days since the epoch of March 1 of year 0 in the Julian calendar."""
+"""Days from the epoch to March 1 of year 0 in the Julian calendar."""
 
 _DAY = 86_400_000_000
 _STANDARD_TIME = -25_567 * _DAY
-"""1900-01-01 UTC. For earlier timestamps, Java's legacy classes use the zone's standard offset, but
-java.time uses its local mean time."""
+"""1900-01-01 UTC. For earlier timestamps, Java's legacy classes use a zone's standard offset, but
+java.time uses the zone's local mean time."""
 
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?(?::?(\d\d))?|Z|UTC|GMT|UT")
 
@@ -102,7 +103,7 @@ def rebase_datetimes(array: Any, time_zone: str) -> Any:
 
 
 def _legacy_zone(footer: Mapping[bytes, bytes], *, int96: bool) -> str | None:
-    """Return the time zone of a file in the legacy calendar; None if the file is in the new one."""
+    """Return the time zone of a file in the legacy calendar; None if it uses the new calendar."""
     version = footer.get(_VERSION)
     first_new, key = _LEGACY_KEYS[int96]
     if version is None or (version >= first_new and key not in footer):
@@ -118,7 +119,8 @@ def _marked_field(
     Args:
         leaf: index of the field's first leaf column.
         int96: indices of the INT96 leaf columns.
-        zones: result of `_legacy_zone` for other columns, then for INT96 columns.
+        zones: two results of `_legacy_zone`: the first for columns that aren't INT96, the second
+            for INT96 columns.
     """
     kind: _Type = field.type
     types = pa.types
@@ -154,8 +156,8 @@ def _any_before(values: Any, bound: int) -> bool:
 def _gregorian(days: Any) -> Any:
     """Convert days of the hybrid calendar to the days of the same dates in the Gregorian calendar.
 
-    Years are counted from March, so that the leap day is the last day of every fourth year. The
-    Gregorian calendar has no leap day in three of four century years.
+    Years are counted from March, so that a leap day is the last day of its year. Three of four
+    century years have no leap day in the Gregorian calendar.
     """
     since = pc.subtract(days, _JULIAN_YEAR_0)
     year = _floor_divide(pc.add(pc.multiply(since, 4), 3), 1_461)
@@ -172,7 +174,7 @@ def _floor_divide(values: Any, divisor: int) -> Any:
 def _offset(time_zone: str) -> tuple[int, str | None]:
     """Return a zone's standard UTC offset in microseconds, and the zone.
 
-    If `time_zone` is a fixed offset, such as `+01:00`, None is returned instead of the zone.
+    If `time_zone` is a fixed offset such as `+01:00`, the returned zone is None.
     """
     fixed = _OFFSET.fullmatch(time_zone)
     if fixed is not None:

@@ -19,7 +19,7 @@ def for_path(path: str, storage_options: Mapping[str, str] | None = None) -> Eng
 
 
 def from_description(description: EngineDescription) -> Engine:
-    """Create an engine equivalent to the one that `Engine.description` describes.
+    """Create an engine from the result of `Engine.description` of an equivalent engine.
 
     Raises:
         SerializationError: the kind of engine is unknown, or its factory can't be imported.

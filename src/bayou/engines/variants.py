@@ -1,8 +1,8 @@
 """Reassembly of shredded variants (PROTOCOL.md, Variant Shredding; Parquet's Variant Shredding).
 
 A shredded variant is a struct of `metadata`, `value` and `typed_value`. A `typed_value` that isn't
-null is the value, or the shredded fields of an object. Fields and array elements are pairs of
-`value` and `typed_value` again.
+null is the value itself, or the shredded fields of an object. Each shredded field and each array
+element is again a pair of `value` and `typed_value`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def is_shredded(data_type: _Type) -> bool:
-    """Whether a variant's struct in a file has other fields than `metadata` and `value`."""
+    """Whether a variant is shredded in a file: its struct has `typed_value`, or lacks `value`."""
     return pa.types.is_struct(data_type) and (
         data_type.get_field_index("typed_value") >= 0 or data_type.get_field_index("value") < 0
     )
@@ -44,7 +44,7 @@ def reassemble(array: Any, variant_type: _Type) -> pa.Array[Any]:
 
 
 def reassemble_row(row: Mapping[str, Any] | None, shredded: _Type) -> dict[str, bytes] | None:
-    """Return the `metadata` and `value` of a shredded variant, given as a Python dictionary."""
+    """Return `metadata` and `value` of a shredded variant; `row` is its struct as a dictionary."""
     if row is None:
         return None
     metadata = row.get("metadata")

@@ -1,6 +1,6 @@
 """A Delta Kernel in Python: the Delta protocol over Arrow, with a pluggable `Engine`.
 
-Names follow Delta Kernel. Each call takes the engine as an argument; no object stores it.
+Names follow Delta Kernel. Each call takes the engine as an argument; no object stores the engine.
 """
 
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable

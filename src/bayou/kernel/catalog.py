@@ -1,8 +1,8 @@
-"""Catalogs that decide which commits a catalog-managed table has.
+"""Interfaces of catalogs, which ratify the commits of catalog-managed tables.
 
 A ratified commit of a catalog-managed table may not be published in `_delta_log` yet (PROTOCOL.md,
-Catalog-managed tables). A connector implements `Catalog` over the client of its catalog and passes
-it to `Table.for_path`.
+Catalog-managed tables). A connector implements `Catalog` over the client of its catalog, and passes
+this implementation to `Table.for_path`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class RatifiedCommit:
 
     Attributes:
         version: version of the commit.
-        path: decoded path of the staged commit, absolute or relative to the table; None for a
-            commit that the catalog stores.
-        content: JSON lines of a commit that the catalog stores; None for a staged commit.
+        path: decoded path of a staged commit, absolute or relative to the table; None if the
+            catalog stores the commit.
+        content: JSON lines of a commit that the catalog stores; None if the commit is staged.
         modification_time: when the commit was ratified or written, ms since the epoch.
     """
 
@@ -48,11 +48,11 @@ class RatifiedCommits:
     """The commits that a catalog has ratified.
 
     Attributes:
-        latest_version: the latest ratified version, whether or not it is published. Commit files
-            of later versions are ignored.
+        latest_version: the latest ratified version, published or not. Commit files of later
+            versions are ignored.
         commits: ratified commits that the catalog still keeps, in ascending order and without a
-            gap; empty if all commits are published. If `_delta_log` has a commit file of the same
-            version, the catalog's commit is read.
+            gap; empty if all commits are published. If `_delta_log` also has a commit file of one
+            of these versions, the catalog's commit is read.
     """
 
     latest_version: int
@@ -67,7 +67,7 @@ class Catalog(Protocol):
 
         Args:
             table: the table's fully qualified path.
-            end_version: the last version to return, None for the latest.
+            end_version: the last version to return; None for the latest.
 
         Raises:
             TableNotFoundError: the catalog has no such table.
@@ -80,7 +80,7 @@ class CommittingCatalog(Catalog, Protocol):
     """A catalog that also commits to its tables."""
 
     def commit(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
-        """Ratify a commit if the previous version is the latest one.
+        """Ratify a commit if `version` follows the table's latest version.
 
         Implementations choose where the commit is stored. They can call `stage_commit` and ratify
         the staged file, store the lines in the catalog, or write the commit file to `_delta_log`.
@@ -105,7 +105,7 @@ class CommittingCatalog(Catalog, Protocol):
 
 @runtime_checkable
 class MaintainingCatalog(CommittingCatalog, Protocol):
-    """A catalog that permits maintenance by clients; other catalogs permit no maintenance."""
+    """A catalog that can permit maintenance by clients; other catalogs never permit it."""
 
     def permits_maintenance(self, table: str, operation: str) -> bool:
         """Whether a client may run a maintenance operation.
@@ -120,7 +120,7 @@ class MaintainingCatalog(CommittingCatalog, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineCommit(FileStatus):
-    """A commit whose JSON lines the catalog stores; `path` is the commit file to publish it to."""
+    """A commit whose JSON lines the catalog stores; `path` is its path when it is published."""
 
     content: bytes = field(repr=False)
 
@@ -161,7 +161,7 @@ def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int,
 
 
 def is_catalog_managed(reader_features: Collection[str]) -> bool:
-    """Whether these reader features make a table catalog-managed."""
+    """Whether a table with these reader features is catalog-managed."""
     return any(name in _CATALOG_FEATURES for name in reader_features)
 
 

@@ -8,8 +8,8 @@ import time
 class ElapsedTime:
     """The time since this object was created.
 
-    Two clocks measure the time, and the longer result counts: the monotonic clock stops while the
-    machine is suspended, and the wall clock can be set back.
+    Two clocks measure the time, and the longer result counts: the monotonic clock may stop while
+    the machine is suspended, and the wall clock can be set back.
     """
 
     __slots__ = ("_monotonic", "_wall")

@@ -1,6 +1,6 @@
 """Metrics of the kernel and its engine, sent as reports to a `MetricsReporter`.
 
-Without a reporter only commits are measured.
+If the engine has no reporter, only commits are measured.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class SnapshotReport:
 
     Attributes:
         table: path of the table.
-        requested_version: the requested version, None for the latest version.
-        version: the version loaded, None if that failed.
-        duration_ms: how long loading took.
+        requested_version: the requested version; None for the latest version.
+        version: the loaded version; None if loading failed.
+        duration_ms: duration of loading.
         commits: number of commit files replayed.
         commit_bytes: total size of the replayed commit files.
-        checkpoint_bytes: size of the checkpoint's files; loading reads only a few of their columns.
-        error: type and message of the error, None for success.
+        checkpoint_bytes: size of the checkpoint's files. Loading reads only some of their columns.
+        error: type and message of the error; None if there was no error.
     """
 
     table: str
@@ -48,16 +48,18 @@ class ScanReport:
 
     Attributes:
         table: path of the table.
-        filter: filter of the scan, None if it has no filter.
+        filter: filter of the scan; None if the scan has no filter.
         duration_ms: time in the kernel and the engine, without the caller's time.
         log_bytes: approximate size of the checkpoint slices that were replayed.
         files_considered: number of live files in the scan or slice.
-        files_pruned_by_partition: number of files that their partition values rule out.
-        files_skipped_by_statistics: number of files that their statistics in the log rule out.
+        files_pruned_by_partition: number of files without matching rows, according to their
+            partition values.
+        files_skipped_by_statistics: number of files without matching rows, according to their
+            statistics in the log.
         files_selected: number of files returned to the caller.
         bytes_selected: total size of the selected files.
         is_complete: False if the caller stopped before all files were listed.
-        error: type and message of the error, None for success.
+        error: type and message of the error; None if there was no error.
     """
 
     table: str
@@ -83,7 +85,8 @@ class FileReadReport:
         rows: number of rows returned to the caller.
         bytes_read: compressed size of the column chunks that were read.
         row_groups_read: number of row groups that were read, completely or in part.
-        row_groups_skipped: number of row groups that the statistics in the footer rule out.
+        row_groups_skipped: number of row groups without matching rows, according to the statistics
+            in the footer.
     """
 
     path: str
@@ -100,10 +103,10 @@ class TransactionMetrics:
 
     Attributes:
         duration_ms: duration of the method `commit`, without post-commit hooks.
-        attempts: number of versions that the transaction tried to commit; 0 if none.
+        attempts: number of versions that the transaction tried to commit; it can be 0.
         files_added, files_removed: number of data files.
         change_files: number of change data files.
-        bytes_added, bytes_removed: total size of the added and of the removed data files.
+        bytes_added, bytes_removed: total size in bytes of the added or removed data files.
     """
 
     duration_ms: float
@@ -123,11 +126,11 @@ class TransactionReport:
         table: path of the table.
         operation: operation as in the history: `WRITE`, `MERGE`, ...
         engine_info: the writer, as in `commitInfo.engineInfo`.
-        read_version: the version that the transaction read, -1 for a new table.
+        read_version: the version that the transaction read; -1 for a new table.
         version: the committed version; None if the commit failed, or if nothing was written because
             the table already had the transaction's identifiers.
         metrics: duration and contents of the commit.
-        error: type and message of the error, None for success.
+        error: type and message of the error; None if there was no error.
     """
 
     table: str
@@ -163,7 +166,7 @@ class LoggingReporter:
 
 
 class Stopwatch:
-    """Measures the time since its creation, without the time of pauses."""
+    """Measures the time since its creation; pauses don't count."""
 
     __slots__ = ("_nanoseconds", "_started")
 
@@ -180,7 +183,7 @@ class Stopwatch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause during a `with` block. If the block fails, the stopwatch stays paused."""
+        """Context manager that pauses the stopwatch. If the block fails, it stays paused."""
         self.stop()
         yield
         self._started = time.perf_counter_ns()
@@ -190,11 +193,12 @@ class Stopwatch:
 def measured(
     reporter: MetricsReporter | None, report: Callable[[float, str | None], Report]
 ) -> Iterator[Stopwatch]:
-    """Measure the duration of a `with` block, and send a report when the block ends or fails.
+    """Context manager that measures the block, and sends a report when it ends or fails.
 
     Args:
-        reporter: receives the report; None to send none.
-        report: creates the report from the duration in ms and the error, None for success.
+        reporter: receiver of the report. If None, no report is sent.
+        report: function that creates the report from the duration in ms and the error (None for
+            success).
     """
     watch = Stopwatch()
     error: str | None = None

@@ -59,4 +59,4 @@ OPERATIONS_WITHOUT_INSERTS = frozenset(
         Operation.CONVERT,
     }
 )
-"""Operations that insert no rows and so generate no identity values."""
+"""Operations that insert no rows, and therefore generate no identity values."""

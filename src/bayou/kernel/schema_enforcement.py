@@ -16,9 +16,9 @@ from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructF
 def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Convert a batch to the columns of `schema`, in the order and Arrow types of `schema`.
 
-    Columns and nested fields are found by name: the exact name if the batch has it, otherwise the
-    name in another case. A missing nullable column is filled with nulls. Types must be equal; only
-    their Arrow representation may differ (large strings, dictionaries, timestamp units).
+    Columns and nested fields are matched by exact name. If the batch lacks the exact name, case is
+    ignored. A missing nullable column is filled with nulls. Types must be equal, but their Arrow
+    representation may differ (large strings, dictionaries, timestamp units).
     """
     struct = None
     if batch.num_columns:
@@ -194,7 +194,7 @@ def _conform_map(
 
 
 def _offsets(array: pa.ListArray[Any]) -> pa.Int32Array:
-    """Compute the offsets of lists in `array.flatten()`, which skips the elements of null lists."""
+    """Compute the offsets of lists in `array.flatten()`, which has no elements of null lists."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     ends: pa.Int32Array = pc.cumulative_sum(lengths)
     return pa.concat_arrays([pa.array([0], pa.int32()), ends])
@@ -235,7 +235,7 @@ def _refuse_nulls(
 
 
 def _describe_row(parent: pa.StructArray | None, index: int) -> str:
-    """Return the end of an error message, with up to three non-null values of a row."""
+    """Return the end of an error message, which shows up to three non-null values of a row."""
     if parent is None:
         return ""
     values = {

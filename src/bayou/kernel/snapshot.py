@@ -30,7 +30,7 @@ class Snapshot(TableState):
     """One version of a table. Immutable and thread-safe; holds no engine.
 
     Loading a snapshot replays the commits after the checkpoint. The checkpoint's list of files is
-    read when a scan needs it.
+    read later, when a scan needs the list.
     """
 
     @classmethod
@@ -42,7 +42,7 @@ class Snapshot(TableState):
         *,
         catalog: Catalog | None = None,
     ) -> Snapshot:
-        """Load a version, the latest if `version` is None. Errors are as in `load_table_state`."""
+        """Load a version (None: the latest). See `load_table_state` for errors."""
         if engine.metrics_reporter is None:
             return cls._of(load_table_state(engine, table, version, catalog=catalog))
         state: TableState | None = None
@@ -86,14 +86,14 @@ class Snapshot(TableState):
     def with_statistics_cache(self, known: CheckpointStatisticsCache) -> Snapshot:
         """Return a copy of this snapshot whose scans cache the checkpoint's statistics in `known`.
 
-        `refreshed` passes the cache on, unless the newer version has another checkpoint.
+        `refreshed` passes the cache on to the newer snapshot if both have the same checkpoint.
         """
         return self._of(self, known)
 
     def refreshed(self, engine: Engine) -> Snapshot:
         """Return a snapshot of the latest version: this object if there are no newer commits.
 
-        Usually reads only the newer commits; see `refresh_state`.
+        Usually, only the newer commits are read; see `refresh_state`.
 
         Raises:
             TableNotFoundError, CorruptTableError, UnsupportedFeatureError: see
@@ -108,7 +108,7 @@ class Snapshot(TableState):
     def file_totals(self, engine: Engine) -> FileTotals | None:
         """Read the number and total size of the live files from the version checksum.
 
-        Returns None if there is no version checksum. Reads at most one small file.
+        The result is None if there is no version checksum. At most one small file is read.
         """
         return checksum_file_totals(engine, self)
 
@@ -116,10 +116,10 @@ class Snapshot(TableState):
     def timestamp(self) -> int:
         """When the version was committed, milliseconds since the epoch.
 
-        This is the in-commit timestamp if the table has in-commit timestamps (PROTOCOL.md,
-        In-Commit Timestamps). Otherwise it is the modification time of the commit file, increased
-        if necessary to be later than the previous commit's timestamp.
-        `Table.snapshot_as_of_timestamp` uses the same timestamps.
+        If the table has in-commit timestamps, it is the in-commit timestamp (PROTOCOL.md, In-Commit
+        Timestamps). If not, it is the modification time of the commit file. If that time isn't
+        later than the previous commit's timestamp, the timestamp is one millisecond after the
+        previous one. `Table.snapshot_as_of_timestamp` uses the same timestamps.
         """
         return commit_timestamp(self)
 

@@ -34,11 +34,11 @@ class Table:
 
     @classmethod
     def for_path(cls, engine: Engine, path: str, catalog: Catalog | None = None) -> Table:
-        """Create the object for the table at a path. Reads no files.
+        """Create the object for the table at a path. No files are read.
 
         Args:
-            catalog: the catalog that manages the table. It decides which commits belong to the
-                table (PROTOCOL.md, Catalog-managed tables).
+            catalog: the catalog that manages the table. The catalog decides which commits belong to
+                the table (PROTOCOL.md, Catalog-managed tables).
         """
         return cls(engine.files.resolve_path(path), catalog)
 
@@ -49,7 +49,7 @@ class Table:
 
     @property
     def catalog(self) -> Catalog | None:
-        """The catalog that manages the table; None if no catalog does."""
+        """The catalog that manages the table; None if there is none."""
         return self._catalog
 
     def exists(self, engine: Engine) -> bool:
@@ -78,8 +78,8 @@ class Table:
         """Load the last version committed at or before `timestamp`, which is in ms since the epoch.
 
         Raises:
-            VersionNotFoundError: the time is before the earliest version that can be rebuilt, or
-                after the last commit.
+            VersionNotFoundError: the timestamp is before the earliest version that can be rebuilt,
+                or after the last commit.
         """
         latest = self.latest_snapshot(engine)
         version = version_at(engine, latest, timestamp)
@@ -109,7 +109,7 @@ class Table:
         return load_table_changes(engine, self._path, start, end, self._catalog)
 
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
-        """Write the checkpoint of a version, the latest if `version` is None; return the version.
+        """Write the checkpoint of a version (None: the latest), and return the version.
 
         Ratified commits are published first, because only published versions may have checkpoints.
         """
@@ -119,11 +119,11 @@ class Table:
     def publish_commits(self, engine: Engine) -> int | None:
         """Publish the commits that the catalog has ratified: copy them to the log.
 
-        Can be called again, also concurrently in several processes.
+        The call can be repeated, and can run concurrently in several processes.
 
         Returns:
-            The last published version; None if there is no catalog, or if the catalog publishes
-            commits itself.
+            The last published version; None if the table has no catalog, or if the catalog itself
+            publishes commits.
         """
         if not isinstance(self._catalog, CommittingCatalog):
             return None
@@ -137,7 +137,7 @@ class Table:
         return clean_up_log(engine, self._path, catalog=self._catalog)
 
     def compact_log(self, engine: Engine, first: int, last: int) -> bool:
-        """Write a log compaction file of the versions `first` to `last`; False if the file exists.
+        """Write a log compaction file for versions `first` to `last`; return False if it exists.
 
         See `compact_log` of `bayou.kernel.maintenance.log_compaction`.
         """

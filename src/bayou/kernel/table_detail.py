@@ -20,9 +20,9 @@ class TableDetail:
     Attributes:
         created_at: when the table was created, ms since the epoch; None if it isn't recorded.
         last_modified: when the version was committed, ms since the epoch.
-        partition_columns: names, outermost partition directory first.
+        partition_columns: names; the column of the outermost partition directory comes first.
         clustering_columns: dotted paths.
-        size_in_bytes: size of all live files.
+        size_in_bytes: total size of all live files.
         properties: table properties as written in the log.
         table_features: features that the protocol lists or implies by its versions, sorted.
     """

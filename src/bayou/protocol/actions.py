@@ -1,7 +1,7 @@
 """The actions of a commit, their JSON lines, and the columns of the change data feed.
 
-PROTOCOL.md, Actions and Change Data Files. Unknown fields are ignored on read, as the specification
-requires; `commitInfo` is kept unchanged.
+See PROTOCOL.md, Actions and Change Data Files. Unknown fields of an action are ignored, as the
+specification requires, but `commitInfo` keeps all of its fields.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayou.protocol.schema import LONG, STRING, TIMESTAMP, StructField, StructTy
 
 
 def _always(value: Any) -> Any:
-    """Declare a default that is always written; `omit_defaults` omits other defaults."""
+    """Declare a default that is always written; `omit_defaults` omits all other defaults."""
     return msgspec.field(default_factory=lambda: value)
 
 
@@ -43,7 +43,7 @@ class DeletionVectorDescriptor(_Wire, frozen=True, kw_only=True):
 
     @property
     def unique_id(self) -> str:
-        """Derived field `uniqueId`, which with the path identifies a logical file."""
+        """Derived field `uniqueId`; together with the path, it identifies a logical file."""
         unique_id = self.storage_type + self.path_or_inline_dv
         return unique_id if self.offset is None else f"{unique_id}@{self.offset}"
 
@@ -135,7 +135,10 @@ class Protocol(_Wire, frozen=True, kw_only=True):
 
 
 class Transaction(_Wire, frozen=True, kw_only=True):
-    """Progress of an application (Transaction Identifiers). `last_updated` is ms since epoch."""
+    """Progress of an application (Transaction Identifiers).
+
+    `last_updated` is in ms since the epoch.
+    """
 
     app_id: str
     version: Int64
@@ -176,12 +179,12 @@ class CommitInfo(msgspec.Struct, frozen=True):
         return self.values.get(key)
 
     def string(self, key: str) -> str | None:
-        """Return the value of a key; None unless the value is a string."""
+        """Return the value of a key if it is a string, else None."""
         value = self.values.get(key)
         return value if isinstance(value, str) else None
 
     def integer(self, key: str) -> int | None:
-        """Return the value of a key; None unless the value is a 64-bit integer."""
+        """Return the value of a key if it is a 64-bit integer, else None."""
         value = self.values.get(key)
         if not isinstance(value, int) or isinstance(value, bool):
             return None
@@ -203,7 +206,7 @@ Action: TypeAlias = (
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One line of a commit: an object with one key. An unknown action leaves every field None."""
+    """One line of a commit, an object with one key. For an unknown action, every field is None."""
 
     commit_info: dict[str, Any] | None = None
     protocol: Protocol | None = None
@@ -265,7 +268,8 @@ def decode_action(line: bytes | str) -> Action | None:
     """Decode a line of a commit file; None for an action that PROTOCOL.md doesn't define.
 
     Raises:
-        msgspec.DecodeError: not JSON, or not an action (msgspec.ValidationError).
+        msgspec.DecodeError: the line isn't JSON.
+        msgspec.ValidationError: the line isn't an action.
     """
     return _decode_line(line)
 
@@ -274,12 +278,13 @@ def decode_actions(data: bytes, kinds: Collection[type] | None = None) -> Iterat
     """Decode the actions of a commit file, in order; skip empty lines and unknown actions.
 
     Args:
-        data: JSON lines; each is decoded when the iterator reaches it.
-        kinds: types of the actions to return, None for all. An action of another type is skipped
-            after a check that its line is JSON, which is faster than decoding the action.
+        data: JSON lines; a line is decoded when the iterator reaches it.
+        kinds: types of the actions to return; None for all types. For an action of another type,
+            only the JSON syntax of its line is checked, which is faster than decoding the action.
 
     Raises:
-        msgspec.DecodeError: not JSON, or not an action (msgspec.ValidationError).
+        msgspec.DecodeError: a line isn't JSON.
+        msgspec.ValidationError: a line isn't an action.
     """
     decode = _decode_line if kinds is None else _decoder_of(frozenset(kinds))
     for line in io.BytesIO(data):
@@ -396,7 +401,7 @@ CHANGE_COLUMNS = StructType(
         StructField(name=COMMIT_TIMESTAMP, data_type=TIMESTAMP),
     )
 )
-"""Columns of the change data feed after the table's own; change data files have only the first."""
+"""Columns that the change data feed adds to the table's; change data files have only the first."""
 
 
 def is_change_data_feed_enabled(configuration: Mapping[str, str]) -> bool:
@@ -405,5 +410,5 @@ def is_change_data_feed_enabled(configuration: Mapping[str, str]) -> bool:
 
 
 def reserved_columns(schema: StructType) -> tuple[str, ...]:
-    """Return the top-level columns with names that the change data feed reserves, in any case."""
+    """Return the top-level columns whose names, ignoring case, the change data feed reserves."""
     return tuple(name for name in schema.names if name.lower() in CHANGE_COLUMNS.names)

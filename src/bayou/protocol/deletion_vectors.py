@@ -1,7 +1,6 @@
 """Deletion vectors on disk and in the log (PROTOCOL.md, Deletion Vectors, Deletion Vector Format).
 
-Invalid data is a `DeletionVectorError`. `check_bitmap` validates a bitmap before a library decodes
-it.
+Invalid data raises a `DeletionVectorError`. Call `check_bitmap` before a library decodes a bitmap.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ FORMAT_VERSION = 1
 
 _MAGIC = 1681511377
 _NATIVE_MAGIC = 1681511376
-"""Magic number of the older native format: a count, then the size and bytes of one 32-bit bitmap
-for each key. delta-spark reads this format in little-endian order; the inline example of
-PROTOCOL.md is in big-endian order."""
+"""Magic number of the older native format. In this format, a count is followed by the size and the
+bytes of a 32-bit bitmap for each key. delta-spark reads this format in little-endian order; the
+inline example of PROTOCOL.md is in big-endian order."""
 
 _UUID_CHARACTERS = 20
 _FRAME_BYTES = 8
-"""In a file, 4 bytes precede a deletion vector (its size), and 4 follow it (its checksum)."""
+"""In a file, a deletion vector is between its size (4 bytes) and its checksum (4 bytes)."""
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _Z85_VALUES = {character: value for value, character in enumerate(_Z85)}
 
 
 class DeletionVectorError(ValueError):
-    """An invalid descriptor or vector; the kernel adds the table and file to the message."""
+    """An invalid descriptor or deletion vector; the kernel adds table and file to the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +40,8 @@ class StoredVector:
 
     Attributes:
         path: path relative to the table's root, or an absolute URI, encoded like `add.path`.
-        offset: position of the size, which precedes the vector.
-        length: bytes of size, vector and checksum (see `unframe`).
+        offset: position in the file of the size, which precedes the deletion vector.
+        length: total bytes of size, deletion vector and checksum (see `unframe`).
     """
 
     path: str
@@ -55,8 +54,7 @@ def stored_vector(descriptor: DeletionVectorDescriptor) -> StoredVector:
     """Return the location of a deletion vector that is stored in a file.
 
     Raises:
-        DeletionVectorError: the storage type is neither `u` nor `p`, or the path or a size is
-            invalid.
+        DeletionVectorError: the storage type isn't `u` or `p`, or the path or a size is invalid.
     """
     _check_sizes(descriptor)
     offset = descriptor.offset or FORMAT_VERSION
@@ -84,7 +82,7 @@ def vector_in_file(
     """Create the descriptor of a deletion vector in the table's folder (storage type `u`).
 
     Args:
-        prefix: name of the file's folder, "" for the table's root.
+        prefix: name of the file's folder; "" for the table's root.
     """
     return DeletionVectorDescriptor(
         storage_type="u",
@@ -137,7 +135,7 @@ def unframe(data: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
 
 
 def frame(body: bytes) -> bytes:
-    """Return the bytes to store in a file: size, deletion vector and CRC-32, see `unframe`."""
+    """Return the bytes to store in a file: size, deletion vector and CRC-32 (see `unframe`)."""
     return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
@@ -195,7 +193,7 @@ def z85_encode(data: bytes) -> str:
 def check_bitmap(bitmap: bytes) -> None:
     """Validate a portable 64-bit Roaring bitmap: every container's header and contents.
 
-    Libraries trust the counts in a bitmap: a wrong count makes them write out of bounds.
+    Libraries trust the counts in a bitmap: with a wrong count, they write out of bounds.
     """
     try:
         (count,) = struct.unpack_from("<Q", bitmap)

@@ -1,7 +1,7 @@
-"""Table features that a protocol requires of readers and writers (PROTOCOL.md, Table Features).
+"""Table features that readers and writers must support (PROTOCOL.md, Table Features).
 
-Reader version 2 and writer versions 2 to 6 imply features. An implied feature matters only if the
-table uses it.
+Protocols with reader version 2 or writer versions 2 to 6 imply features instead of listing them. An
+implied feature matters only if the table uses it.
 """
 
 from __future__ import annotations
@@ -69,9 +69,10 @@ class TableFeature:
     """A table feature and whether Bayou supports it.
 
     Attributes:
-        kind: whether readers and writers must support the feature, or only writers.
-        min_reader, min_writer: lowest versions that imply the feature; if none do, the lowest
-            versions that can list it.
+        kind: `reader_writer` if readers and writers must support the feature, `writer` if only
+            writers must.
+        min_reader, min_writer: lowest versions that imply the feature. If no versions imply it, the
+            lowest versions whose protocols can list it.
         read: whether tables that use the feature can be read.
         write: whether tables that use the feature can be appended to and overwritten.
     """
@@ -162,8 +163,8 @@ REBASE_COMPATIBLE_FEATURES = frozenset(
 )
 """Features that a winning commit may add to the protocol without failing a concurrent commit.
 
-Row tracking isn't one of them, unlike in delta-spark: the concurrent commit's files would have no
-row ids.
+Unlike in delta-spark, row tracking isn't among them: the files of the concurrent commit would have
+no row ids.
 """
 
 _REQUIRES: Mapping[str, tuple[str, ...]] = {
@@ -180,11 +181,11 @@ _PREVIEWS: Mapping[str, str] = {
     VARIANT_TYPE: VARIANT_TYPE_PREVIEW,
     VARIANT_SHREDDING: VARIANT_SHREDDING_PREVIEW,
 }
-"""Names of the preview features, by final name; a protocol may list either."""
+"""Names of the preview features by the features' final names; a protocol may list either name."""
 
 
 def reader_features(protocol: Protocol) -> tuple[str, ...]:
-    """Return the features that readers must support, listed or implied by the reader version."""
+    """Return the features that readers must support: those that the protocol lists or implies."""
     if protocol.min_reader_version >= TABLE_FEATURES_READER_VERSION:
         return tuple(protocol.reader_features or ())
     return tuple(
@@ -195,7 +196,7 @@ def reader_features(protocol: Protocol) -> tuple[str, ...]:
 
 
 def writer_features(protocol: Protocol) -> tuple[str, ...]:
-    """Return the features that writers must support, listed or implied by the writer version."""
+    """Return the features that writers must support: those that the protocol lists or implies."""
     if protocol.min_writer_version >= TABLE_FEATURES_WRITER_VERSION:
         return tuple(protocol.writer_features or ())
     return tuple(
@@ -208,10 +209,11 @@ def writer_features(protocol: Protocol) -> tuple[str, ...]:
 def unsupported_for_read(
     protocol: Protocol, configuration: Mapping[str, str], schema: StructType
 ) -> list[str]:
-    """Return the names of the features that keep a table from being read; empty without any.
+    """Return the names of a table's features that Bayou can't read.
 
     A feature that the protocol lists is ignored if the metadata shows that the table doesn't use
-    it. V2 checkpoints and type changes aren't checked here, but when the kernel reads them.
+    it. This function doesn't check V2 checkpoints and type changes; the kernel checks them when it
+    reads them.
     """
     if protocol.min_reader_version > TABLE_FEATURES_READER_VERSION:
         return [f"reader version {protocol.min_reader_version}"]
@@ -226,9 +228,9 @@ def unsupported_for_read(
 def unsupported_for_write(
     protocol: Protocol, configuration: Mapping[str, str], schema: StructType
 ) -> list[str]:
-    """Return the names of the features that keep a table from being written; empty without any.
+    """Return the names of a table's features that Bayou can't write.
 
-    Includes features that aren't supported for reading.
+    Features that Bayou can't read are included.
     """
     unsupported = unsupported_for_read(protocol, configuration, schema)
     # Contrary to PROTOCOL.md, some tables enable the mode and don't list the feature.
@@ -257,7 +259,7 @@ def all_features(protocol: Protocol) -> tuple[str, ...]:
 def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protocol:
     """Return the lowest protocol that a new table with this schema and these properties needs.
 
-    The protocol may have features that Bayou doesn't support; `unsupported_for_write` finds them.
+    The protocol may have features that Bayou doesn't support; `unsupported_for_write` returns them.
     """
     lowest = Protocol(min_reader_version=1, min_writer_version=2)
     protocol = with_features(lowest, features_in_use(schema, configuration))
@@ -277,9 +279,9 @@ def with_requested_versions(protocol: Protocol, configuration: Mapping[str, str]
 def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
     """Add the features `names`, and the features that they require, to a protocol.
 
-    Returns the lowest protocol with these features. If `protocol` lists its features, the result
-    lists its features too. Otherwise the result has legacy versions if any imply exactly these
-    features.
+    The result is the lowest protocol with these features. If `protocol` lists its features, the
+    result also lists its features. If `protocol` has legacy versions, the result has legacy
+    versions too, provided that some legacy versions imply exactly these features.
     """
     before = all_features(protocol)
     required = dict.fromkeys((*before, *_with_required(names)))
@@ -294,9 +296,10 @@ def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
 
 
 def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Protocol:
-    """Raise the versions of a protocol to at least `reader` and `writer`; it keeps all features.
+    """Raise the versions of a protocol to at least `reader` and `writer`, and keep its features.
 
-    Writer version 7 implies no features: the result lists those that the lower versions implied.
+    Writer version 7 implies no features: a result with this version lists the features that the
+    lower versions implied.
     """
     reader = max(reader, protocol.min_reader_version)
     writer = max(writer, protocol.min_writer_version)
@@ -312,8 +315,8 @@ def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Proto
 def without_feature(protocol: Protocol, name: str) -> Protocol:
     """Remove a feature from a protocol.
 
-    The result has legacy versions if any imply exactly the remaining features; otherwise it lists
-    the remaining features.
+    If some legacy versions imply exactly the remaining features, the result has these versions. If
+    not, it lists the remaining features.
     """
     remaining = [feature for feature in all_features(protocol) if feature != name]
     for reader, writer in _LEGACY_VERSIONS:
@@ -360,7 +363,7 @@ def _version(configuration: Mapping[str, str], key: str) -> int:
 def features_in_use(
     schema: StructType, configuration: Mapping[str, str], protocol: Protocol | None = None
 ) -> list[str]:
-    """Return the features that a schema and properties use or request (`delta.feature.*`).
+    """Return the features that schema and properties use, or request by `delta.feature.*`.
 
     Args:
         protocol: the table's protocol. A feature is left out if the protocol has the preview of the
@@ -381,7 +384,7 @@ def features_in_use(
 
 
 def _is_active(name: str, configuration: Mapping[str, str], schema: StructType) -> bool:
-    """Whether a table uses a feature; True if the metadata can't show it either way."""
+    """Whether a table uses a feature; True if the metadata doesn't show whether it does."""
     if name in _ACTIVE_WHEN_LISTED:
         return True
     enabled = _is_enabled(name, configuration, schema)

@@ -1,12 +1,12 @@
 """Names of log files, and the encodings of data file paths.
 
-PROTOCOL.md, File Types, Checkpoint Naming Scheme, Add File and Remove File. Partition values in
+See PROTOCOL.md, File Types, Checkpoint Naming Scheme, Add File and Remove File. Partition values in
 folder names have Hive's escaping; `add.path` is a percent-encoded URI.
 
-Writers percent-encode different characters: delta-spark keeps non-ASCII letters, `deltalake` and
-Delta's Rust kernel escape them. The same file may therefore have different strings in an add and in
-a remove. Files are compared by their decoded paths (`canonical_path`). To find a file in a column
-of encoded paths, as in a checkpoint, the column is searched for all `equivalent_paths`.
+Writers percent-encode different characters: delta-spark keeps non-ASCII letters; `deltalake` and
+Delta's Rust kernel escape them. An add and a remove can therefore have different strings for the
+path of one file. Files are compared by their decoded paths (`canonical_path`). To find a file in a
+column of encoded paths, as in a checkpoint, the column is searched for all `equivalent_paths`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ CHANGE_DATA_DIRECTORY = "_change_data"
 STAGED_COMMIT_DIRECTORY = "_staged_commits"
 LAST_CHECKPOINT = "_last_checkpoint"
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Folder name of a NULL partition value; readers take partition values from the log."""
+"""Stands for NULL in folder names. Readers take partition values from the log, not from names."""
 MAX_FOLDER_NAME_BYTES = 255
-"""Maximum length in bytes of a segment of `partition_directory`, as of most file systems."""
+"""Maximum length in bytes of a segment of `partition_directory`; the limit of most file systems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:
 
 
 def list_prefix(version: int) -> str:
-    """Return the zero-padded version; log files of this and later versions sort after it."""
+    """Return the zero-padded version. Log files of that version or later ones sort after it."""
     return f"{version:020d}"
 
 
@@ -180,9 +180,9 @@ _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 def data_file_path_to_uri(path: str) -> str:
     """Percent-encode a decoded path, relative to the table or absolute, for `add.path`.
 
-    Escapes the characters that delta-spark escapes, and non-ASCII letters, as RFC 2396 requires.
-    `deltalake` escapes these letters in the `remove` of a file: if the `add` had them unescaped,
-    the two paths would differ.
+    This escapes the characters that delta-spark escapes, and also non-ASCII letters, as RFC 2396
+    requires. `deltalake` escapes non-ASCII letters in the `remove` of a file; if they weren't
+    escaped in the `add`, the two paths would differ.
     """
     prefix = ""
     if match := _SCHEME_AND_AUTHORITY.match(path):
@@ -197,7 +197,7 @@ def data_file_path_to_uri(path: str) -> str:
 
 
 def absolute_data_file_uri(path: str) -> str:
-    """Percent-encode a decoded absolute path. A path without a scheme gets `file:`.
+    """Percent-encode a decoded absolute path; add `file:` to a path without a scheme.
 
     Non-ASCII letters aren't escaped, because delta-spark looks up a file's rows by the unescaped
     path.
@@ -240,10 +240,10 @@ def _escape_uri_character(match: re.Match[str]) -> str:
 
 
 def canonical_path(uri: str) -> str:
-    """Return a form of a data file's path that is equal for all spellings of the path.
+    """Return a form of a data file's path that is the same for all spellings of the path.
 
-    The path is decoded once; `file:///` becomes `file:/`. Absolute and relative paths of the same
-    file stay different, as do paths with and without a scheme. Use the result only to compare
+    The path is decoded once; `file:///` becomes `file:/`. An absolute and a relative path of one
+    file stay different, and so do paths with and without a scheme. Use the result only to compare
     paths.
     """
     if "%" not in uri and ":" not in uri and not uri.startswith("/"):
@@ -273,8 +273,8 @@ def _as_utf8(path: str) -> str:
 def equivalent_paths(uri: str) -> tuple[str, ...]:
     """Return all spellings of a path that writers produce, beginning with `uri` itself.
 
-    Writers escape different characters, with hexadecimal digits in upper or lower case. Local URIs
-    begin with `file:/` or `file:///`.
+    Writers differ in the characters that they escape, in the case of hexadecimal digits, and in the
+    beginning of local URIs (`file:/` or `file:///`).
     """
     if _NEVER_ESCAPED.fullmatch(uri):
         return (uri,)
@@ -291,7 +291,7 @@ def equivalent_paths(uri: str) -> tuple[str, ...]:
 
 
 def hadoop_encoded_path(uri: str) -> str:
-    """Encode a path as Hadoop's `Path` does; delta-spark sorts files by the result."""
+    """Encode a path as Hadoop's `Path` does; delta-spark sorts files by paths in this encoding."""
     if _NEVER_ESCAPED.fullmatch(uri):
         return uri
     prefix, path = _split(uri) if is_absolute_uri(uri) else ("", uri)
@@ -302,7 +302,7 @@ _LOCAL = "file:"
 _LOCAL_PREFIXES = (_LOCAL, "file://")
 
 _NEVER_ESCAPED = re.compile(r"[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*")
-"""Relative paths without a character that a writer escapes."""
+"""Matches relative paths that contain no character that any writer escapes."""
 
 _LOCAL_FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
 _URI_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/]*)?")

@@ -1,7 +1,8 @@
 """Decoding of JSON from other writers: any invalid input raises `msgspec.DecodeError`.
 
-msgspec raises other errors for JSON that is nested deeper than the interpreter's stack, for bytes
-that aren't UTF-8, and for numbers that a `float_hook` rejects.
+msgspec itself raises other errors for JSON that is nested too deeply for the interpreter's stack,
+for bytes that aren't UTF-8, and for numbers that a `float_hook` rejects. This module converts these
+errors.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class JsonDecoder(Generic[T]):
         """Decode one value.
 
         Raises:
-            msgspec.DecodeError: not JSON, nested too deeply, or not of the type.
+            msgspec.DecodeError: `data` isn't JSON, is nested too deeply, or isn't of the type.
         """
         try:
             return self._decoder.decode(data)
@@ -50,6 +51,6 @@ _ESCAPES = re.compile(
 def without_lone_surrogates(data: bytes) -> bytes:
     """Replace each escaped lone surrogate in JSON by U+FFFD, because UTF-8 can't encode it.
 
-    Writers that truncate strings by UTF-16 code units can split a surrogate pair.
+    Writers that truncate strings to a number of UTF-16 code units can split a surrogate pair.
     """
     return _ESCAPES.sub(lambda match: rb"\ufffd" if match[1] else match[0], data)

@@ -1,6 +1,6 @@
 """The checkpoint hint `_last_checkpoint` (PROTOCOL.md, Last Checkpoint File Schema).
 
-The file may be missing, stale or corrupt; in this case, the log is listed from its beginning.
+The file may be missing, outdated or corrupt; the log is then listed from its beginning.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class LastCheckpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
     Attributes:
         size: number of actions in the checkpoint.
-        parts: number of files of a multi-part checkpoint, None for a single file.
+        parts: number of files of a multi-part checkpoint; None if the checkpoint is a single file.
     """
 
     version: int
@@ -56,9 +56,9 @@ def checksum(data: bytes | str) -> str:
 
 
 def canonical_json(data: bytes | str) -> str:
-    """Return the canonical form of a JSON object, without its top-level `checksum`.
+    """Return the canonical form of a JSON object, without its top-level field `checksum`.
 
-    Numbers are written as in `data`.
+    Numbers keep their spelling in `data`.
     """
     members = decode_json(data, dict[str, msgspec.Raw])
     members.pop("checksum", None)

@@ -1,7 +1,7 @@
-"""Partition values as strings (PROTOCOL.md, Partition Value Serialization).
+"""Conversion of partition values to strings and back (PROTOCOL.md, Partition Value Serialization).
 
 The empty string is NULL for every type. After a column is widened, existing files keep the strings
-of the old type, so strings of a narrower type are parsed too.
+of the old type; strings of a narrower type are therefore parsed too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DECIMAL_CONTEXT = Context(prec=76)
 
 
 def serialize(value: PartitionValue, data_type: DataType) -> str | None:
-    """Return the string to write for a value in `add.partitionValues`; None for NULL, "" and b"".
+    """Return the string for a value in `add.partitionValues`; None if the value is NULL, "" or b"".
 
     Timestamps are written in UTC with `Z`, so that they don't depend on the reader's time zone. A
     datetime without a time zone is UTC. Numbers are formatted as in delta-spark.
@@ -54,7 +54,7 @@ def parse(string: str | None, data_type: DataType, time_zone: str = "UTC") -> Pa
     A timestamp becomes a datetime in UTC; a timestamp_ntz becomes a datetime without a time zone.
 
     Args:
-        time_zone: time zone of timestamps that are written without one.
+        time_zone: time zone of timestamps whose strings have no time zone.
 
     Raises:
         ValueError: the string isn't of the type, or tables can't be partitioned by the type.
@@ -70,8 +70,8 @@ def parse(string: str | None, data_type: DataType, time_zone: str = "UTC") -> Pa
 def lacks_time_zone(string: str | None, data_type: DataType) -> bool:
     """Whether a partition value is a timestamp without a time zone.
 
-    When a file is rewritten, such a string must be kept unchanged. Each reader interprets it in the
-    reader's own time zone, so no other string has the same meaning.
+    When a file is rewritten, such a string must stay unchanged: each reader interprets it in the
+    reader's own time zone, so that no other string has the same meaning.
     """
     match = (
         None

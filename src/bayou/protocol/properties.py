@@ -210,9 +210,9 @@ def validate(configuration: Mapping[str, str]) -> None:
 
 
 def normalize(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with their keys spelled as in the log.
+    """Return the properties, with known keys in the spelling of the log.
 
-    Property keys are case-insensitive; Spark passes option keys in lower case.
+    Property keys are case-insensitive; for example, Spark passes keys of options in lower case.
     """
     return {
         known.key if (known := _lookup(key)) is not None else key: value
@@ -271,12 +271,12 @@ class TableProperties:
 
     @property
     def data_skipping_column_count(self) -> int:
-        """Number of leading leaf columns with statistics; -1 for all."""
+        """Number of leaf columns, from the first on, that have statistics; -1 for all."""
         return SKIPPING_COLUMN_COUNT.read(self.configuration)
 
     @property
     def data_skipping_columns(self) -> tuple[tuple[str, ...], ...] | None:
-        """Paths of the columns with statistics; None if `data_skipping_column_count` applies."""
+        """Paths of columns that have statistics; None if `data_skipping_column_count` applies."""
         columns = SKIPPING_COLUMNS.read(self.configuration)
         return None if columns is None else column_paths(columns)
 
@@ -321,7 +321,8 @@ class TableProperties:
     def auto_compact(self) -> bool:
         """Whether writers compact small files after a commit.
 
-        Only the value `true` enables it. Other writers may set values that delta-spark rejects.
+        Only the value `true` enables it. Any other value counts as false, because other writers may
+        set values that delta-spark rejects.
         """
         keys = ("delta.autoOptimize", "delta.autoOptimize.autoCompact")
         return any(self.configuration.get(key, "").strip().lower() == "true" for key in keys)
@@ -333,7 +334,7 @@ class TableProperties:
 
     @property
     def randomize_file_prefixes(self) -> bool:
-        """Whether data files are written to randomly named folders, not to partition folders."""
+        """Whether data files are in folders with random names instead of partition folders."""
         return RANDOMIZE_FILE_PREFIXES.read(self.configuration)
 
     @property

@@ -24,7 +24,8 @@ class TableProperty(Generic[T_co]):
     """A table property: key, default value and parser.
 
     Attributes:
-        parse: parses the property's string; its ValueError says which values are expected.
+        parse: function that parses the property's string; its ValueError says which values are
+            expected.
         settable: whether users may set the property; if False, only writers set it.
     """
 
@@ -56,7 +57,7 @@ def parse_interval(string: str) -> int:
     Months and years have no fixed length and are rejected, as in delta-spark.
 
     Raises:
-        ValueError: not an interval.
+        ValueError: the string isn't an interval.
     """
     body = string.strip().lower().removeprefix("interval").strip()
     total = 0.0
@@ -121,7 +122,7 @@ def integer_at_least(minimum: int) -> Callable[[str], int]:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """Return a parser that accepts `choices` in any case; its results are members of `choices`."""
+    """Return a parser that accepts `choices` in any case, and returns the matching choice."""
     by_folded = {choice.lower(): choice for choice in choices}
 
     def parse(string: str) -> str:
@@ -142,7 +143,7 @@ def byte_size(string: str) -> int | None:
 
 
 def interval(string: str) -> int | None:
-    """Parse an interval as `parse_interval` does; the return type allows None as a default."""
+    """Parse an interval as `parse_interval` does, but typed so that None can be the default."""
     return parse_interval(string)
 
 
@@ -168,7 +169,7 @@ def column_paths(string: str) -> tuple[tuple[str, ...], ...]:
     """Parse a list of columns such as ``a, s.b, `x.y` `` into paths of unquoted names.
 
     Raises:
-        ValueError: an unclosed quote or an empty name.
+        ValueError: a quote isn't closed, or a name is empty.
     """
     if not string.strip():
         return ()

@@ -12,7 +12,7 @@ from bayou.protocol.json_decoding import decode_json
 
 
 class SchemaJsonError(ValueError):
-    """A schema that PROTOCOL.md doesn't allow; the kernel adds the table to the message."""
+    """A schema that PROTOCOL.md doesn't allow; the kernel adds the table's path to the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class StructType:
         return tuple(f.name for f in self.fields)
 
     def get(self, name: str) -> StructField | None:
-        """Return the field with exactly this name, else the first that differs only in case."""
+        """Return the field with this exact name, else the first whose name differs only in case."""
         folded = None
         for candidate in self.fields:
             if candidate.name == name:
@@ -111,7 +111,7 @@ class StructType:
         return folded
 
     def find(self, path: Sequence[str]) -> tuple[tuple[str, ...], DataType] | None:
-        """Return (path as the schema spells it, type) of a field; None if it doesn't exist."""
+        """Return (path in the schema's spelling, type) of a field; None if it doesn't exist."""
         names: list[str] = []
         level: DataType = self
         for step in path:
@@ -136,7 +136,7 @@ class StructType:
         """Parse `metaData.schemaString`.
 
         Raises:
-            SchemaJsonError: not JSON, or not a struct of known types.
+            SchemaJsonError: `json` isn't JSON, or isn't a struct of known types.
         """
         try:
             value: Any = decode_json(json, object)
@@ -187,13 +187,13 @@ _PRIMITIVES = {
 PRIMITIVE_NAMES = frozenset(_PRIMITIVES)
 
 _MAX_DEPTH = 100
-"""Maximum nesting of types; deeper types would exceed the interpreter's stack."""
+"""Maximum nesting of types; deeper nesting would exceed the interpreter's stack."""
 
 _MAX_EXCERPT = 100
 
 
 def data_type_from_json(value: Any) -> DataType:
-    """Create a type from its JSON as Python objects; SchemaJsonError if the type is unknown."""
+    """Create a type from decoded JSON; raise SchemaJsonError if the type is unknown."""
     return _type_from_json(value, _MAX_DEPTH)
 
 
@@ -233,7 +233,7 @@ def _type_from_json(value: Any, depth: int) -> DataType:
 
 
 def data_type_to_json(data_type: DataType) -> Any:
-    """Return the JSON of a type as Python objects, see `data_type_from_json`."""
+    """Return the JSON of a type as Python objects; the inverse of `data_type_from_json`."""
     match data_type:
         case StructType(fields):
             return {

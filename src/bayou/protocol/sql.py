@@ -1,11 +1,11 @@
 """Tokens, names, literals and types in Spark's SQL, such as `` `a b` `` and `decimal(10,2)`.
 
-String literals are first converted to the only form that sqlglot reads in the same way as Spark
-(`string_literal`).
+Before sqlglot parses SQL, `string_literal` converts string literals to the one form that sqlglot
+reads as Spark does.
 
-In types, the names of PROTOCOL.md (`long`, `integer`, ...) are accepted too. `char(n)` and
-`varchar(n)` become the type string. As in Spark, the SQL of the column's declared type is stored in
-the column's metadata under `__CHAR_VARCHAR_TYPE_STRING`.
+Types can also have the names in PROTOCOL.md (`long`, `integer`, ...). `char(n)` and `varchar(n)`
+become the type string. As in Spark, the SQL of the declared type is then stored in the column's
+metadata under `__CHAR_VARCHAR_TYPE_STRING`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A token of SQL text.
 
     Attributes:
-        text: the token; a name without its backticks, a string without its quotes and escapes.
+        text: the text of the token, without the backticks of a name, or the quotes and escapes of a
+            string.
         kind: `word`, `quoted` (a name in backticks), `string`, `binary` (`X'00ff'`), `number` (with
-            its suffix), `sign`, or `open` (the start of a quote or comment without an end).
+            its suffix), `sign`, or `open` (the start of an unclosed quote or comment).
     """
 
     text: str
@@ -73,7 +74,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.kind == "number"
 
     def is_keyword(self, *keywords: str) -> bool:
-        """Whether the token is one of these keywords or signs, unquoted, ignoring case."""
+        """Whether the token is an unquoted word or a sign in `keywords`, ignoring case."""
         return self.kind in ("word", "sign") and self.text.upper() in keywords
 
 
@@ -96,9 +97,9 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 def tokenize(sql: str) -> Iterator[Token]:
-    """Split SQL into tokens, without comments and blanks.
+    """Split SQL into tokens; drop comments and blanks.
 
-    No SQL is invalid: a quote or comment without an end is a token of the kind `open`.
+    Any SQL can be split: an unclosed quote or comment becomes a token of the kind `open`.
     """
     at = 0
     while (match := _TOKEN.match(sql, at)) is not None:
@@ -212,7 +213,7 @@ class LengthLimit:
 def parse_field(name: str, sql: str) -> StructField:
     """Create a nullable column from its name and its type in SQL.
 
-    The column's metadata stores the SQL if the type contains `char` or `varchar`.
+    If the type contains `char` or `varchar`, the column's metadata stores the SQL.
 
     Raises:
         SchemaJsonError: the SQL isn't a type.
@@ -254,7 +255,7 @@ _IN_BACKTICKS = re.compile(r"`((?:[^`]|``)+)`")
 
 
 def quote_if_needed(name: str) -> str:
-    """Put a name in backticks, unless it consists of letters, digits and underscores."""
+    """Put a name in backticks if it has characters other than letters, digits and underscores."""
     return name if name.replace("_", "").isalnum() else quote_identifier(name)
 
 

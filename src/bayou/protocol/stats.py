@@ -34,9 +34,9 @@ class FileStatistics:
 def to_json(stats: FileStatistics) -> str:
     """Encode statistics as JSON, for `add.stats`.
 
-    Timestamps are truncated to milliseconds. This lowers maximums too, so readers add a millisecond
-    to them. A datetime without a time zone is a timestamp_ntz. NaN, infinities, booleans and bytes
-    are left out, because JSON or other readers don't support them as bounds.
+    Timestamps are truncated to milliseconds. This also lowers maxima, so readers add a millisecond
+    to a maximum. A datetime without a time zone is a timestamp_ntz. NaN, infinities, booleans and
+    bytes are left out, because JSON or other readers don't support them as bounds.
     """
     value: dict[str, Any] = {
         "numRecords": stats.num_records,
@@ -53,11 +53,11 @@ def from_json(json: str | bytes, schema: StructType) -> FileStatistics | None:
     """Parse `add.stats`; None if it lacks the number of records.
 
     Args:
-        schema: the table's schema with physical names. Statistics of columns that it lacks are left
-            out, as are bounds that don't have the column's type.
+        schema: the table's schema with physical names. Statistics of columns that the schema lacks
+            are left out. Bounds that don't have the column's type are left out too.
 
     Raises:
-        ValueError: not a JSON object.
+        ValueError: `json` isn't a JSON object.
     """
     try:
         value = _decode(json)
@@ -79,14 +79,14 @@ def from_json(json: str | bytes, schema: StructType) -> FileStatistics | None:
 
 
 def with_wide_bounds(json: str | None, num_records: int) -> str:
-    """Change the statistics of a file that gets a deletion vector to wide bounds.
+    """Give wide bounds to the statistics of a file that gets a deletion vector.
 
-    Null counts stay unchanged: with wide bounds, only 0 and the number of rows have a meaning.
-    Other counts can't be corrected, because some writers count the nulls of deleted rows even if
-    they set `tightBounds`.
+    Null counts stay unchanged: in statistics with wide bounds, a null count is meaningful only if
+    it is 0 or the number of rows. Other null counts can't be corrected, because some writers count
+    the nulls of deleted rows even if they set `tightBounds`.
 
     Args:
-        json: the file's statistics, None if it has none.
+        json: the file's statistics; None if the file has none.
         num_records: number of rows in the file, including deleted rows.
     """
     try:

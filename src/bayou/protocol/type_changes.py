@@ -33,7 +33,7 @@ _MIN_DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}
 
 
 def is_widening(before: DataType, after: DataType) -> bool:
-    """Whether a column's type may change: the new type has all values of the old type."""
+    """Whether a column's type may change; the type `after` must have all values of `before`."""
     if before in _INTEGERS and after in _INTEGERS:
         return _INTEGERS.index(before) < _INTEGERS.index(after)
     if after == DOUBLE:
@@ -52,8 +52,8 @@ def is_widening(before: DataType, after: DataType) -> bool:
 def is_readable_change(before: DataType, after: DataType) -> bool:
     """Whether values of the type `before` in files can be read as the type `after`.
 
-    Allows more changes than `is_widening`: from an integer type to any decimal type that has enough
-    digits for it, because other writers make this change.
+    In addition to `is_widening`, this allows a change from an integer type to any decimal type that
+    has enough digits for the integers, because other writers make such changes.
     """
     if isinstance(after, DecimalType) and before in _MIN_DIGITS:
         return after.precision - after.scale >= _MIN_DIGITS[before]
@@ -63,7 +63,7 @@ def is_readable_change(before: DataType, after: DataType) -> bool:
 def is_automatic_widening(before: DataType, after: DataType) -> bool:
     """Whether schema evolution may widen a column to the type of incoming rows.
 
-    Schema evolution doesn't change an integer to a decimal or a double; ALTER TABLE does.
+    Schema evolution doesn't change an integer type to decimal or double; only ALTER TABLE does.
     """
     integer_to_other = before in _INTEGERS and after not in _INTEGERS
     return is_widening(before, after) and not integer_to_other
@@ -72,10 +72,10 @@ def is_automatic_widening(before: DataType, after: DataType) -> bool:
 def with_type_changes(
     before: StructType, after: StructType, table_version: int | None = None
 ) -> StructType:
-    """Return the schema `after`, with the type changes appended to its columns' metadata.
+    """Return the schema `after`, with the type changes since `before` added to column metadata.
 
     Args:
-        table_version: version of the commit; None unless the table has `typeWidening-preview`.
+        table_version: version of the commit if the table has `typeWidening-preview`, else None.
     """
     fields: list[StructField] = []
     for field in after:
@@ -141,7 +141,7 @@ def unsupported_type_changes(schema: StructType) -> list[str]:
 
 
 def is_widened_from_float(field: StructField) -> bool:
-    """Whether a column's own type was widened from float, not only a type nested in it."""
+    """Whether a column's own type, not a type nested in it, was widened from float."""
     return field.data_type == DOUBLE and any(
         isinstance(change, dict)
         and change.get("fromType") == "float"

@@ -1,9 +1,9 @@
 """Variants: binary form and JSON (PROTOCOL.md, Variant Data Type; Parquet's Variant Encoding).
 
-Invalid data is a `VariantError`. Encodes variants, and decodes the parts that are needed to
-reassemble shredded variants. JSON follows Spark's `parse_json` and `to_json`: a number without an
-exponent is an integer or a decimal if it fits, else a double; the keys of an object are distinct
-and sorted.
+Invalid data raises a `VariantError`. This module encodes variants, and decodes the parts that are
+needed to reassemble shredded variants. JSON follows Spark's `parse_json` and `to_json`: a number
+without an exponent is an integer or a decimal if it fits, else a double; the keys of an object are
+distinct and sorted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NUMBERS: Mapping[str, tuple[int, str]] = {
     "timestamp_ntz_nanos": (19, "<q"),
 }
 _DECIMALS = ((9, 8, 4), (18, 9, 8), (38, 10, 16))
-"""Maximum digits, type id and width in bytes."""
+"""Maximum digits, type id and width in bytes of each decimal type."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MAX_DIGITS = 38
@@ -61,7 +61,7 @@ _DECIMAL_WIDTHS = {type_id: width for _, type_id, width in _DECIMALS}
 
 
 def metadata(names: Iterable[str]) -> bytes:
-    """Encode the metadata of a variant: its field names. The id of a name is its index."""
+    """Encode the metadata of a variant: its field names. The id of a field name is its index."""
     encoded = [name.encode() for name in names]
     width = _width(max(len(encoded), sum(map(len, encoded))))
     ends = itertools.accumulate(map(len, encoded), initial=0)
@@ -101,7 +101,7 @@ def number(kind: str, value: float) -> bytes:
     Args:
         kind: `int8` to `int64` (see `integer`), `float`, `double`, `date` (days), `time`,
             `timestamp`, `timestamp_ntz` (microseconds), `timestamp_nanos`, `timestamp_ntz_nanos`.
-        value: the value in the unit of its kind, since the epoch or midnight.
+        value: the number, or the time since the epoch or midnight in the unit of the kind.
     """
     type_id, layout = _NUMBERS[kind]
     return _header(type_id) + struct.pack(layout, value)
@@ -183,7 +183,7 @@ def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
 
 
 def object_fields(value: bytes, ids: Mapping[str, int]) -> dict[str, bytes]:
-    """Split an encoded object into encoded values by field name; `ids` are its `field_ids`."""
+    """Split an encoded object into encoded values by field name; `ids` comes from `field_ids`."""
     if not value or value[0] & 3 != _OBJECT:
         raise VariantError("the unshredded part of an object isn't an object")
     head = value[0] >> 2
@@ -211,7 +211,7 @@ def from_json(string: str) -> tuple[bytes, bytes]:
     """Parse JSON into a variant's metadata and value.
 
     Raises:
-        VariantError: not JSON, or an object with a duplicate key.
+        VariantError: the string isn't JSON, or an object in it has a duplicate key.
     """
     try:
         value = _DECODER.decode(string)
@@ -222,7 +222,7 @@ def from_json(string: str) -> tuple[bytes, bytes]:
 
 
 def to_json(metadata: bytes, value: bytes) -> str:
-    """Convert a variant to JSON; values of types that JSON lacks become strings.
+    """Convert a variant to JSON; values without a JSON type become strings.
 
     Raises:
         VariantError: the bytes aren't a variant.

@@ -53,7 +53,7 @@ class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     def updated(self, added: Iterable[int], removed: Iterable[int]) -> FileSizeHistogram | None:
         """Return the histogram after files of these sizes (bytes) are added and removed.
 
-        None if a count would become negative, or this histogram is malformed.
+        None if a count would become negative, or if this histogram is malformed.
         """
         counts, totals = list(self.file_counts), list(self.total_bytes)
         if not len(self.sorted_bin_boundaries) == len(counts) == len(totals) > 0:
@@ -82,7 +82,7 @@ class DeletedRecordCountsHistogram(msgspec.Struct, frozen=True, kw_only=True, re
     ) -> DeletedRecordCountsHistogram | None:
         """Return the histogram after files are added and removed.
 
-        None if a count would become negative, or this histogram is malformed.
+        None if a count would become negative, or if this histogram is malformed.
 
         Args:
             added: number of deleted rows of each added file.
@@ -104,14 +104,14 @@ class DeletedRecordCountsHistogram(msgspec.Struct, frozen=True, kw_only=True, re
 class VersionChecksum(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
 ):
-    """The fields of a `.crc` file without its list of files.
+    """The fields of a `.crc` file, without the list of all files.
 
     A field that the writer left out is None.
 
     Attributes:
         num_metadata, num_protocol: always 1.
         metadata, protocol: the version's metadata and protocol; old writers leave them out.
-        in_commit_timestamp_opt: ms since the epoch, None without in-commit timestamps.
+        in_commit_timestamp_opt: ms since the epoch; None if the table has no in-commit timestamps.
         num_deleted_records_opt, num_deletion_vectors_opt, deleted_record_counts_histogram_opt:
             statistics of the deletion vectors.
     """

@@ -15,10 +15,10 @@ from bayou.kernel.transaction.committers import stage_commit
 
 
 class FileCatalog:
-    """A catalog that stores a file for each ratified version; concurrent processes can use it.
+    """A catalog that stores a file for each ratified version. Several processes can use it at once.
 
-    The file of a version contains the name of the staged commit. When the commit is published, the
-    file is emptied but not deleted.
+    The file contains the name of the version's staged commit. When the commit is published, the
+    file is emptied, not deleted.
 
     Args:
         folder: folder in which the catalog stores these files.
@@ -54,7 +54,7 @@ class FileCatalog:
         return self.ratify(table, staged)
 
     def ratify(self, table: str, commit: RatifiedCommit) -> bool:
-        """Ratify a staged commit; False if another commit of this version is already ratified."""
+        """Ratify a staged commit; return False if the version already has a ratified commit."""
         folder = self._table_folder(table)
         folder.mkdir(parents=True, exist_ok=True)
         proposal = folder / f".{uuid.uuid4()}"

@@ -26,8 +26,8 @@ _NestedArray: TypeAlias = Any
 class FieldFinder:
     """Finds a requested field among the fields of a file.
 
-    A requested field with a field id is found by this id, any other field by its name. Without an
-    exact match, names are compared without case, because some writers change the case.
+    A requested field with a field id is found by this id, any other field by its name. If no field
+    has the exact name, case is ignored, because some writers change the case of names.
     """
 
     def __init__(self, fields: list[pa.Field[Any]]) -> None:
@@ -140,7 +140,8 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether values of two equal types need no conversion.
 
-    Nested fields may need one: a field may be at another position, or dates may need rebasing.
+    Nested values may need a conversion: a field may be at another position, or dates may need
+    rebasing.
     """
     actual, requested = children(source), children(target)
     if any(legacy_time_zone(child) is not None for child in actual):

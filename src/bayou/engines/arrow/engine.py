@@ -26,8 +26,8 @@ class ArrowEngine:
     through `files`.
 
     Args:
-        storage_options: credentials and settings of object stores, named as in `deltalake`, such
-            as `AWS_ENDPOINT_URL`; names are case-insensitive. Other settings are taken from the
+        storage_options: credentials and settings of object stores, named as in `deltalake`, such as
+            `AWS_ENDPOINT_URL`; names are case-insensitive. Missing options are taken from the
             environment.
         files: custom file system client.
         json: custom JSON handler.

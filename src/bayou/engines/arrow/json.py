@@ -1,8 +1,8 @@
 """The JSON handler of `ArrowEngine`, and a reader of JSON lines files.
 
 pyarrow's reader parses all strings together, and rejects all of them if one value doesn't fit the
-schema. Rejected strings are split into pieces; the strings of a rejected piece are decoded one by
-one.
+schema. The strings are then split into pieces, which the reader parses separately. If it rejects a
+piece, the piece's strings are decoded one by one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_COLUMNS = pa.schema([])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """Some lines of a file, without blank lines; `numbers` counts lines from 1."""
+    """Some lines of a file, without blank lines; `numbers` has the number of each line, from 1."""
 
     path: str
     strings: pa.Array[Any]
@@ -231,9 +231,9 @@ def _parse_fast(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | N
 
 
 def _read_as(kind: _AnyType) -> pa.DataType:
-    """Return the type to parse with: decimals get 38 digits, and the conversion checks the digits.
+    """Return the type with which pyarrow's reader parses `kind`: decimals get 38 digits.
 
-    pyarrow's reader doesn't check the precision of decimals.
+    The reader doesn't check the precision of decimals; the conversion to `kind` does.
     """
     if pa.types.is_struct(kind):
         fields = (kind.field(i) for i in range(kind.num_fields))

@@ -16,7 +16,7 @@ from bayou.errors import SerializationError
 from bayou.protocol.json_decoding import JsonDecoder, without_lone_surrogates
 
 _Reader: TypeAlias = Callable[[Any], Any]
-"""Converts a decoded JSON value to a Python value for a type; None if the value doesn't fit."""
+"""Converts a decoded JSON value to the Python value of one Arrow type; None if it doesn't fit."""
 
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Spark's strings for the floats that JSON lacks."""

@@ -1,4 +1,4 @@
-"""An engine that stores files in the process's memory: a fast fake, and a reference for tests."""
+"""An engine that stores files in the process's memory: a fast fake and a reference for tests."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class MemoryFiles:
 
 
 class _Output(io.BytesIO):
-    """An output file, published when it is closed unless its `with` block raised an exception."""
+    """An output file. `close` publishes it, but not after an exception in its `with` block."""
 
     def __init__(self, publish: Callable[[bytes], None]) -> None:
         super().__init__()

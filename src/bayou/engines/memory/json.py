@@ -133,7 +133,7 @@ def _fit_number(value: int | Decimal, kind: pa.DataType) -> Any:
 
 
 def _fits_float(value: int | Decimal, code: str) -> bool:
-    """Whether a value, rounded to the float of a `struct` format code, is finite."""
+    """Whether a value is finite after it is rounded to the float type of a `struct` format code."""
     try:
         number = float(value)
         struct.pack(code, number)

@@ -45,7 +45,7 @@ from bayou.protocol.stats import FileStatistics
 from bayou.protocol.variant import VariantError
 
 _AnyArray: TypeAlias = Any
-"""A `pa.Array` of a type that is known at run time."""
+"""A `pa.Array` whose type is known only at run time."""
 
 
 class MemoryParquetHandler:

@@ -25,8 +25,8 @@ class CloseableIterator(Iterator[_T_co]):
 
     Args:
         items: the iterable. If its iterator has a method `close`, closing this object calls it.
-        sources: iterators that `items` reads from, closed after `items` in this order. They are
-            needed because a generator that hasn't started doesn't close its sources.
+        sources: iterators that `items` reads from. They are closed in order, after `items`. They
+            must be passed because a generator that hasn't started doesn't close its sources.
     """
 
     __slots__ = ("_iterator", "_sources")

@@ -1,4 +1,4 @@
-"""`pyarrow.compute` as `Any`: its type stubs lack functions, and lose the type of an array."""
+"""`pyarrow.compute` typed as `Any`: its type stubs lack functions and the types of arrays."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.serialization import WireFormat, batch_from_bytes, batch_to_bytes
 
 _AnyArray: TypeAlias = Any
-"""A `pa.Array` of a type known at run time."""
+"""A `pa.Array` whose type is known only at run time."""
 
 
 class Row:
@@ -123,7 +123,7 @@ class FilteredColumnarBatch:
 
     @closeable
     def rows(self) -> Iterator[Row]:
-        """The selected rows, one at a time. Process many rows as columns instead."""
+        """The selected rows, one at a time. For many rows, work on the columns of `selected`."""
         batch = self.selected()
         for index in range(batch.num_rows):
             yield Row(batch.slice(index, 1))

@@ -1,8 +1,8 @@
 """Serialization of kernel values for other processes.
 
 The bytes contain the kind of value, the number of its format, and the value with its CRC-32. The
-format number is checked first, so that bytes from a newer version of Bayou raise an error that
-names both numbers. Record batches are serialized in Arrow's IPC stream format.
+format number is checked first. For bytes of a newer version of Bayou, the error names the number
+found and the number supported. Record batches are serialized in Arrow's IPC stream format.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class WireFormat(Generic[_BodyT]):
 
 
 class PickledTask:
-    """A task or a result that only Bayou's own processes exchange; its bytes are a pickle.
+    """Base class of tasks and results that only Bayou's own processes exchange, as pickles.
 
-    Both sides run the same version of Bayou. Objects of the public contract (scan, scan state,
+    Both processes run the same version of Bayou. Objects of the public contract (scan, scan state,
     slice, scan file, transaction state, expression) use a `WireFormat` instead.
     """
 

@@ -1,6 +1,6 @@
 """Conversion of Delta types to Arrow types and back.
 
-PROTOCOL.md, Delta Data Type to Parquet Type Mappings.
+See PROTOCOL.md, Delta Data Type to Parquet Type Mappings.
 """
 
 from __future__ import annotations
@@ -128,9 +128,9 @@ def from_arrow_schema(schema: pa.Schema, *, table: str = "", void: bool = False)
     """The Delta schema for data of an Arrow schema.
 
     Unsigned integers become the next wider signed type (uint64: decimal(20,0)), and timestamps of
-    any unit become microseconds. Dictionaries become their value type. Extension types become their
-    storage type, but Arrow's variant type becomes variant. A field is also a variant if pyarrow
-    doesn't know the extension type, and only the field's metadata names it.
+    any unit become microseconds. Dictionaries become their value type. Arrow's variant type becomes
+    variant, also if pyarrow doesn't know the type and only the field's metadata names it. Other
+    extension types become their storage type.
 
     Args:
         table: the table's path for error messages.
@@ -213,7 +213,7 @@ def _same_layout(one: Any, other: Any) -> bool:
 
 
 class _Relabelled:
-    """Exports the columns of `batch` with `schema`, through the Arrow PyCapsule interface."""
+    """Exports the columns of a batch with another schema (Arrow PyCapsule interface)."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch: Any = batch

@@ -1,4 +1,5 @@
 """Checkpoints: reading and writing classic and V2 checkpoints, sidecars and the checkpoint hint.
 
-`contents` reads a checkpoint and `write` writes one. `parts` distributes the writing to processes.
+`contents` reads a checkpoint and `write` writes one. `parts` distributes the writing over
+processes.
 """

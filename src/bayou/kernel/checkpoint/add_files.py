@@ -1,8 +1,8 @@
 """Reads the `add` actions in a checkpoint's Parquet files as columns.
 
-A checkpoint has statistics as JSON (`stats`), as columns (`stats_parsed`), as both, or none
-(PROTOCOL.md, Checkpoints). The current table properties don't determine the form, because they may
-have changed since the checkpoint was written.
+A checkpoint has statistics as JSON (`stats`), as columns (`stats_parsed`), in both forms, or in
+none (PROTOCOL.md, Checkpoints). The current table properties don't tell the form: they may have
+changed since the checkpoint was written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from bayou.kernel.scan.scan_file import ADD_TYPE
 StatsForm: TypeAlias = Literal["json", "struct"]
 
 _BATCH_ROWS = 16_384
-"""Less than an engine's default, because adds are wide and small arrays reuse memory."""
+"""Rows of a batch: fewer than an engine's default, because adds are wide, and small arrays reuse
+memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,10 @@ class CheckpointAdds:
 
 
 def stats_forms(*, as_json: bool, as_struct: bool) -> tuple[StatsForm, ...]:
-    """Return the forms of statistics to look for in a checkpoint, preferred form first.
+    """Return the forms of statistics to look for in a checkpoint, the preferred form first.
 
     `as_json` and `as_struct` are the forms that the table properties enable. If both are enabled,
-    columns are preferred, because a read can be limited to the columns that it needs.
+    statistics as columns are preferred: a read can then be limited to the statistics that it needs.
     """
     if as_struct:
         return ("struct", "json")

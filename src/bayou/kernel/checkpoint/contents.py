@@ -1,4 +1,4 @@
-"""Contents of a checkpoint: its non-file actions, and the Parquet files that hold its file actions.
+"""Contents of a checkpoint: the non-file actions, and the Parquet files with the file actions.
 
 A V1 checkpoint consists of Parquet files that contain all actions. The top-level file of a V2
 checkpoint is a Parquet or JSON file that may reference sidecars (PROTOCOL.md, V2 Spec). A
@@ -37,13 +37,14 @@ from bayou.protocol.file_names import SIDECAR_DIRECTORY, decode_data_file_uri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointContents:
-    """The non-file actions of a checkpoint, and where its file actions are.
+    """The non-file actions of a checkpoint, and the location of its file actions.
 
     Attributes:
-        actions: protocol, metadata, transactions and domains; empty if only files were located.
+        actions: protocol, metadata, transactions and domains; empty if only file actions were
+            located.
         files: Parquet files with the adds and removes: the checkpoint's own files or its sidecars.
         adds, removes: file actions of a JSON checkpoint without sidecars.
-        file_contents: bytes of small Parquet files, by path. These files needn't be read again.
+        file_contents: bytes of small Parquet files by path, so that these files aren't read again.
     """
 
     checkpoint: Checkpoint
@@ -66,9 +67,9 @@ class CheckpointContents:
 def read_checkpoint(engine: Engine, table: str, checkpoint: Checkpoint) -> CheckpointContents:
     """Read a checkpoint's non-file actions, and locate its file actions.
 
-    Only a few rows of a large checkpoint are non-file actions. One required field of each kind
-    of action is read first to find these rows; the other fields are read only up to the last of
-    these rows.
+    Only a few rows of a large checkpoint are non-file actions. To find them, one required field of
+    each kind of action is read first. The other fields are then read up to the last non-file
+    action.
 
     Raises:
         CorruptTableError: the checkpoint can't be read, or it doesn't list all of its sidecars.
@@ -227,8 +228,7 @@ def _check_sidecars(
 ) -> None:
     """Check that the sidecars have the total size that the tag `sidecarSizeInBytes` states.
 
-    If a JSON checkpoint was truncated at the end of a line, some sidecars aren't listed, and the
-    total is smaller.
+    The total is smaller if a JSON checkpoint was truncated at the end of a line and lost sidecars.
     """
     tags = (metadata and metadata.tags) or {}
     expected = tags.get("sidecarSizeInBytes")
@@ -245,7 +245,7 @@ def _check_sidecars(
 
 
 def _sidecar_status(table: str, sidecar: SidecarFile) -> FileStatus:
-    """Status of a sidecar, which is always in the table's sidecar directory."""
+    """Status of a sidecar. Its file is always in the table's sidecar directory."""
     path = decode_data_file_uri(sidecar.path)
     name = path.rsplit("/", 1)[-1]
     if ".." in path.split("/") or name in ("", "."):
@@ -309,7 +309,7 @@ def _to_actions(table: str, file: FileSplit, column: Any, wire_type: type[Any]) 
 
 
 def _without_nulls(value: dict[str, Any]) -> dict[str, Any]:
-    """Remove null fields, which stand for missing fields."""
+    """Remove fields with the value null, as if they were missing."""
     return {
         k: _without_nulls(v) if isinstance(v, dict) else v
         for k, v in value.items()

@@ -1,4 +1,4 @@
-"""Fallback for a checkpoint that can't be read: live files from older checkpoints and commits."""
+"""Fallback if a checkpoint can't be read: loads live files from older checkpoints and commits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def live_files_without_checkpoint(
     """Load the live files of a version as `ADD_TYPE`, without using its checkpoint.
 
     Raises:
-        CorruptTableError: the argument `error`, if older log files are missing or unreadable.
+        CorruptTableError: older log files are missing or unreadable; the argument `error` is
+            raised.
     """
     assert source.checkpoint is not None
     try:

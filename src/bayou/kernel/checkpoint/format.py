@@ -1,4 +1,4 @@
-"""The columns of a table's checkpoints: statistics as JSON, as columns, as both or none."""
+"""The columns of a table's checkpoints, which may have statistics as JSON and as columns."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class CheckpointFormat:
     """The columns of a checkpoint according to the table properties.
 
     Attributes:
-        as_json: whether to write `add.stats`; `delta.checkpoint.writeStatsAsJson`.
-        stats_type: type of `add.stats_parsed` if `delta.checkpoint.writeStatsAsStruct` is true;
-            None to omit the column.
-        partitions: types in `add.partitionValues_parsed` by physical name; empty to omit the
-            column.
+        as_json: whether to write `add.stats` (`delta.checkpoint.writeStatsAsJson`).
+        stats_type: type of the column `add.stats_parsed`. None, to omit the column, if
+            `delta.checkpoint.writeStatsAsStruct` is false.
+        partitions: types of the fields of `add.partitionValues_parsed` by physical name; empty to
+            omit the column.
         source_type: type in which `stats_parsed` is read from a previous checkpoint that has no
             JSON statistics.
     """
@@ -118,7 +118,7 @@ class CheckpointFormat:
         return pa.StructArray.from_arrays([columns[f.name] for f in fields], fields=fields)
 
     def batch(self, name: str, values: pa.StructArray) -> pa.RecordBatch:
-        """Return rows of a V1 checkpoint with `values` in the column `name`; the rest is null."""
+        """Return rows of a V1 checkpoint: `values` in the column `name`, null in other columns."""
         schema = self.schema
         columns = [values if f.name == name else pa.nulls(len(values), f.type) for f in schema]
         return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -41,10 +41,10 @@ _BOUNDS = ("minValues", "maxValues")
 
 
 def parsed_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
-    """Return the schema that the statistics of a data skipping plan have in `stats_parsed`.
+    """Return the schema in `stats_parsed` of the statistics that a data skipping plan uses.
 
     Args:
-        stats_schema: schema of the same statistics in JSON, where dates and timestamps are strings.
+        stats_schema: schema of these statistics in JSON, where dates and timestamps are strings.
             Columns have logical names.
         schema: the table's columns.
     """
@@ -70,7 +70,7 @@ def _bounds(kind: Any, schema: StructType) -> pa.DataType:
 
 
 def full_stats_type(schema: StructType) -> pa.DataType:
-    """Type of `stats_parsed` with all possible statistics; `schema` has physical names."""
+    """Type of `stats_parsed` if it has all possible statistics; `schema` has physical names."""
     fields: list[pa.Field[Any]] = [pa.field("numRecords", pa.int64())]
     bounds = _leaves(schema, bounds=True)
     if bounds.num_fields:

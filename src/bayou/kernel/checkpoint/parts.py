@@ -1,14 +1,14 @@
 """Checkpoints of large tables that several processes write in parts.
 
-The planner splits the previous checkpoint into parts. Any process can read, filter and write a
-part. The planner writes the files of the commits after the previous checkpoint and completes the
-new one.
+The planning process splits the previous checkpoint into parts. Any process can read, filter and
+write a part. The planning process then writes the file actions of the commits after the previous
+checkpoint, and completes the new checkpoint.
 
 If the table supports V2 checkpoints, the parts are sidecars with unique names. Otherwise they are
-files of a multi-part checkpoint, whose names are the same for every writer. Two writers of one
-version must not mix their parts, because files would be missing or duplicate. The first writer
-therefore claims the version. Another writer that finds the claim, or a checkpoint file of the
-version, writes a checkpoint of a single file.
+files of a multi-part checkpoint, and every writer uses the same file names. If two writers mixed
+their parts of one version, files would be missing or duplicate. The first writer therefore claims
+the version with a claim file. A writer that finds this claim, or a checkpoint file of the version,
+writes a checkpoint of a single file.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from bayou.protocol.schema import StructType
 
 
 class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The file of a written part, and counts of its contents.
+    """The file of a written checkpoint part, and counts of its contents.
 
-    `actions` is the number of rows, `adds` the number of live files, and `added_bytes` their total
-    size.
+    `actions` is the number of rows, `adds` the number of live files, and `added_bytes` the total
+    size of the live files.
     """
 
     path: str
@@ -57,12 +57,13 @@ class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPart(PickledTask):
-    """A task: one file of a checkpoint to write.
+    """A task that writes one file of a checkpoint.
 
     Attributes:
         split: row groups of the previous checkpoint to read.
-        touched: keys of the files that commits after the previous checkpoint added or removed.
-        tombstones_expired_at: tombstones up to this time in ms are omitted.
+        touched: keys of the files that commits after the previous checkpoint added or removed;
+            these files are omitted.
+        tombstones_expired_at: tombstones whose `deletionTimestamp` is at most this are omitted.
         sidecar: whether the file is a sidecar.
     """
 
@@ -82,13 +83,13 @@ class CheckpointPlan:
     """A checkpoint to write in parts.
 
     Attributes:
-        parts: the tasks, to run with `write_checkpoint_part` in any order. Empty if the table has
-            no previous checkpoint, or if another process writes the parts of this version; then
-            `finish` writes the whole checkpoint.
-        expired: tombstones up to this time in ms are omitted.
+        parts: the tasks to run with `write_checkpoint_part`, in any order. If the table has no
+            previous checkpoint, or if another process writes parts of this version, there are none,
+            and `finish` writes the whole checkpoint.
+        expired: tombstones whose `deletionTimestamp` is at most this are omitted.
         sidecars: whether the parts are sidecars of a V2 checkpoint.
-        claim: path of the file that prevents other processes from writing these parts; None for
-            sidecars, or without parts.
+        claim: path of the claim file, which prevents other processes from writing these parts. None
+            if the parts are sidecars, or if there are no parts.
     """
 
     parts: tuple[CheckpointPart, ...]
@@ -100,7 +101,7 @@ class CheckpointPlan:
     def finish(self, engine: Engine, written: Iterable[WrittenPart]) -> int:
         """Write the remaining files of the checkpoint, and the checkpoint hint; return the version.
 
-        If this fails, readers ignore the incomplete checkpoint.
+        If `finish` fails, the checkpoint stays incomplete, and readers ignore it.
         """
         if not self.parts and not self.sidecars:
             return write_checkpoint(engine, self.state)
@@ -130,9 +131,9 @@ class CheckpointPlan:
         return self.state.version
 
     def release(self, engine: Engine) -> None:
-        """Delete the claim after the parts are complete, or if no part will be written.
+        """Delete the claim file; call it when all parts are written, or if none will be written.
 
-        Log cleanup deletes the claim of a planner that failed.
+        If the planning process fails before this call, log cleanup deletes the claim file.
         """
         if self.claim is not None:
             engine.files.delete_files([self.claim])
@@ -146,7 +147,7 @@ def plan_checkpoint(
     max_parts: int,
     catalog: Catalog | None = None,
 ) -> CheckpointPlan:
-    """Plan a checkpoint in parts, of the latest version if `version` is None.
+    """Plan a checkpoint of a version in parts. If `version` is None, it is the latest version.
 
     Args:
         max_parts: approximate number of parts, limited by the row groups of the previous
@@ -156,7 +157,7 @@ def plan_checkpoint(
 
 
 def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointPlan:
-    """Plan a checkpoint like `plan_checkpoint`, of a state that `load_for_checkpoint` returned."""
+    """Plan a checkpoint as in `plan_checkpoint`, for a state from `load_for_checkpoint`."""
     now = time.time_ns() // 1_000_000
     expired = now - state.table_properties.deleted_file_retention_ms
     sidecars = features.V2_CHECKPOINT in features.all_features(state.protocol)
@@ -188,9 +189,9 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
 def _claim(engine: Engine, state: TableState) -> str | None:
     """Claim the parts of a multi-part checkpoint and return the path of the claim file.
 
-    None if another writer has claimed the parts, or has already written files of a checkpoint of
-    this version. To find the files of a writer that has released its claim, the log is listed after
-    this process has written its own claim.
+    None if another writer has claimed the parts, or has already written checkpoint files of this
+    version. The log is listed after this process has written its own claim: this also finds the
+    files of a writer that has released its claim.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):
@@ -237,9 +238,9 @@ def _part_path(state: TableState, number: int, parts: int) -> str:
 def _finish_multi_part(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """Write the first part: non-file actions, and file actions after the previous checkpoint.
+    """Write the first part: non-file actions, and the file actions that no other part contains.
 
-    Returns the total size of all parts in bytes.
+    The result is the total size of all parts in bytes.
     """
     state = plan.state
     layout = _layout(state)
@@ -257,9 +258,9 @@ def _finish_multi_part(
 def _finish_sidecars(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """Write a sidecar with the file actions after the previous checkpoint, and the top-level file.
+    """Write a sidecar with the file actions that no part contains, then the top-level file.
 
-    Returns the total size of all files in bytes.
+    The result is the total size of all files of the checkpoint in bytes.
     """
     state = plan.state
     layout = _layout(state)
@@ -288,12 +289,12 @@ def _layout(state: TableState) -> CheckpointFormat:
 
 @runtime_checkable
 class CheckpointWorkers(Protocol):
-    """Methods of an engine that writes checkpoints on workers."""
+    """Optional protocol of an engine: methods that write checkpoints on workers."""
 
     def checkpoint_parts(self, log_bytes: int) -> int:
         """Return the number of parts in which workers should write a checkpoint.
 
-        If it is 1 or less, this process writes the checkpoint without workers.
+        If the number is 1 or less, the calling process writes the checkpoint.
 
         Args:
             log_bytes: size of the previous checkpoint's Parquet files.
@@ -305,7 +306,8 @@ class CheckpointWorkers(Protocol):
     ) -> Sequence[WrittenPart] | None:
         """Run `write_checkpoint_part` for each part, on any worker, and return the results.
 
-        None if no workers are available; then this process writes the checkpoint.
+        If no workers are available, the result is None, and the calling process writes the
+        checkpoint.
         """
         ...
 
@@ -315,8 +317,8 @@ def write_checkpoint_with_workers(
 ) -> int:
     """Write a checkpoint and return its version; workers write the parts of a large checkpoint.
 
-    This process writes the checkpoint without workers if the engine has no workers, if the
-    checkpoint is small, or if another writer has started a multi-part checkpoint of this version.
+    This process writes the checkpoint itself if the engine has no workers, if the checkpoint is
+    small, or if another writer has started a multi-part checkpoint of the version.
     """
     state = load_for_checkpoint(engine, table, version, catalog)
     if isinstance(engine, CheckpointWorkers):

@@ -70,10 +70,10 @@ def tail_rows(
     layout: CheckpointFormat,
     expired: int,
 ) -> Iterator[pa.RecordBatch]:
-    """The file actions that aren't in the Parquet files of the previous checkpoint.
+    """Yield the file actions that aren't in the Parquet files of the previous checkpoint.
 
     Args:
-        expired: tombstones up to this time in ms are omitted.
+        expired: tombstones whose `deletionTimestamp` is at most this are omitted.
     """
     for adds in state.tail:
         if len(adds):
@@ -91,11 +91,11 @@ def part_rows(
     touched: FileActionKeys,
     expired: int,
 ) -> Iterator[pa.RecordBatch]:
-    """The file actions of one part of the previous checkpoint.
+    """Yield the file actions of one part of the previous checkpoint.
 
     Args:
-        touched: keys of the files that later commits added or removed; they are omitted.
-        expired: tombstones up to this time in ms are omitted.
+        touched: keys of the files that later commits added or removed; these files are omitted.
+        expired: tombstones whose `deletionTimestamp` is at most this are omitted.
     """
     for files in checkpoint_adds(
         engine, table, split, touched, columns=layout.columns, parsed=layout.source_type

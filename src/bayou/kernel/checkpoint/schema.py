@@ -111,7 +111,7 @@ CHECKPOINT_SCHEMA = pa.schema(
 
 
 def actions_to_array(name: str, actions: Sequence[Action]) -> pa.StructArray:
-    """Non-file actions as a column of a checkpoint. Not vectorized."""
+    """Convert non-file actions, one by one, to a column of a checkpoint."""
     kind: Any = METADATA_SCHEMA.field(name).type
     values = [_maps_as_pairs(msgspec.to_builtins(a), kind) for a in actions]
     array: Any = pa.array(values, kind)
@@ -120,7 +120,7 @@ def actions_to_array(name: str, actions: Sequence[Action]) -> pa.StructArray:
 
 
 def removes_to_array(removes: Sequence[RemoveFile]) -> pa.StructArray:
-    """Tombstones as a struct array of `REMOVE_TYPE`."""
+    """Convert tombstones to a struct array of `REMOVE_TYPE`."""
     return file_actions_to_array(removes, REMOVE_TYPE)
 
 

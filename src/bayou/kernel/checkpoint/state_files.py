@@ -43,7 +43,7 @@ def checkpoint_adds(
     parsed: pa.DataType | None = None,
     forms: Sequence[StatsForm] = _FORMS,
 ) -> Iterator[CheckpointAdds]:
-    """The adds in one part of a checkpoint, except for files whose keys are in `touched`.
+    """Yield the adds in one part of a checkpoint, without files whose keys are in `touched`.
 
     Args:
         columns: fields of `ADD_TYPE` to read; the other fields are null.
@@ -65,7 +65,7 @@ def checkpoint_adds(
 def checkpoint_tombstones(
     engine: Engine, table: str, split: FileSplit, touched: FileActionKeys
 ) -> Iterator[pa.StructArray]:
-    """The tombstones in one part of a checkpoint (`REMOVE_TYPE`), except for files in `touched`."""
+    """Yield the tombstones (`REMOVE_TYPE`) in a part of a checkpoint that aren't in `touched`."""
     schema = pa.schema([pa.field("remove", REMOVE_TYPE)])
     try:
         for batch in engine.parquet.read_parquet_files([split], schema):
@@ -83,9 +83,10 @@ def checkpoint_tombstones(
 def tail_tombstones(
     state: TableState, base_checkpoint: CheckpointContents | None
 ) -> Iterator[pa.StructArray]:
-    """The tombstones that aren't in the checkpoint's Parquet files, as arrays of `REMOVE_TYPE`.
+    """Yield the tombstones that aren't in the checkpoint's Parquet files, as `REMOVE_TYPE` arrays.
 
-    These are the tombstones of a JSON checkpoint, then those of the commits after the checkpoint.
+    The tombstones of a JSON checkpoint come first, then the tombstones of commits after the
+    checkpoint.
     """
     if base_checkpoint is not None and base_checkpoint.removes:
         removes = removes_to_array(base_checkpoint.removes)

@@ -31,7 +31,7 @@ from bayou.protocol.schema import DataType, StructField, StructType
 def indexed_schema(
     schema: StructType, partition_columns: tuple[str, ...], properties: TableProperties
 ) -> StructType:
-    """The columns with statistics, by logical names.
+    """Return the columns that have statistics, with logical names.
 
     These are the columns in `delta.dataSkippingStatsColumns` if it is set, else the first
     `delta.dataSkippingNumIndexedCols` leaf columns. Partition columns have no statistics.
@@ -47,7 +47,7 @@ def indexed_schema(
 def parse_stats(
     engine: Engine, strings: pa.Array[Any], stats_type: pa.StructType
 ) -> pa.StructArray:
-    """Parse the JSON of statistics; null for a string that is null or isn't JSON."""
+    """Parse statistics from JSON; a string that is null or isn't JSON gives null."""
     schema = pa.schema(list(stats_type))
     try:
         batch = engine.json.parse_json(strings, pa.schema([_json_field(f) for f in schema]))
@@ -62,7 +62,7 @@ def parse_stats(
 def parsed_partition_values(
     values: pa.Array[Any], columns: Mapping[str, DataType]
 ) -> pa.StructArray:
-    """Convert partition values to the types of their columns; null for an invalid value.
+    """Convert partition values to the types of their columns; an invalid value becomes null.
 
     Args:
         values: maps from physical name to serialized value.
@@ -74,7 +74,7 @@ def parsed_partition_values(
 
 
 def project_struct(values: Any, kind: Any) -> Any:
-    """Project a struct array to another struct type by names; missing fields are null."""
+    """Project a struct array to the struct type `kind` by field names; missing fields are null."""
     if not pa.types.is_struct(kind) or values.type == kind:
         return values
     indexes = {f.name: i for i, f in enumerate(values.type)}
@@ -108,7 +108,7 @@ def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructTy
 
 
 def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, int]:
-    """Return the fields reduced to the first `count` leaves, and `count` minus their number."""
+    """Return the fields with the first `count` leaves only, and how many of `count` are left."""
     selected: list[StructField] = []
     for field in fields:
         if count <= 0:
@@ -144,7 +144,7 @@ def _cast(values: Any, kind: Any) -> Any:
 def _parse_one_by_one(
     engine: Engine, strings: pa.Array[Any], stats_type: pa.StructType
 ) -> pa.StructArray:
-    """Parse each string separately; a string that isn't JSON becomes null. Slow, rarely needed."""
+    """Parse each string separately, which is slow; a string that isn't JSON becomes null."""
     schema = pa.schema(list(stats_type))
     rows: list[Any] = []
     for i in range(len(strings)):
@@ -236,7 +236,7 @@ class StatisticsCache:
 
 
 class CheckpointStatisticsCache:
-    """The part of a `StatisticsCache` that the scans of one checkpoint use."""
+    """The entries of a `StatisticsCache` that belong to one checkpoint."""
 
     __slots__ = ("_store",)
 
@@ -277,8 +277,8 @@ def cache_statistics(
 ) -> Iterator[CheckpointAdds]:
     """Set `CheckpointAdds.statistics` in each batch; after the last batch, cache the statistics.
 
-    If the checkpoint has statistics as columns, they are cheap to read; then the batches are
-    yielded unchanged and nothing is cached. Closing the result closes `batches`.
+    If the checkpoint has statistics as columns, the batches are yielded unchanged and nothing is
+    cached, because these statistics are cheap to read. Closing the result closes `batches`.
 
     Args:
         batches: all adds of a checkpoint slice.

@@ -29,9 +29,9 @@ def write_v2_checkpoint(
 ) -> FileStatus:
     """Write sidecars of about a million rows each, then the top-level file.
 
-    Names are unique, so that concurrent writers of a version don't conflict. A writer that fails
-    leaves unreferenced sidecars. Returns the status of the top-level file; its `size` is the
-    total size of this file and the sidecars.
+    File names are unique, so that concurrent writers of a version don't conflict. A writer that
+    fails leaves unreferenced sidecars. The result is the status of the top-level file, but its
+    `size` is the total size of this file and the sidecars.
 
     Args:
         batches: the checkpoint's actions with `layout.schema`, one kind of action per batch.
@@ -65,12 +65,12 @@ def write_top_file(
 ) -> FileStatus:
     """Write the top-level file, which references the sidecars and completes the checkpoint.
 
-    Returns the status of the top-level file; its `size` is the total size of this file and the
-    sidecars.
+    The result is the status of the top-level file, but its `size` is the total size of this file
+    and the sidecars.
 
     Args:
         rest: the non-file actions with the columns of `METADATA_SCHEMA`.
-        path: path of the file, None for a unique name.
+        path: path of the file. If None, the file gets a unique name.
     """
     top = path or f"{log_path(table)}/{checkpoint_file_name(version, str(uuid.uuid4()))}"
     status = engine.parquet.write_parquet_file_atomically(
@@ -86,7 +86,8 @@ def write_top_file(
 class _SidecarBatches:
     """Iterates the batches of one sidecar.
 
-    After the iteration, `following` is the first batch of the next sidecar, None at the end.
+    After the iteration, `following` is the first batch of the next sidecar; None if there are no
+    more batches.
     """
 
     def __init__(self, first: pa.RecordBatch, files: Iterator[pa.RecordBatch]) -> None:

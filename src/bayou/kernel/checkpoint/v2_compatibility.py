@@ -1,8 +1,8 @@
 """A copy of a V2 checkpoint with a classic name (PROTOCOL.md, Classic checkpoint, V2 Spec).
 
 Readers without support for V2 checkpoints don't see UUID-named checkpoints. If old commits were
-deleted, these readers find no table at all. In a checkpoint with a classic name they find the
-protocol, and can report the reader feature that they lack.
+deleted, these readers find no table at all. If there is a checkpoint with a classic name, they read
+the protocol from it, and can report the reader feature that they lack.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from bayou.protocol.file_names import (
 def write_compatibility_checkpoint(engine: Engine, state: TableState) -> str | None:
     """Copy the top-level file of a version's newest checkpoint to a classic name; return the path.
 
-    The copy references the same sidecars. Idempotent. Writes nothing and returns None if there is
-    no checkpoint, if it already has a classic name, or if the table doesn't have the V2 checkpoint
-    feature.
+    The copy references the same sidecars. The call is idempotent. Nothing is written and None is
+    returned if there is no checkpoint, if the newest one already has a classic name, or if the
+    table doesn't have the V2 checkpoint feature.
     """
     newest = state.log_segment.checkpoint
     if newest is None or features.V2_CHECKPOINT not in features.all_features(state.protocol):

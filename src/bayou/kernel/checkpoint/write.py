@@ -44,7 +44,8 @@ def finish_checkpoint(
     """Write the checkpoint hint, after all files of the checkpoint are written.
 
     `counted` is the number and total size of the live files in the checkpoint. If the version
-    checksum differs from it, a warning is logged. A missing version checksum is written.
+    checksum has other totals, a warning is logged. If the version checksum is missing, it is
+    written.
     """
     _write_hint(engine, state.path, hint)
     segment = state.log_segment
@@ -65,7 +66,7 @@ def finish_checkpoint(
 
 
 def _write_hint(engine: Engine, table: str, hint: LastCheckpoint) -> None:
-    """Write `_last_checkpoint`, unless it references a newer checkpoint that exists."""
+    """Write `_last_checkpoint`, but keep a hint that references a newer, existing checkpoint."""
     path = f"{log_path(table)}/{LAST_CHECKPOINT}"
     try:
         data = bytes(next(iter(engine.files.read_files([ByteRange(path=path)]))))
@@ -83,12 +84,12 @@ def _write_hint(engine: Engine, table: str, hint: LastCheckpoint) -> None:
 def checkpoint(
     engine: Engine, table: str, version: int | None = None, catalog: Catalog | None = None
 ) -> int:
-    """Write the checkpoint and the hint of a version, the latest if `version` is None.
+    """Write the checkpoint and the hint of a version. If `version` is None, it is the latest.
 
-    Idempotent and safe with concurrent writers: files are written atomically, and every writer
-    writes the same contents. Memory is limited to a row group of the checkpoint. If the number
-    or the total size of the live files differs from the version checksum, a warning is logged. A
-    missing version checksum is written. Returns the version of the checkpoint.
+    The call is idempotent and safe with concurrent writers: files are written atomically, and every
+    writer writes the same contents. At most a row group of the checkpoint is in memory. If the
+    version checksum has another number or total size of live files, a warning is logged. If the
+    version checksum is missing, it is written. The result is the version of the checkpoint.
     """
     return write_checkpoint(engine, load_for_checkpoint(engine, table, version, catalog))
 
@@ -116,11 +117,11 @@ def write_checkpoint(engine: Engine, state: TableState) -> int:
 def load_for_checkpoint(
     engine: Engine, table: str, version: int | None, catalog: Catalog | None = None
 ) -> TableState:
-    """Load a version, and check that its checkpoint can be written.
+    """Load a version for writing its checkpoint.
 
-    An unpublished version of a catalog-managed table is an error (PROTOCOL.md, Maintenance
-    Operations on Catalog-managed Tables), as is a table with an unknown feature, because the
-    checkpoint might be incomplete.
+    It is an error if the version of a catalog-managed table isn't published (PROTOCOL.md,
+    Maintenance Operations on Catalog-managed Tables). It is also an error if the table has an
+    unknown feature, because the checkpoint might be incomplete.
     """
     state = load_table_state(engine, table, version, catalog=catalog)
     unpublished = _first_unpublished(engine, state)
@@ -162,7 +163,7 @@ def load_for_checkpoint(
 def checkpoint_rows(
     engine: Engine, state: TableState, layout: CheckpointFormat
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of a version's checkpoint with `layout.schema`, according to the V1 spec."""
+    """Yield all rows of a version's checkpoint in the V1 spec, with `layout.schema`."""
     now = time.time_ns() // 1_000_000
     expired = now - state.table_properties.deleted_file_retention_ms
     yield from metadata_rows(state, layout, now)
@@ -175,7 +176,7 @@ def checkpoint_rows(
 
 
 def _first_unpublished(engine: Engine, state: TableState) -> int | None:
-    """The first commit after the checkpoint that isn't published; None if all are published.
+    """Return the first unpublished version after the checkpoint; None if all are published.
 
     The catalog may still list published commits, so the commit files in `_delta_log` are checked.
     """

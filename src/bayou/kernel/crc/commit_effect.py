@@ -30,8 +30,8 @@ class FileChanges:
     """The sizes in bytes of a commit's added and removed files.
 
     Attributes:
-        added_deleted, removed_deleted: number of deleted rows of each added or removed file that
-            has a deletion vector.
+        added_deleted, removed_deleted: numbers of deleted rows, one for each added or removed file
+            that has a deletion vector.
         is_complete: whether every `remove` action has a size.
     """
 
@@ -68,7 +68,7 @@ _UNRELIABLE = frozenset({"Manual Update"})
 
 _MAX_TRANSACTIONS = 100
 _MAX_DOMAINS = 10
-"""Limits of delta-spark: a checksum of a table with more transactions or domains lists none."""
+"""Limits of delta-spark: with more transactions (or domains), a checksum lists none of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +76,9 @@ class CommitEffect:
     """The contents of a commit, with the sizes of its files instead of their names.
 
     Attributes:
-        protocol, metadata: None if unchanged.
-        metadata_before: metadata of the previous version; None if unknown. If the previous checksum
-            has different metadata, it isn't used.
+        protocol, metadata: None if the commit doesn't change it.
+        metadata_before: metadata of the previous version; None if unknown. A previous checksum with
+            different metadata isn't used.
         info_before: commitInfo of the previous version; None if unknown.
         domains: domain metadata that the commit sets, including removed domains.
     """
@@ -108,8 +108,8 @@ class CommitEffect:
         """Return the effect of a commit's actions.
 
         Args:
-            files: file changes that aren't in `actions`. This object is modified: the file changes
-                in `actions` are added to it.
+            files: file changes that aren't in `actions`. The file changes in `actions` are added to
+                this object.
         """
         info = CommitInfo({})
         protocol: Protocol | None = None
@@ -152,7 +152,7 @@ class CommitEffect:
 
 
 def first_checksum(effect: CommitEffect) -> VersionChecksum | None:
-    """Return the checksum of version 0, from its commit; None if information is missing."""
+    """Return the checksum of version 0, from its commit; None if the commit lacks information."""
     if effect.protocol is None or effect.metadata is None:
         return None
     vectors = _writes_vectors(effect.protocol, effect.metadata)
@@ -202,10 +202,10 @@ def apply_effect(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum
 
 
 def _changed_files(effect: CommitEffect) -> FileChanges | None:
-    """Return the live files that a commit adds and removes; None if this is unknown.
+    """Return how a commit changes the set of live files; None if this can't be determined.
 
-    Some operations add files that are already live, or remove files that aren't live. Such files
-    are left out.
+    Files that are already live when the commit adds them, or not live when it removes them, are
+    left out.
     """
     if effect.operation in _UNRELIABLE or effect.operation is None:
         return None
@@ -240,7 +240,7 @@ def _with_vectors(base: VersionChecksum, files: FileChanges) -> VersionChecksum:
 
 
 def _deleted_rows(files: list[int], deleted: list[int]) -> list[int]:
-    """Append to `deleted` a 0 for each of the files that has no deletion vector."""
+    """Return `deleted` with a 0 added for each of the files that has no deletion vector."""
     return [*deleted, *([0] * (len(files) - len(deleted)))]
 
 

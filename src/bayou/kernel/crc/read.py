@@ -21,7 +21,7 @@ from bayou.protocol.version_checksum import VersionChecksum
 _LOG = logging.getLogger(__name__)
 
 _MAX_CHECKSUM_BYTES = 16 * 1024 * 1024
-"""Larger checksums, which may list all files of the table, aren't read."""
+"""A checksum file with more bytes isn't read: it may list all files of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class FileTotals:
 
 
 def checksum_totals(segment: LogSegment, checksum: VersionChecksum | None) -> FileTotals | None:
-    """Return the totals in a checksum; None if the segment's version has no valid checksum."""
+    """Return the totals in `checksum`; None if the segment's version has no valid checksum."""
     if checksum is None or segment.checksum is None or segment.checksum.version != segment.version:
         return None
     return FileTotals(checksum.num_files, checksum.table_size_bytes)
@@ -62,7 +62,7 @@ def compare_totals(
 
 
 def describes_commit(checksum_totals: VersionChecksum, commit: CommitInfo | None) -> bool:
-    """Whether a checksum belongs to this commit, and not to a failed commit of the same version.
+    """Whether a checksum belongs to `commit`, and not to a failed commit of the same version.
 
     True if the checksum or the commit has no transaction id.
 
@@ -77,7 +77,7 @@ def describes_commit(checksum_totals: VersionChecksum, commit: CommitInfo | None
 def read_checksum(
     engine: Engine, segment: LogSegment, latest: CommitInfo | None = None
 ) -> VersionChecksum | None:
-    """Return a log segment's checksum; None if missing, unreadable or of a failed commit.
+    """Return a log segment's checksum; None if it is missing, unreadable or of a failed commit.
 
     Args:
         latest: commitInfo of the segment's version; None if unknown.
@@ -103,8 +103,8 @@ def usable_checksum(
 ) -> VersionChecksum | None:
     """Return a checksum that replaces reading the checkpoint; None if there is none.
 
-    The checksum is complete, and its version is at least the checkpoint's. A checksum that
-    contradicts the commits isn't used: some tools change a log without updating the checksum.
+    The checksum is complete, and not older than the checkpoint. A checksum that contradicts the
+    commits isn't used, because some tools change a log without updating the checksum.
     """
     if segment.checkpoint is None:
         return None

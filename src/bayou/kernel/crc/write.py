@@ -1,9 +1,10 @@
 """Writing version checksums (PROTOCOL.md, Version Checksum File, Writer Requirements).
 
-A checksum is derived from the previous checksum and the commit. If there is no previous checksum,
-an older one is used, provided that all later commits are by writers that write checksums. Otherwise
-the files are counted if this requires no checkpoint. If no checksum can be derived, the next
-checkpoint writes one, because it counts the files anyway.
+A checksum is derived from the checksum of the previous version and the commit. If that is missing,
+an older checksum and all later commits are used, if all of these commits are by writers that write
+checksums. If this fails too, and the log has no checkpoint, the files are counted. If a version
+gets no checksum in any of these ways, the next checkpoint writes one, because it counts the files
+anyway.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ def write_checksum(
     effect: CommitEffect | None = None,
     catalog: Catalog | None = None,
 ) -> bool:
-    """Write a version's checksum unless it exists; return whether it exists now.
+    """Write a version's checksum if there is none; return False if it can't be derived.
 
-    If the checksum can't be derived without reading a checkpoint, it isn't written.
+    No checkpoint is read to derive a checksum.
 
     Args:
-        effect: the effect of the version's commit; None to read the commit.
-        catalog: the catalog that manages the table, if any. Commits that aren't published yet
-            aren't read, and no checksum is derived from them.
+        effect: the effect of the version's commit. If None, the commit is read.
+        catalog: the catalog that manages the table, if any. The checksum isn't derived from commits
+            that aren't published yet.
     """
     if effect is None:
         effect = CommitEffect.of(version, _read(engine, table, [version])[0].actions)
@@ -71,7 +72,7 @@ def write_checksum(
 
 
 def put_checksum(engine: Engine, table: str, version: int, checksum: VersionChecksum) -> None:
-    """Write a checksum file unless it exists: checksums are never overwritten."""
+    """Write a checksum file if none exists for the version: checksums are never overwritten."""
     engine.files.put_if_absent(_path(table, version), version_checksum.encode(checksum))
 
 
@@ -147,7 +148,7 @@ def _derived_from_older(
 def _counted(
     engine: Engine, table: str, version: int, effect: CommitEffect, catalog: Catalog | None
 ) -> VersionChecksum | None:
-    """Build a checksum by counting the files of a short log; None if it has a checkpoint."""
+    """Build a checksum by counting the files of a short log without checkpoint; else None."""
     if version > _MAX_COMMITS_TO_COUNT:
         return None
     state = load_table_state(engine, table, version, catalog=catalog)
@@ -162,7 +163,7 @@ def _counted(
 def _usable(
     engine: Engine, table: str, version: int, commit: CommitInfo | None = None
 ) -> VersionChecksum | None:
-    """Return a version's checksum; None if no other checksum can be derived from it."""
+    """Return a version's checksum; None if another checksum can't be derived from it."""
     try:
         data = next(iter(engine.files.read_files([ByteRange(path=_path(table, version))])))
     except FileMissingError:

@@ -5,8 +5,8 @@ The kernel does no I/O itself: it calls these protocols. A connector implements 
 `pyarrow.RecordBatch`. Paths are decoded strings (never percent-encoded): URIs for object stores
 (`s3://bucket/key`) and absolute paths for local files. Iterators are lazy and closeable; the
 decorator `bayou.kernel.arrow.closeable.closeable` creates them from generator functions. Handlers
-are thread-safe, iterators aren't. Errors are from `bayou.errors`; an iterator raises them at the
-item that they affect.
+are thread-safe, iterators aren't. Errors are types of `bayou.errors`. An iterator raises an error
+when it reaches the affected item.
 """
 
 from bayou.kernel.engine.engine import CommitDefaults, Engine

@@ -19,7 +19,7 @@ from bayou.kernel.engine.parquet_handler import ParquetHandler
 from bayou.kernel.metrics import MetricsReporter
 
 EngineFactory = Callable[[Mapping[str, str]], Any]
-"""A function or class that workers can import and that creates an engine from its options."""
+"""A function or class that workers can import. It creates an engine from the engine's options."""
 
 
 class _WireDescription(msgspec.Struct, frozen=True, array_like=True):
@@ -38,7 +38,7 @@ class EngineDescription:
     contain credentials.
 
     Attributes:
-        kind: `arrow`, `memory`, or the import path of a custom engine's factory, as
+        kind: `arrow`, `memory`, or the import path of a custom engine's factory in the form
             `package.module:name`.
         options: the argument of the factory.
     """
@@ -65,7 +65,7 @@ class EngineDescription:
         return cls(kind=f"{module}:{name}", options=dict(options))
 
     def factory(self) -> EngineFactory | None:
-        """Return the imported factory of a custom engine; None for Bayou's engines.
+        """Import and return the factory of a custom engine; None for Bayou's engines.
 
         Raises:
             SerializationError: this process can't import the factory.

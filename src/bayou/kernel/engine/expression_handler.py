@@ -24,8 +24,9 @@ class ExpressionEvaluator(Protocol):
         Raises:
             PredicateError: a column is missing. The message names it.
             EvaluationError: the expression fails for a row (an overflow, a division by zero, a
-                string that isn't a number). Operands that Spark doesn't evaluate, such as the
-                right side of FALSE AND ... or other branches of CASE, don't fail.
+                string that isn't a number). No error is raised for an operand that Spark doesn't
+                evaluate for the row, such as the right side of FALSE AND ... or a CASE branch that
+                isn't taken.
         """
         ...
 
@@ -36,12 +37,13 @@ class PredicateEvaluator(Protocol):
     def eval(
         self, batch: pa.RecordBatch, selection: pa.BooleanArray | None = None
     ) -> pa.BooleanArray:
-        """Evaluate the predicate: true for rows where it is TRUE, false for FALSE or NULL.
+        """Evaluate the predicate; the result is true for TRUE, and false for FALSE and NULL.
 
         Args:
             batch: as for `ExpressionEvaluator.eval`.
-            selection: the rows to evaluate, one value for each row, with null for false; None for
-                all rows. The result is false for the other rows, which never raise errors.
+            selection: mask with one value for each row: true to evaluate the row. If a value is
+                false or null, the result is false, and the row raises no error. If the mask is
+                None, all rows are evaluated.
 
         Raises:
             ArgumentError: the selection and the batch have different lengths.
@@ -64,7 +66,7 @@ class ExpressionHandler(Protocol):
 
         Args:
             schema: the columns that the expression can reference; names are case-insensitive.
-            expression: the expression to evaluate. Its literals may have no explicit type.
+            expression: the expression to evaluate. Literals without an explicit type are allowed.
             output_type: the type to which the values are cast.
 
         Raises:
@@ -84,7 +86,7 @@ class ExpressionHandler(Protocol):
     def create_selection_vector(
         self, values: Sequence[bool], start: int, end: int
     ) -> pa.BooleanArray:
-        """Return a selection vector of `values[start:end]`, without nulls.
+        """Return `values[start:end]` as a selection vector, which contains no nulls.
 
         Raises:
             ArgumentError: `start` or `end` is out of range, or a value in the range is None.

@@ -10,7 +10,7 @@ from typing import IO, Protocol
 from bayou.kernel.arrow.closeable import CloseableIterator
 
 TEMPORARY_FILE_PATTERN = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.tmp", re.DOTALL)
-"""Names of incomplete files, on stores where they are visible.
+"""Names of incomplete files, for stores on which such files are visible.
 
 A name consists of a dot, the start of the final name, and 32 random digits. VACUUM deletes the file
 once no writer can still be writing it.
@@ -28,7 +28,7 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteRange:
-    """`length` bytes of a file from `offset`; a length of None reads to the end of the file."""
+    """`length` bytes of a file from `offset` on; a length of None means to the end of the file."""
 
     path: str
     offset: int = 0
@@ -39,7 +39,7 @@ class FileSystemClient(Protocol):
     """Access to the files of one store. Thread-safe."""
 
     def resolve_path(self, path: str) -> str:
-        """Return the fully qualified path without a trailing slash. The file may be missing."""
+        """Return the fully qualified path without a trailing slash. The file needn't exist."""
         ...
 
     def real_path(self, path: str) -> str:
@@ -47,9 +47,10 @@ class FileSystemClient(Protocol):
         ...
 
     def list_from(self, path: str) -> CloseableIterator[FileStatus]:
-        """List the files in the parent folder of `path`, from the name of `path` (inclusive) on.
+        """List the files in the parent folder of `path` that sort at or after `path`.
 
-        The listing is lazy, sorted by the UTF-8 bytes of names, not recursive, and without folders.
+        The listing is lazy, sorted by the UTF-8 bytes of names, and not recursive. It contains no
+        folders.
 
         Raises:
             FileMissingError: the folder doesn't exist (on object stores: has no objects).
@@ -67,15 +68,15 @@ class FileSystemClient(Protocol):
         """List all files below a folder, lazily and recursively.
 
         The order is undefined, but the files of a folder are adjacent. On stores that have folders,
-        these are listed too: their paths end with a slash, and their size is 0. A missing folder is
-        empty. Symbolic links to folders are passed to `should_skip`, but are neither listed nor
-        followed. Broken links are listed as files with the current time as modification time,
-        because their age is unknown.
+        the folders are listed too: their paths end with a slash, and their size is 0. If the folder
+        `path` is missing, the listing is empty. Symbolic links to folders are passed to
+        `should_skip`, but are neither listed nor followed. Broken links are listed as files with
+        the current time as modification time, because their age is unknown.
 
         Args:
-            should_skip: returns whether to skip a folder and its contents. It is called once for
-                each folder, or prefix on object stores, with its path without a trailing slash,
-                before its contents are listed.
+            should_skip: function that returns whether to skip a folder (on object stores: a prefix)
+                and its contents. It gets the path without a trailing slash, and is called once for
+                each folder, before the contents are listed.
             after: list only paths after this path, in the order of their UTF-8 bytes. The path of
                 a folder ends with a slash.
             until: list only paths up to and including this path. Object stores list only the range
@@ -112,22 +113,24 @@ class FileSystemClient(Protocol):
     def open_output(self, path: str) -> IO[bytes]:
         """Create a file for sequential writes, and its parent folders.
 
-        The file becomes visible on `close`. If a `with` block ends with an exception, an existing
-        file at the path stays unchanged.
+        The file becomes visible on `close`. If its `with` block ends with an exception, no file is
+        created, and an existing file at the path stays unchanged.
         """
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create a file atomically with its contents, unless it exists.
+        """Create a file with its contents atomically, if no file exists at the path.
 
         Parent folders must exist. Readers never see a partial file. Exactly one of several
         concurrent calls succeeds.
 
         Returns:
-            True if this call created the file. False if a file exists, which stays unchanged.
+            True if this call created the file. False if a file exists at the path; that file stays
+            unchanged.
 
         Raises:
-            StorageError: the result is unknown: the file may exist now or appear later.
+            StorageError: it is unknown whether the file was created: it may exist now or appear
+                later.
         """
         ...
 
@@ -144,7 +147,7 @@ class FileSystemClient(Protocol):
         ...
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
-        """Delete each folder that is empty, in the order of `paths`.
+        """Delete those folders that are empty, in the order of `paths`.
 
         No effect on object stores and HDFS.
         """

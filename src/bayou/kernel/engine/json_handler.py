@@ -25,12 +25,12 @@ class JsonHandler(Protocol):
 
         A null string, a missing field and a JSON null become null. Fields that aren't in
         `output_schema` are ignored. All fields are nullable. Floats may be the strings `"NaN"`,
-        `"Infinity"` and `"-Infinity"`. A number out of range or a value of another JSON type
-        becomes null, so that an invalid statistic counts as missing.
+        `"Infinity"` and `"-Infinity"`. A number that is out of range becomes null, and so does a
+        value of another JSON type: an invalid statistic then counts as missing.
 
         Args:
-            selection: the strings to parse, one value for each, with null for false. The rows of
-                the other strings are null.
+            selection: mask with one value for each string: true to parse the string. If the value
+                is false or null, the row is null. If the mask is None, all strings are parsed.
 
         Returns:
             A batch with exactly `output_schema` and one row for each string.
@@ -50,8 +50,8 @@ class JsonHandler(Protocol):
     ) -> CloseableIterator[pa.RecordBatch]:
         """Read files with one JSON object per line, in the order of files and lines.
 
-        Lines are parsed as by `parse_json`, and blank lines are skipped. A batch never spans two
-        files. `predicate` is a hint over columns of `physical_schema`: rows that can't match may be
+        Lines are parsed as in `parse_json`; blank lines are skipped. A batch never spans two files.
+        `predicate` is a hint over columns of `physical_schema`: rows that can't match may be
         omitted.
 
         Returns:
@@ -69,10 +69,11 @@ class JsonHandler(Protocol):
         """Write lines of JSON to a file atomically, if it is absent or `overwrite` is True.
 
         Returns:
-            True if the file was written. False if a file exists and `overwrite` is False; the
-            existing file stays unchanged.
+            True if the file was written. False if a file exists and `overwrite` is False; then the
+            existing file is unchanged.
 
         Raises:
-            StorageError: the result is unknown: the file may exist now or appear later.
+            StorageError: it is unknown whether the file was written: it may exist now or appear
+                later.
         """
         ...

@@ -14,7 +14,7 @@ from bayou.kernel.expressions.model import Predicate
 from bayou.protocol.stats import FileStatistics
 
 METADATA_COLUMN_KEY = b"bayou.metadata_column"
-"""Key in a field's Arrow metadata that makes it a metadata column of `read_parquet_files`."""
+"""Key in a field's Arrow metadata that makes the field a metadata column when files are read."""
 
 ROW_INDEX = b"row_index"
 """Value of `METADATA_COLUMN_KEY` for the 0-based position of the row in its file, int64."""
@@ -26,8 +26,8 @@ FIELD_ID_KEY = b"PARQUET:field_id"
 VARIANT_KEY = b"bayou.variant"
 """Key in a field's metadata that marks a `struct<metadata: binary, value: binary>` as a variant.
 
-The handler reassembles variants that a file stores shredded. Their statistics have a null count and
-no bounds.
+The handler reassembles shredded variants. The statistics of a variant have a null count and no
+bounds.
 """
 
 
@@ -37,9 +37,10 @@ class FileSplit:
 
     Attributes:
         first_row_group: index of the first row group.
-        end_row_group: index after the last row group, None for the end of the file.
-        content: the complete bytes of the file if the kernel has already read them, for handlers to
-            use instead of the file. The bytes aren't sent to other processes.
+        end_row_group: index after the last row group. If None, the split extends to the end of the
+            file.
+        content: the complete bytes of the file if the kernel has already read them; handlers then
+            use these bytes instead of the file. The bytes aren't sent to other processes.
     """
 
     path: str
@@ -74,9 +75,9 @@ class ParquetFooter:
     Attributes:
         schema: the file's columns with Arrow types, and field ids (`FIELD_ID_KEY`) if present.
             INT96 is `timestamp[us, UTC]`.
-        statistics: the number of rows, and the reliable statistics of the requested columns.
-            Float columns have a maximum only if parquet-mr wrote the file, because parquet-mr
-            takes NaN into account. Columns within lists and maps have no statistics.
+        statistics: the number of rows, and the reliable statistics of the requested columns. Float
+            columns have a maximum only if parquet-mr wrote the file: other writers may ignore NaN.
+            Columns within lists and maps have no statistics.
         key_value_metadata: the file's metadata, without entries that aren't UTF-8.
     """
 
@@ -122,8 +123,9 @@ class ParquetHandler(Protocol):
         """Return the file's schema and statistics, from its footer.
 
         Args:
-            statistics_columns: dotted paths of the columns whose statistics to read; the path of a
-                struct includes all its fields. None for all columns.
+            statistics_columns: dotted paths of the columns whose statistics are returned; the path
+                of a struct includes all its fields. If None, statistics of all columns are
+                returned.
 
         Raises:
             FileMissingError: the file doesn't exist.
@@ -143,9 +145,9 @@ class ParquetHandler(Protocol):
 
         Columns and nested fields are matched by field id (`FIELD_ID_KEY` in the field's metadata)
         if the field has one, otherwise by name. Missing nullable columns and nested fields are
-        null. Values are cast to the schema's types if the cast is lossless. Dates and timestamps
-        in Spark's hybrid calendar, which the footer indicates, are converted to the proleptic
-        Gregorian calendar. The handler computes the values of fields that have
+        null. Values are cast to the schema's types if the cast is lossless. If the footer shows
+        that dates and timestamps are in Spark's hybrid calendar, they are converted to the
+        proleptic Gregorian calendar. The handler computes the values of fields that have
         `METADATA_COLUMN_KEY` in their metadata. `predicate` is a hint over columns of
         `physical_schema`: rows that can't match may be omitted. Reads are streamed: memory is
         bounded by a few batches, not by a row group.

@@ -94,7 +94,7 @@ def can_cast(source: DataType, target: DataType) -> bool:
 
 
 def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = False) -> Datum:
-    """Cast values; if `safe`, a value that can't be cast becomes null instead of an error."""
+    """Cast values. A value that can't be cast is an error; if `safe` is True, it becomes null."""
     if source == target:
         return values
     if source == VOID:
@@ -114,11 +114,11 @@ def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = Fals
 
 
 def raise_if_failed(failed: Datum, values: Datum, reason: Callable[[Any], str]) -> None:
-    """Raise an `EvaluationError` if a row failed; the message is about the first such row.
+    """Raise an `EvaluationError` if a row failed; its message is about the first failed row.
 
     Args:
-        failed: whether each row failed; null counts as false.
-        reason: returns the message for the row's value in `values`.
+        failed: one value for each row: true if the row failed. Null counts as false.
+        reason: function that returns the message for a failed row's value in `values`.
     """
     if not isinstance(failed, pa.Scalar):
         if not pc.any(failed).as_py():
@@ -139,7 +139,8 @@ def raise_if_failed(failed: Datum, values: Datum, reason: Callable[[Any], str]) 
 def decimals_to_floats(values: Datum, float_type: pa.DataType) -> Datum:
     """Convert decimals to the nearest floats via strings: Arrow's own cast may be one ulp off.
 
-    Rows and statistics must be rounded in the same way, otherwise data skipping loses rows.
+    Rows and statistics must be rounded in the same way, because data skipping would otherwise lose
+    rows.
     """
     return pc.cast(pc.cast(values, pa.string()), float_type)
 
@@ -147,7 +148,8 @@ def decimals_to_floats(values: Datum, float_type: pa.DataType) -> Datum:
 def map_distinct(values: Datum, function: Callable[[Any], Any], arrow_type: Any) -> Datum:
     """Apply a Python function once to each distinct value.
 
-    A null value gives null, and so does a ValueError or ArithmeticError of the function.
+    The result is null for a null value, and for a value for which the function raises a ValueError
+    or ArithmeticError.
     """
     encoded = values.dictionary_encode()
     results: list[Any] = []
@@ -217,7 +219,7 @@ def _truncated(values: Datum) -> Datum:
 
 
 def _parse_integers(strings: Datum) -> Datum:
-    """Parse integers to decimals; null for other strings, and for more than 38 digits."""
+    """Parse integers to decimals; other strings and integers of more than 38 digits become null."""
     trimmed = pc.utf8_trim(strings, characters=_BLANKS)
     valid = pc.match_substring_regex(trimmed, r"\A[+-]?0*[0-9]{1,38}\z")
     plain = pc.replace_substring_regex(trimmed, r"\A\+?(-?)0*([0-9])", r"\1\2")
@@ -317,7 +319,7 @@ def _rounded(number: Decimal, target: DecimalType) -> Decimal:
 
 
 def _rescaled(values: Datum, target: DecimalType) -> Datum:
-    """Round decimals half up to another scale; null for values out of range."""
+    """Round decimals half up to another scale; values out of range become null."""
     source = values.type
     scale = max(source.scale, target.scale)
     wide_type = pa.decimal256(min(76, source.precision - source.scale + 1 + scale), scale)

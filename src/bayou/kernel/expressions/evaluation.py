@@ -52,7 +52,7 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
 
 
 def compare(op: str, left: Datum, right: Datum) -> Datum:
-    """Compare arrays or scalars of the same type. Except for `<=>`, a null operand gives null."""
+    """Compare arrays or scalars of the same type. A null operand gives null, but not for `<=>`."""
     if op == "<=>":
         equal = pc.fill_null(compare("=", left, right), False)
         return pc.or_(equal, pc.and_(pc.is_null(left), pc.is_null(right)))
@@ -104,8 +104,8 @@ class Evaluator:
         """Return one value for each row.
 
         Args:
-            selection: true for the rows to evaluate, without nulls; the values of other rows are
-                undefined. None for all rows.
+            selection: mask without nulls: true for the rows to evaluate. The values of the other
+                rows are undefined. If None, all rows are evaluated.
         """
         values: pa.Array[Any] = _as_array(
             self._value(self._expression, batch)
@@ -304,7 +304,7 @@ def _constant(literal: Literal, target: pa.DataType | None) -> Datum:
 
 
 def cast_for_comparison(values: Datum, target: pa.DataType | None) -> Datum:
-    """Cast values to the type in which they are compared; only casts to double may round."""
+    """Cast values to the type in which they are compared. Only casts to double may round."""
     if target is None or values.type == target:
         return values
     if pa.types.is_decimal(values.type) and pa.types.is_float64(target):

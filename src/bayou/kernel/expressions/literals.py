@@ -32,7 +32,7 @@ from bayou.protocol.schema import (
 
 
 def literal_of(value: LiteralValue) -> Literal:
-    """Return a literal whose type is that of the Python value."""
+    """Return a literal with the type that corresponds to the Python value."""
     match value:
         case None:
             return Literal(None, VOID)
@@ -73,7 +73,7 @@ def resolve_literal(literal: Literal, other: DataType | None) -> Literal:
     """Return a literal with a type.
 
     Args:
-        other: type of the other operand of a comparison. A string is parsed as this type.
+        other: type of the other operand of a comparison. A string literal is parsed as this type.
     """
     value = literal.value
     if value is None:
@@ -246,8 +246,9 @@ _SHORT = {
 def normalize_time_zone(name: str) -> str:
     """Validate and normalize a time zone name as in `spark.sql.session.timeZone`.
 
-    A name is a region (`Europe/Berlin`), `Z`, an offset (`+02:00`) or a Java short name (`PST`).
-    Offsets are returned as `+HH:MM`, and short names as the region or offset that they stand for.
+    A name is a region (`Europe/Berlin`), `Z`, an offset (`+02:00`) or a Java short name (`PST`). An
+    offset is returned in the form `+HH:MM`, and a short name as the region or offset for which it
+    stands.
     """
     if name in ("Z", "UTC", "GMT", "UT"):
         return "UTC"

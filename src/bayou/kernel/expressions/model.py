@@ -5,9 +5,9 @@ They are created from SQL by `bayou.kernel.expressions.sql.parser`, or in Python
     col("day") == "2024-01-05"
     (col("id") > 10) & col("name").is_not_null()
 
-Predicates use SQL's three-valued logic. Names are logical column names, and a path of several names
-is a nested field. `==` on an expression creates a `Comparison`, so compare expressions with `is` or
-by their `repr`, never with `==`.
+Predicates use SQL's three-valued logic. Names are logical column names; a path of several names
+refers to a nested field. `==` on an expression creates a `Comparison`. To test whether two
+expressions are equal, use `is` or compare their `repr`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LiteralValue: TypeAlias = None | bool | int | float | str | bytes | Decimal | dt
 
 
 class Expression:
-    """An expression: one value for each row. Operators such as `==` and `<` create predicates."""
+    """An expression, which has one value for each row. Operators such as `==` create predicates."""
 
     __slots__ = ()
 
@@ -130,7 +130,7 @@ class Expression:
         return Cast(self, data_type)
 
     def like(self, pattern: str, escape: str = "\\") -> Like:
-        """`LIKE`: `%` matches any string, `_` any character. After `escape`, both are literal."""
+        """`LIKE`: `%` matches any string, `_` any character; `escape` makes either one literal."""
         return Like(self, pattern, escape)
 
     def starts_with(self, prefix: str) -> StartsWith:
@@ -165,7 +165,7 @@ class Literal(Predicate):
     """A constant.
 
     `data_type` is None for literals without an explicit type (NULL, a number or a string in SQL).
-    The type of such a literal follows from the operand that it is compared with, as in Spark.
+    As in Spark, the type of such a literal follows from the operand with which it is compared.
     """
 
     value: LiteralValue
@@ -200,7 +200,7 @@ def conjunction(predicates: Iterable[Predicate]) -> Predicate | None:
 
 
 def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
-    """Yield the operands of AND, also of nested ANDs. Another predicate is yielded itself."""
+    """Yield the operands of AND and of nested ANDs; any other predicate is yielded as it is."""
     if isinstance(predicate, And):
         for operand in predicate.operands:
             yield from conjuncts(operand)
@@ -219,7 +219,7 @@ class Or(Predicate):
 
 
 def _check_operands(name: str, operands: tuple[Predicate, ...]) -> None:
-    """Reject an empty conjunction, which would be true for every row, and an empty disjunction."""
+    """Reject an AND or OR without operands; such an AND would be true for every row."""
     if not operands:
         raise ArgumentError(f"{name}: it has no operands. Use at least one.", argument="operands")
 
@@ -240,7 +240,7 @@ class IsNull(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class In(Predicate):
-    """`IN` a list of constants; NULL if no value matches and the list contains NULL."""
+    """`IN` with a list of constants; NULL if no value matches and the list contains NULL."""
 
     operand: Expression
     values: tuple[Literal, ...]
@@ -248,7 +248,7 @@ class In(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InExpressions(Predicate):
-    """`IN` a list of expressions. `resolve` returns an `In` or comparisons instead."""
+    """`IN` with a list of expressions. `resolve` replaces it by an `In` or by comparisons."""
 
     operand: Expression
     values: tuple[Expression, ...]
@@ -275,7 +275,7 @@ class Like(Predicate):
 class Cast(Predicate):
     """A cast of the operand as in Spark's ANSI mode.
 
-    A value that can't be cast is an error, or NULL if `safe` (`TRY_CAST`).
+    A value that can't be cast is an error. If `safe` is True (`TRY_CAST`), it becomes NULL.
     """
 
     operand: Expression
@@ -307,7 +307,7 @@ def col(*path: str) -> Column:
 
 
 def lit(value: object) -> Expression:
-    """A constant. An expression is returned unchanged."""
+    """A constant of a Python value; if `value` is an expression, it is returned unchanged."""
     return value if isinstance(value, Expression) else _literal(value)
 
 

@@ -1,8 +1,8 @@
 """Resolution of names and types in expressions, and replacement of columns and literals.
 
-The rules follow Spark SQL in ANSI mode: a string compared with a number, date or timestamp is
-cast to the type of the other operand, or to a wider type. Numbers are cast to the wider type, and a
-decimal and a float are cast to double.
+The rules follow Spark SQL in ANSI mode: a string that is compared with a number, date or timestamp
+is cast to the type of that operand, or to a wider type. Two numbers are cast to the wider of their
+types; a decimal and a float are both cast to double.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ COMPARISON_OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 def resolve(predicate: Predicate, schema: StructType) -> Predicate:
     """Look up a predicate's columns in the schema, give literals a type, and insert casts.
 
-    Column names are case-insensitive; the result has the schema's spelling. A resolved predicate
-    can be resolved again, without a change.
+    Column names are case-insensitive; the result has the schema's spelling. Resolving a resolved
+    predicate again doesn't change it.
     """
     match predicate:
         case And(operands):
@@ -162,7 +162,7 @@ def _cast_string(expression: Expression, data_type: DataType, other: DataType) -
 
 
 def _in(operand: Expression, values: tuple[Expression, ...], schema: StructType) -> Predicate:
-    """Resolve `IN` as Spark does, which compares operand and values in a common type of all."""
+    """Resolve `IN` as Spark does: the operand and all values are compared in their common type."""
     operand = _value(operand, schema, None)
     operand_type = type_of(operand, schema)
     literals = tuple(resolve_literal(v, operand_type) for v in values if isinstance(v, Literal))
@@ -198,9 +198,9 @@ def _in(operand: Expression, values: tuple[Expression, ...], schema: StructType)
 
 
 def _is_comparable_one_by_one(types: list[DataType]) -> bool:
-    """Whether `IN` can compare the operand with one value at a time, in the common type of both.
+    """Whether `IN` can compare the operand with each value in the common type of these two.
 
-    False if the common type of the operand and all values can give another result.
+    False if comparing in the common type of the operand and all values can give another result.
 
     Args:
         types: the type of the operand, followed by the types of the values.

@@ -40,7 +40,7 @@ def from_bytes(data: bytes) -> Expression:
     """The inverse of `to_bytes`.
 
     Raises:
-        SerializationError: the bytes are malformed or of a newer package version.
+        SerializationError: the bytes are malformed, or a newer version of Bayou wrote them.
     """
     expression: Expression = _WIRE.decode(data, from_tree)
     return expression

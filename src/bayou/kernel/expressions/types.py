@@ -47,7 +47,7 @@ def is_numeric(data_type: DataType) -> bool:
 
 
 def decimal_for(data_type: DataType) -> DecimalType:
-    """Return a decimal type for all values of an integer type. A decimal type isn't changed."""
+    """Return a decimal type for all values of an integer type, or `data_type` if it is decimal."""
     if isinstance(data_type, DecimalType):
         return data_type
     return DecimalType(_DIGITS[data_type], 0)
@@ -56,8 +56,7 @@ def decimal_for(data_type: DataType) -> DecimalType:
 def bounded_decimal(precision: int, scale: int) -> DecimalType:
     """Return a decimal type with at most 38 digits.
 
-    If `precision` is larger, digits after the decimal point are dropped first, down to 6, as in
-    Spark.
+    If `precision` exceeds 38, the scale is reduced first, but not below 6, as in Spark.
     """
     if precision <= 38:
         return DecimalType(precision, scale)
@@ -65,7 +64,7 @@ def bounded_decimal(precision: int, scale: int) -> DecimalType:
 
 
 def wider_decimal(left: DecimalType, right: DecimalType) -> DecimalType:
-    """Return a decimal type for the values of two types. Over 38 digits, its scale is reduced."""
+    """Return a decimal type for the values of two types; above 38 digits, reduce its scale."""
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
     if whole + scale <= 38:
@@ -74,7 +73,7 @@ def wider_decimal(left: DecimalType, right: DecimalType) -> DecimalType:
 
 
 def common_type(types: Iterable[DataType]) -> DataType | None:
-    """Return the type to which CASE and coalesce cast values of these types, if there is one."""
+    """The type to which CASE and coalesce cast values of these types; None if there is none."""
     result: DataType | None = VOID
     for data_type in types:
         if result is None:

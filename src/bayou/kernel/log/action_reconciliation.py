@@ -1,8 +1,8 @@
 """Reconciliation of the actions of commits (PROTOCOL.md, Action Reconciliation).
 
-`ActionAccumulator` takes the actions of commits, newest commit first. Protocol, metadata,
-transactions and domains are held as objects. File actions are held as columns in a
-`FileActionStore`: in memory, or on the local disk (`spilled_replay`). Both stores call `reconcile`.
+`ActionAccumulator` takes the actions of commits, newest commit first. It holds protocol, metadata,
+transactions and domains as objects. It holds file actions as columns in a `FileActionStore`, which
+is in memory or on the local disk (`spilled_replay`). Both kinds of store call `reconcile`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ActionColumns:
     """Adds or removes as columns.
 
     Attributes:
-        commits: for each action, the number of its commit, counted from the newest; int32.
+        commits: for each action, the number of its commit as int32; the newest commit has number 0.
         keys: key string of each action: path, `KEY_SEPARATOR` and deletion vector id. The path is
             normalized as in `AddFile.key`.
         files: the actions, `ADD_TYPE` or `REMOVE_TYPE`.
@@ -85,8 +85,8 @@ class ReconciledFiles:
 
     Attributes:
         touched: keys of all files that were added or removed.
-        double_files: paths of the live files written after a change from float to double, see
-            the function `double_files`.
+        double_files: paths of the live files that were written after a column changed from float to
+            double; see the function `double_files`.
     """
 
     adds: tuple[pa.StructArray, ...]
@@ -103,7 +103,7 @@ class FileActionStore(Interface):
         ...
 
     def reconciled(self, change: ChangeToDouble | None) -> ReconciledFiles:
-        """Reconcile all actions; `change` is the newest change from float to double, if any."""
+        """Reconcile all actions; `change` is the newest change of a column to double, if any."""
         ...
 
 
@@ -144,8 +144,8 @@ class ActionAccumulator:
     def add_commit(self, version: int, actions: Iterable[Action], *, is_compacted: bool) -> None:
         """Add the actions of a log file that is older than the log files added so far.
 
-        A log compaction file (`is_compacted`) may have several actions with the same key. The first
-        of these actions is used.
+        If the log file is a log compaction file (`is_compacted`), it may have several actions with
+        one key. The first of these actions is used.
         """
         info: CommitInfo | None = None
         changes: list[Metadata] = []
@@ -207,7 +207,7 @@ class ActionAccumulator:
 def reconcile(
     adds: ActionColumns, removes: ActionColumns, change: ChangeToDouble | None
 ) -> ReconciledFiles:
-    """Keep the actions of each key's newest commit, and drop the key's older actions.
+    """Keep the actions from each key's newest commit, and drop all older actions of the key.
 
     The arguments must contain all actions of each key.
     """
@@ -225,7 +225,7 @@ def reconcile(
 
 
 def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
-    """Return a mask of the actions with no newer action of the same key; None selects all."""
+    """Return a mask of the actions whose key has no newer action; None if all are selected."""
     encoded: Any = keys.dictionary_encode()
     if len(encoded.dictionary) == len(keys):
         return None
@@ -240,12 +240,12 @@ def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
 
 
 def _filter(files: pa.StructArray, mask: Any, start: int) -> pa.StructArray:
-    """Filter files by a part of the mask, which begins at `start`. The mask None selects all."""
+    """Filter files by the part of `mask` from `start` on; return all files if `mask` is None."""
     return files if mask is None else files.filter(mask.slice(start, len(files)))
 
 
 def _concatenate(parts: Sequence[ActionColumns], kind: pa.StructType) -> ActionColumns:
-    """Concatenate parts, given newest first, into columns that are oldest first, as in the log."""
+    """Concatenate parts in reverse order: `parts` is newest first, the result oldest first."""
     if not parts:
         return _no_actions(kind)
     files: Any = _joined([part.files for part in reversed(parts)])
@@ -262,6 +262,6 @@ def _joined(arrays: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
 
 @cache
 def _no_actions(kind: pa.StructType) -> ActionColumns:
-    """Return empty columns, from a cache: their creation takes longer than a small replay."""
+    """Return empty columns from a cache, because creating them takes longer than a small replay."""
     files: Any = pa.array([], kind)
     return ActionColumns(pa.array([], pa.int32()), pa.array([], pa.string()), files)

@@ -1,8 +1,8 @@
 """Commit timestamps, the version at a timestamp, and the history of a table.
 
 Without in-commit timestamps, the timestamp of a commit is the modification time of its file. If
-the modification time isn't later than the previous commit's timestamp, the timestamp is one
-millisecond after the previous one. After in-commit timestamps are enabled, the timestamp is
+that time isn't later than the previous commit's timestamp, the timestamp is one millisecond after
+the previous one. From the version on that enables in-commit timestamps, the timestamp is
 `commitInfo.inCommitTimestamp` (PROTOCOL.md, In-Commit Timestamps and Commit Provenance
 Information).
 """
@@ -43,8 +43,8 @@ _ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 def commit_timestamp(state: TableState) -> int:
     """Return the timestamp of a version in ms.
 
-    Without an in-commit timestamp, the result is the time of the version's commit file or
-    checkpoint.
+    If the version has no in-commit timestamp, the result is the modification time of its commit
+    file or checkpoint.
     """
     if _has_in_commit_timestamps(state) and state.in_commit_timestamp is not None:
         return state.in_commit_timestamp
@@ -157,10 +157,10 @@ def _committed_at(
 
 
 def _list_log(engine: Engine, latest: TableState) -> tuple[list[tuple[int, FileStatus]], list[int]]:
-    """List the commits up to the latest version, and the versions that have a complete checkpoint.
+    """List the commits up to the latest version, and the versions with a complete checkpoint.
 
     Returns:
-        (version, file) of each commit, and versions of checkpoints; both ascending.
+        (version, file) of each commit, and the versions with a checkpoint; both in ascending order.
     """
     commits: dict[int, FileStatus] = {}
     parts: dict[tuple[int, int], int] = {}
@@ -235,8 +235,8 @@ def _last_in_commit(
 ) -> tuple[int, int]:
     """Return (version, time in ms) of the last commit whose in-commit timestamp is <= `timestamp`.
 
-    If all commits are later, return the first commit. In-commit timestamps are ascending; a binary
-    search reads only some of the commits.
+    If all commits are later, the first commit is returned. In-commit timestamps are ascending, so
+    that a binary search reads only some of the commits.
     """
     low, high = 0, len(commits) - 1
     while low < high:
@@ -275,8 +275,9 @@ def read_history(
 ) -> list[dict[str, Any]]:
     """Return a dict for each commit in the log, newest first.
 
-    The first keys are `version` and `timestamp`. The timestamp is in ms since the epoch, and time
-    travel uses the same timestamp. Then come the other fields of `commitInfo`, if there is one.
+    The first keys are `version` and `timestamp`; then follow the other fields of `commitInfo`, if
+    the commit has one. The timestamp is in ms since the epoch, and is the one that time travel
+    uses.
 
     Args:
         limit: maximum number of commits; None for all.

@@ -1,14 +1,14 @@
 """Files that were written after the last change of a column from float to double.
 
-The statistics of these files are computed from doubles, those of older files from floats. An `add`
-doesn't say when its file was written. A file is included only if the log proves that it was written
-after the change, which takes three conditions:
+The statistics of these files are computed from doubles; the statistics of older files are computed
+from floats. An `add` doesn't say when its file was written. A file is included only if the log
+proves that it was written after the change. This requires three conditions:
 
 - The `add` is in a commit after the newest change, and the commit of the change was replayed.
-- The log has only one action for the file's path. Otherwise the `add` may only update the file, for
-  example its deletion vector or statistics.
-- The file's modification time is after the change. RESTORE can add an old file again when the log
-  no longer contains the file's earlier actions.
+- The log has only one action for the file's path. If there are several, the `add` may only update
+  the deletion vector or statistics of an existing file.
+- The file's modification time is after the change. This excludes an old file that RESTORE added
+  again, if the log no longer contains the file's earlier actions.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class ChangeToDouble:
     """The newest change of a column from float to double.
 
     Attributes:
-        later: the commits after the change, numbered as in `ActionColumns.commits`. Commits that
-            may add files written before the change, such as RESTORE, are left out.
+        later: numbers of the commits after the change, as in `ActionColumns.commits`. Commits such
+            as RESTORE, which may add files that were written before the change, are left out.
         time: time of the change in ms.
     """
 
@@ -59,8 +59,8 @@ def newest_change_to_double(
 
     Args:
         history: `metaData` actions of the replayed commits, newest first.
-        versions: version of each replayed commit, newest first; None for a commit that may add
-            files written before the commit, such as RESTORE.
+        versions: version of each replayed commit, newest first. It is None for a commit such as
+            RESTORE, which may add files that were written before the commit.
     """
     if not history or TYPE_CHANGES_KEY not in history[0].metadata.schema_string:
         return None
@@ -89,8 +89,8 @@ def double_files(
 
     Args:
         commits, keys: commit number and key string of each element of `adds`.
-        all_keys: key strings of all adds and removes of these files.
-        change: the change; None returns an empty array.
+        all_keys: key strings of all adds and removes of the files in `adds`.
+        change: the change. If None, the result is empty.
     """
     if change is None:
         return pa.array([], pa.string())

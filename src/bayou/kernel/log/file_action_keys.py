@@ -19,10 +19,10 @@ KEY_SEPARATOR = "\x00"
 """Separates path and deletion vector id in a key string."""
 
 _LOOKUP_CHUNK_SIZE = 131_072
-"""Number of keys per lookup; `is_in` builds a hash table of them."""
+"""Maximum number of keys of a lookup, because `is_in` builds a hash table of the keys."""
 
 _MIN_COLUMNAR_KEYS = 256
-"""With fewer keys, encoding Python objects one by one is faster than encoding columns."""
+"""For fewer keys than this, encoding Python objects one by one is faster than encoding columns."""
 
 _SINGLE_SPELLING = r"^[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*$"
 """Matches paths that have only one spelling; see `equivalent_paths`."""
@@ -48,7 +48,7 @@ class FileActionKeys:
 
     @classmethod
     def from_keys(cls, keys: Iterable[FileKey]) -> FileActionKeys:
-        """Create the columns from keys. Paths can have any spelling that the log can have."""
+        """Create the columns from keys; a path can have any spelling that is valid in a log."""
         spelled = sorted(
             {(name, dv_id or "") for path, dv_id in keys for name in equivalent_paths(path)}
         )
@@ -59,7 +59,7 @@ class FileActionKeys:
 
     @classmethod
     def from_columns(cls, paths: pa.Array[Any], keys: pa.Array[Any]) -> FileActionKeys:
-        """Create the columns from the paths of actions and the key strings of the same actions."""
+        """Create the columns from the paths and the key strings of the same actions."""
         if len(paths) < _MIN_COLUMNAR_KEYS:
             return cls._from_strings(paths, keys)
         has_single_spelling = pc.match_substring_regex(paths, _SINGLE_SPELLING)
@@ -82,13 +82,13 @@ class FileActionKeys:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether a key has a deletion vector id; if so, checkpoints' deletion vectors are read."""
+        """Whether a key has a deletion vector id. If so, scans read the checkpoint's ids too."""
         return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, KEY_SEPARATOR)).as_py()
 
     def untouched_mask(self, adds: pa.StructArray) -> pa.BooleanArray | None:
-        """Return a mask of the `add` or `remove` structs whose key isn't in `keys`.
+        """Return a mask of the `add` or `remove` structs in `adds` whose key isn't in `keys`.
 
-        The mask None selects all.
+        The result is None if all of them are selected.
         """
         if len(self.paths) == 0:
             return None

@@ -2,9 +2,9 @@
 
 An engine with a shuffle, such as Spark, can reconcile the actions without holding all keys in one
 process. The engine groups the rows by `key`, sorts each group by `version` descending and
-`dataChange` descending, and keeps the first row. That row is a live file if its `add` isn't null
-(PROTOCOL.md, Action Reconciliation). Rows of removes are needed: without the row of a remove, the
-`add` of the removed file would be the first row.
+`dataChange` descending, and keeps the first row. If the `add` of this row isn't null, the row is a
+live file (PROTOCOL.md, Action Reconciliation). Removes have rows too: without the row of a remove,
+the `add` of the removed file would be the first row.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ _FIELDS: list[Any] = [
 FILE_ACTION_SCHEMA = pa.schema(_FIELDS)
 """Schema of file actions.
 
-`key`: canonical path, `KEY_SEPARATOR` and deletion vector id. `add`: null for a remove.
+The column `key` has the canonical path, `KEY_SEPARATOR` and the deletion vector id. The column
+`add` is null for a remove.
 """
 
 _BATCH_ROWS = 16_384
 
 _PLAIN_PATH = "^[^%:/][^%:]*$"
-"""Matches paths that are canonical already; see `canonical_path`."""
+"""Matches paths that are already canonical; see `canonical_path`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,8 @@ class ActionSlice(PickledTask):
     """A part of a log: either commits, or a part of the checkpoint.
 
     Attributes:
-        commits: versions and files of commits, ascending; empty for a part of the checkpoint.
+        commits: versions and files of commits, ascending; empty if the slice is a part of the
+            checkpoint.
         estimated_bytes: estimated size of the slice in storage.
     """
 
@@ -109,7 +111,7 @@ class FileActions(PickledTask):
 
     @property
     def scan(self) -> Scan:
-        """A scan that takes live files, which the engine has reconciled, and applies the predicate.
+        """A scan that applies the predicate to live files, which the engine has already reconciled.
 
         Unlike other scans, this scan doesn't drop files that later commits removed.
         """
@@ -221,7 +223,7 @@ def _file_actions(definition: bytes, checkpoint_version: int) -> FileActions:
 
 
 def tail_bytes(state: TableState) -> int:
-    """Return the total bytes of the commits after the checkpoint, if any; else of all commits."""
+    """Return the total bytes of commits after the checkpoint; of all commits if there is none."""
     return sum(f.size for f in state.log_segment.commits)
 
 

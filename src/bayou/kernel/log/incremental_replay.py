@@ -1,4 +1,4 @@
-"""Incremental update of a table state: only the commits after its version are replayed."""
+"""Incremental update of a table state: only commits that are newer than the state are replayed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bayou.protocol.file_names import list_prefix
 def refresh_state(engine: Engine, state: TableState) -> TableState:
     """Return the table's latest state: `state` itself if there are no newer commits.
 
-    Usually reads only the newer commits. The whole state is loaded again if the last commit of
+    Usually, only the newer commits are read. The whole state is loaded again if the last commit of
     `state` was replaced, if there is a newer checkpoint, if the protocol or metadata changed, or if
     a catalog manages the table.
     """
@@ -50,7 +50,7 @@ def refresh_state(engine: Engine, state: TableState) -> TableState:
 
 
 def _extend_segment(engine: Engine, known: LogSegment) -> LogSegment | None:
-    """Add newer commits to the segment `known`; None if the whole state must be loaded again."""
+    """Return `known` with the newer commits; None if the whole state must be loaded again."""
     listing = LogListing(None, (), {})
     start = f"{log_path(known.table)}/{list_prefix(known.version)}"
     try:

@@ -19,7 +19,7 @@ from bayou.protocol.file_names import (
 )
 
 _CLOCK_TOLERANCE_MS = 60_000
-"""Modification times that differ by less than this don't determine the order of two files."""
+"""If the modification times of two files differ by less than this, their order is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,8 @@ class Checkpoint:
 
     Attributes:
         files: the file, or the parts of a multi-part checkpoint in order; without sidecars.
-        uuid_named: whether the name has a UUID. Such a checkpoint follows the V2 spec; a checkpoint
-            with a classic name follows the V1 or the V2 spec.
+        uuid_named: whether the file name has a UUID. A checkpoint whose name has a UUID follows the
+            V2 spec; a checkpoint with a classic name follows the V1 or the V2 spec.
     """
 
     version: int
@@ -64,10 +64,10 @@ class ListedChecksum(NamedTuple):
 
 
 class LogListing:
-    """The log files up to a version, and the first listed version above it.
+    """The log files up to a version, and the first listed version above that version.
 
     Args:
-        version: the requested version, None for the latest.
+        version: the requested version; None for the latest.
         without: paths of checkpoint files to ignore.
         ratified: commits that a catalog has ratified, by version.
     """
@@ -119,10 +119,10 @@ class LogListing:
                 pass
 
     def reaches(self, version: int) -> bool:
-        """Whether a checkpoint or checksum of `version` is valid: not above the last commit.
+        """Whether the commits reach `version`, so that its checkpoint and checksum are valid.
 
-        If it is above, the log has lost its last commits: the log is an interrupted copy or an
-        outdated replica. True if the log has no commits, because log cleanup deleted them.
+        If they don't, the log has lost its last commits: it is an interrupted copy or an outdated
+        replica. If log cleanup has deleted all commits, the result is True.
         """
         return not self.commits or self._has_later_commit or version <= max(self.commits)
 
@@ -130,7 +130,7 @@ class LogListing:
         """The earliest version that can be rebuilt, and the latest version.
 
         The earliest version is None if no version can be rebuilt. The latest version is -1 if the
-        listing has neither a commit nor a complete checkpoint.
+        listing has no commit and no complete checkpoint.
         """
         complete = [c.version for c in self.checkpoints() if self.reaches(c.version)]
         earliest = 0 if 0 in self.commits else min(complete, default=None)
@@ -145,7 +145,7 @@ class LogListing:
         return max(self.checkpoints(), key=lambda c: c.version, default=None)
 
     def checkpoints(self) -> list[Checkpoint]:
-        """List the complete checkpoints by ascending version; a version's preferred one first."""
+        """List the complete checkpoints by ascending version; in one version by preference."""
         order = sorted(self._parts, key=lambda key: (-key[0], bool(key[2]), -key[1], key[2]))
         return [
             Checkpoint(
@@ -158,11 +158,11 @@ class LogListing:
         ]
 
     def compacted(self, base: int, latest: int) -> tuple[CompactedFile, ...]:
-        """Select the log compaction files to read instead of commits after version `base`.
+        """Return the log compaction files to read in place of commits after version `base`.
 
         The commit of the latest version is always read, for its `commitInfo`. A compaction file is
-        ignored if the commit of its `end_version` was modified later: the file then holds commits
-        that were replaced.
+        ignored if the commit of its `end_version` was modified after the compaction file: the
+        compaction file then holds commits that were replaced.
         """
         longest: dict[int, CompactedFile] = {}
         for file in self._compacted:
@@ -185,7 +185,7 @@ class LogListing:
         return tuple(selected)
 
     def checksum(self, base: int) -> ListedChecksum | None:
-        """Return the newest valid version checksum, see `reaches`; None if it is below `base`."""
+        """Return the newest checksum that `reaches` accepts; None if it is older than `base`."""
         newest_first = sorted(self._checksums, reverse=True)
         version = next((v for v in newest_first if self.reaches(v)), None)
         if version is None or version < base:

@@ -2,8 +2,9 @@
 
 The commit phase reads the commits after the checkpoint, newest first, and returns a `ReplayState`:
 protocol, metadata, the live files that the commits added, and the keys of all files that they added
-or removed. The checkpoint phase drops the checkpoint's rows with these keys. A checkpoint has at
-most one row for each key, so parts of a checkpoint are processed independently.
+or removed. The checkpoint phase reads the checkpoint and drops its rows with these keys. A
+checkpoint has at most one row for each key, so that parts of a checkpoint can be processed
+independently.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ _MAX_CONCATENATED_ARRAYS = 2
 _MAX_INT = (1 << 31) - 1
 """Largest offset and size of a deletion vector (PROTOCOL.md, Deletion Vector Descriptor Schema)."""
 _HEAD_BYTES = 64 * 1024
-"""Number of bytes at the start of a large commit that are searched for `commitInfo` first."""
+"""Number of bytes at the start of a large commit in which `commitInfo` is searched first."""
 
 SPILL_THRESHOLD_BYTES = 32 * 1024 * 1024
-"""Total size of the commits (about 75,000 actions) above which replay uses the local disk."""
+"""If the commits are larger than this (about 75,000 actions), replay uses the local disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +66,15 @@ class ReplayState:
     """Result of the replay of the commits after the checkpoint.
 
     Attributes:
-        protocol, metadata: the newest action, None if no commit after the checkpoint has one.
+        protocol, metadata: the newest action; None if no commit after the checkpoint has one.
         domains: newest domain metadata by domain, including removed domains.
         touched: keys of the files to drop from the checkpoint.
-        adds: live files that the commits added, `ADD_TYPE`. One array in the order of the log, or
-            the unordered memory-mapped arrays of a spilled replay.
-        double_files: paths of files that have doubles in all columns that were widened from float.
+        adds: live files that the commits added, `ADD_TYPE`. They are one array in the order of the
+            log. After a spilled replay, they are unordered memory-mapped arrays.
+        double_files: paths of files that contain doubles in every column that was widened from
+            float to double.
         removes: tombstones of the commits, `REMOVE_TYPE`; the same kind of arrays as `adds`.
-        commit_info: `commitInfo` of the newest commit, None if it has none.
+        commit_info: `commitInfo` of the newest commit; None if the commit has none.
     """
 
     protocol: Protocol | None
@@ -136,7 +138,7 @@ def decode_commit(
     data: bytes,
     kinds: Collection[type] | None = None,
 ) -> Iterator[Action]:
-    """Yield the actions in a commit's bytes; `kinds` is explained at `decode_actions`."""
+    """Yield the actions in a commit's bytes; for `kinds`, see `decode_actions`."""
     try:
         yield from _decode(data, kinds)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -153,7 +155,8 @@ def read_commit_info(
 ) -> CommitInfo | None:
     """Read the `commitInfo` of one commit; None if the commit has none.
 
-    `commitInfo` is usually in the first line. Of a large commit, only the beginning is read first.
+    `commitInfo` is usually in the first line. If the commit is large, only its beginning is read at
+    first.
 
     Raises:
         CorruptTableError: the commit is missing, or can't be read.
@@ -173,10 +176,10 @@ def read_commit_info(
 
 
 def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
-    """Replay a segment's commits, newest first: the commit phase of log replay.
+    """Replay a segment's commits, newest first. This is the commit phase of log replay.
 
-    A log compaction file is read instead of the commits that it covers. If one of these files can't
-    be read, all commits are read instead.
+    A log compaction file is read instead of the commits that it covers. If a log compaction file
+    can't be read, none is used, and all commits are read.
 
     Raises:
         CorruptTableError: a commit is missing, or contains a line that isn't an action.
@@ -192,10 +195,10 @@ def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
 def replay_newer_commits(
     engine: Engine, segment: LogSegment, before: ReplayState, newer: int
 ) -> ReplayState | None:
-    """Replay the last `newer` commits of a segment, and add the result to an earlier replay state.
+    """Replay the last `newer` commits of a segment, and combine the result with the state `before`.
 
-    Returns None if a replayed commit has a protocol or metadata action. The caller must then replay
-    all commits.
+    If a replayed commit has a protocol or metadata action, the result is None, and the caller must
+    replay all commits.
 
     Args:
         before: replay state of the segment without the last `newer` commits.
@@ -230,7 +233,7 @@ def _untouched(
 
 
 def _concatenate(arrays: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ...]:
-    """Concatenate up to two arrays. More arrays are from a spilled replay, and stay on disk."""
+    """Concatenate up to two arrays. More arrays come from a spilled replay; they stay on disk."""
     if len(arrays) > _MAX_CONCATENATED_ARRAYS:
         return arrays
     concatenated = pa.concat_arrays(arrays)
@@ -241,7 +244,8 @@ def _concatenate(arrays: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ..
 def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
     """List the files to replay, newest first: the latest commit, then compaction files and commits.
 
-    A compaction file is listed with the last version that it is read for.
+    Each file is listed with a version; for a compaction file, it is the last version for which the
+    file is read.
     """
     first = segment.version - len(segment.commits) + 1
     replacements = {
@@ -260,9 +264,10 @@ def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
 
 
 def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActionKeys]:
-    """Replay a segment's commits. Also return the keys of all files that the commits touch.
+    """Replay a segment's commits; also return the keys of all files that the commits add or remove.
 
-    Without a checkpoint, `ReplayState.touched` is empty, but the returned keys aren't.
+    If the segment has no checkpoint, `ReplayState.touched` is empty; the returned keys are
+    complete.
     """
     files = _newest_first(segment)
     compacted = {c.file.path for c in segment.compacted}
@@ -293,7 +298,7 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActio
 
 
 def _decode(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:
-    """Yield the decoded actions. A deletion vector's size or offset over 2^31 - 1 is an error."""
+    """Yield the decoded actions; reject deletion vectors with a size or offset above 2^31 - 1."""
     for action in decode_actions(data, kinds):
         vector = action.deletion_vector if isinstance(action, AddFile | RemoveFile) else None
         if vector is not None and max(vector.size_in_bytes, vector.offset or 0) > _MAX_INT:

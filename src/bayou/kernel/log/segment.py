@@ -1,8 +1,8 @@
 """Log segments: the log files of a version (PROTOCOL.md, Delta Log Entries and Checkpoints).
 
-A segment is the newest complete checkpoint at or below the version, and the commits after it.
-The checkpoint hint `_last_checkpoint` only says where to start the listing. It may be missing,
-outdated or corrupt.
+A segment consists of the newest complete checkpoint at or below the version, and of the commits
+after the checkpoint. The checkpoint hint `_last_checkpoint` only says where to start the listing.
+The hint may be missing, outdated or corrupt.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ class LogSegment:
 
     Attributes:
         commits: commits after the checkpoint, ascending and without a gap.
-        last_commit: the commit of `version`, None if log cleanup deleted it.
-        file_time: timestamp of the last commit in ms since the epoch, see `monotonic_times`.
-            Without a last commit, modification time of the checkpoint.
-        compacted: log compaction files after the checkpoint, ascending and without overlap.
-        checksum: the newest version checksum from the checkpoint's version up to `version`, or
-            None.
+        last_commit: the commit of `version`; None if log cleanup deleted it.
+        file_time: timestamp of the last commit in ms since the epoch, see `monotonic_times`. If
+            `last_commit` is None, it is the modification time of the checkpoint.
+        compacted: log compaction files of commits after the checkpoint, ascending and without
+            overlap.
+        checksum: the newest version checksum that is neither older than the checkpoint nor newer
+            than `version`; None if there is none.
     """
 
     table: str
@@ -74,16 +75,17 @@ def load_log_segment(
     ignored_checkpoints: Collection[str] = (),
     catalog: Catalog | None = None,
 ) -> LogSegment:
-    """List the log and select the files of a version, the latest if `version` is None.
+    """List the log and select the files of a version. If `version` is None, it is the latest.
 
-    Lists the log from the checkpoint in `_last_checkpoint` on; from the beginning if there is no
-    such checkpoint, or if it is above the version. Lists the log a second time, from its beginning,
-    if `_last_checkpoint` is wrong or if a commit seems to be missing: a listing that isn't atomic
-    may miss a concurrent commit and contain the next one.
+    The listing starts at the checkpoint in `_last_checkpoint`. If there is no such checkpoint, or
+    if it is above the version, the listing starts at the beginning of the log. If
+    `_last_checkpoint` turns out to be wrong, or if a commit seems to be missing, the log is listed
+    again from its beginning: a listing that isn't atomic may miss a concurrent commit and contain
+    the next commit.
 
     Args:
         ignored_checkpoints: paths of checkpoint files that can't be read.
-        catalog: the catalog that manages the table. Its ratified commits are included.
+        catalog: the catalog that manages the table. The catalog's ratified commits are included.
 
     Raises:
         TableNotFoundError: the path has no log.
@@ -141,8 +143,9 @@ def commit_files(
     """Yield (version, file) of the commits from version `start` on, ascending.
 
     Args:
-        catalog: the catalog that manages the table. Its ratified commits replace published ones,
-            and published commits above its latest version are ignored.
+        catalog: the catalog that manages the table. The catalog's ratified commits replace
+            published commits of the same version. Published commits above the catalog's latest
+            version are ignored.
     """
     ratified = RatifiedCommits(latest_version=-1)
     if catalog is not None:
@@ -169,11 +172,11 @@ def commit_files(
 def complete_checkpoints(
     files: Iterable[FileStatus], *, include_duplicates: bool = False
 ) -> list[Checkpoint]:
-    """The complete checkpoints among the files of a log, ascending.
+    """Return the complete checkpoints among the files of a log, by ascending version.
 
     Args:
-        include_duplicates: whether to return all checkpoints of a version instead of the preferred
-            one.
+        include_duplicates: whether to return all checkpoints of a version, instead of only the
+            preferred one.
     """
     listing = LogListing(None, (), {})
     for status in files:
@@ -186,7 +189,7 @@ def complete_checkpoints(
 
 
 def monotonic_times(commits: Iterable[tuple[int, FileStatus]]) -> Iterator[tuple[int, int]]:
-    """Yield (version, timestamp in ms) of commits, given in ascending order.
+    """Yield (version, timestamp in ms) of commits, which must be in ascending order.
 
     The timestamp is the file's modification time, or the previous timestamp plus 1 ms if the
     modification time isn't later.
@@ -217,7 +220,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
         listing: an empty listing, to which the files are added.
 
     Returns:
-        None if `start` is too late: no checkpoint or no commit is listed.
+        The segment; None if the listing from `start` on has no checkpoint or no commit.
     """
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):
@@ -233,7 +236,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
 
 
 def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | None:
-    """Return the path of a log file that exists although the listing was empty; None if none."""
+    """Return the path of a log file that the empty listing didn't contain; None if none exists."""
     if hint is not None:
         return f"{log_path(table)}/{LAST_CHECKPOINT}"
     first = f"{log_path(table)}/{commit_file_name(0)}"
@@ -245,10 +248,10 @@ def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | No
 
 
 def _log_not_listed(table: str, existing: str) -> CorruptTableError:
-    """The error for a log whose listing is empty although it has files.
+    """Return the error for a log that has files, but whose listing is empty.
 
     Without this error, a write would create the table again. Possible causes: a proxy answers with
-    its own page and status 200, or the commits were deleted but `_last_checkpoint` wasn't.
+    its own page and status 200, or the commits were deleted and `_last_checkpoint` was left.
     """
     return CorruptTableError(
         f"{table}: the listing of the log has no commit and no checkpoint, but {existing} exists. "

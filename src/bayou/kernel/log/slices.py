@@ -1,8 +1,8 @@
 """Slices: parts of a log that are replayed independently of each other.
 
-The tail of a log is the commits after the checkpoint. A slice of the tail holds some of the live
-files that these commits added. Every other slice is a range of row groups of a checkpoint file.
-Slices can be serialized, and any process that has the `Scan` can replay them.
+The commits after the checkpoint are called the tail of the log. A slice of the tail holds some of
+the live files that these commits added. Every other slice is a range of row groups of a checkpoint
+file. Slices can be serialized, and any process that has the `Scan` can replay a slice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LogSlice:
 
     Attributes:
         split: the row groups; None for a slice of the tail.
-        adds: the live files of the tail, `ADD_TYPE`; None for row groups.
+        adds: the live files of a slice of the tail, `ADD_TYPE`; None for a slice of row groups.
         estimated_bytes: estimated size of the row groups in storage; 0 for a slice of the tail.
     """
 
@@ -75,7 +75,7 @@ class LogSlice:
 
 
 def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:
-    """Split the tail's files into slices of `_TAIL_ROWS`; one slice if `max_slices` is None."""
+    """Split the tail's files into slices of `_TAIL_ROWS`, or one slice if `max_slices` is None."""
     if len(adds) == 0:
         return []
     rows = len(adds) if max_slices is None else _TAIL_ROWS
@@ -87,8 +87,8 @@ def checkpoint_slices(
 ) -> list[LogSlice]:
     """Split a checkpoint's files into about `max_slices` slices of whole row groups.
 
-    If `max_slices` is None, or not greater than the number of files, each file is one slice, and
-    Parquet footers aren't read.
+    If `max_slices` is None or at most the number of files, each file is one slice, and no Parquet
+    footers are read.
     """
     files = contents.files
     whole = [LogSlice(split=split, estimated_bytes=split.size) for split in contents.splits]
@@ -112,9 +112,9 @@ def replay_checkpoint_adds(
     *,
     parsed: pa.DataType | None = None,
 ) -> Iterator[tuple[pa.StructArray, pa.BooleanArray | None]]:
-    """Read the adds of a checkpoint slice, with a mask of the adds that aren't in `touched`.
+    """Yield the adds of a checkpoint slice, each batch with a mask of the adds not in `touched`.
 
-    The mask is None if it would select all adds.
+    The mask is None if no add of the batch is in `touched`.
 
     Args:
         columns: fields of `ADD_TYPE` to read; the other fields are null.
@@ -129,7 +129,7 @@ def replay_checkpoint_adds(
 
 
 def _split_file(engine: Engine, table: str, file: FileStatus, count: int) -> Iterator[LogSlice]:
-    """Split a file's row groups into at most `count` slices of about equal size; `count` 0 is 1."""
+    """Split a file's row groups into at most `count` slices (at least one) of about equal size."""
     try:
         row_groups = engine.parquet.read_row_groups(file)
     except StorageError as error:

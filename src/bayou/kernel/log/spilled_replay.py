@@ -1,8 +1,8 @@
 """Spilled replay: reconciles the file actions of many commits on the local disk.
 
-Actions are written to temporary files, chosen by a hash of the action's path, and each temporary
-file is reconciled separately. The results are memory-mapped files, so that the operating system can
-reclaim their memory.
+Each action is written to one of several temporary files, which a hash of the action's path
+determines. Each temporary file is reconciled separately. The results are memory-mapped files, so
+that the operating system can reclaim their memory.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _SCHEMA = pa.schema(_FIELDS)
 
 
 class SpilledStore:
-    """Stores file actions on the local disk. Deletes its files on exit.
+    """Stores file actions on the local disk. Leaving its `with` block deletes its files.
 
     Args:
-        size: approximate total bytes of the commits, which determine the number of files.
+        size: approximate total size of the commits in bytes, which determines the number of files.
     """
 
     def __init__(self, size: int) -> None:
@@ -123,7 +123,7 @@ class _Structs:
         self._writer.write_batch(pa.RecordBatch.from_arrays([structs], schema=self._schema))
 
     def mapped(self) -> tuple[pa.StructArray, ...]:
-        """The chunks as memory-mapped arrays; one empty array if there are none."""
+        """The chunks as memory-mapped arrays; one empty array if there are no chunks."""
         self._writer.close()
         reader = pa.ipc.open_file(pa.memory_map(self._path))
         chunks: list[Any] = [

@@ -106,7 +106,7 @@ class TableState:
 
     @property
     def table_id(self) -> str:
-        """`metaData.id`, which differs if another table was created at the path."""
+        """`metaData.id`. If the table is replaced by a new table at the path, the id changes."""
         return self._metadata.id
 
     @property
@@ -155,7 +155,7 @@ class TableState:
         return {app_id: txn.version for app_id, txn in self._transactions.items()}
 
     def transaction_version(self, app_id: str) -> int | None:
-        """Latest transaction version of an application, None if it has none."""
+        """Latest transaction version of an application; None if the application has none."""
         transaction = self._transactions.get(app_id)
         return None if transaction is None else transaction.version
 
@@ -203,23 +203,24 @@ class TableState:
     def checkpoint_contents(self) -> CheckpointContents | None:
         """Contents of the checkpoint.
 
-        None if there is no checkpoint, or if the version checksum was read instead.
+        None if there is no checkpoint, or if the version checksum was read instead of the
+        checkpoint.
         """
         return self._contents
 
     @property
     def stated_totals(self) -> FileTotals | None:
-        """Number and total size of the live files, from the version checksum; None without one."""
+        """Number and size of the live files, from the version checksum; None if there is none."""
         return self._stated_totals
 
     @property
     def in_commit_timestamp(self) -> int | None:
-        """In-commit timestamp of the version, ms since the epoch; None if it has none."""
+        """In-commit timestamp of the version, ms since the epoch; None if the version has none."""
         return self._in_commit_timestamp
 
     @property
     def known_statistics(self) -> CheckpointStatisticsCache | None:
-        """The cache of parsed statistics that this version's scans share; None without a cache."""
+        """The cache of parsed statistics for scans of this version; None if there is no cache."""
         return self._known_statistics
 
     @property
@@ -231,7 +232,7 @@ class TableState:
     def tail(self) -> tuple[pa.StructArray, ...]:
         """Live files that aren't listed in the checkpoint's Parquet files, as arrays of `ADD_TYPE`.
 
-        First come the files listed in a JSON checkpoint, then the files that later commits added.
+        The files listed in a JSON checkpoint come first, then the files that later commits added.
         """
         commit_adds = self._replay.adds
         if self._contents is None or not self._contents.adds:
@@ -242,7 +243,7 @@ class TableState:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Size of this version's checkpoint in bytes, 0 without one."""
+        """Size of this version's checkpoint in bytes; 0 if it has no checkpoint."""
         if self._contents is not None:
             return self._contents.size
         return 0 if self._segment.checkpoint is None else self._segment.checkpoint.size
@@ -277,10 +278,10 @@ def load_table_state(
     ignored_checkpoints: Collection[str] = (),
     catalog: Catalog | None = None,
 ) -> TableState:
-    """Load the state of a version, the latest if `version` is None.
+    """Load the state of a version. If `version` is None, it is the latest version.
 
-    If a checkpoint can't be read, the version is rebuilt from an older checkpoint or from commits,
-    if the log still has them.
+    If a checkpoint can't be read, the version is rebuilt from an older checkpoint or from commits
+    only, provided that the log still has these files.
 
     Args:
         ignored_checkpoints: paths of checkpoint files that can't be read.
@@ -309,7 +310,7 @@ def load_table_state(
 
 
 class _UnreadableCheckpointError(Exception):
-    """A checkpoint can't be read; older log files may contain the version."""
+    """A checkpoint can't be read; the version can perhaps be rebuilt from older log files."""
 
     def __init__(self, cause: CorruptTableError, paths: Collection[str]) -> None:
         super().__init__(str(cause))
@@ -370,7 +371,7 @@ def _with_location(
 ) -> CorruptSchemaError:
     """Return the error with the path of the log file that contains the `metaData` action.
 
-    For a commit, the line number is added too.
+    If the log file is a commit, the error also gets the line number.
     """
     first = segment.version - len(segment.commits) + 1
     for version, file in reversed(list(enumerate(segment.commits, first))):
@@ -393,7 +394,7 @@ def _with_location(
 def _checkpoint_actions(
     engine: Engine, segment: LogSegment, checkpoint: Checkpoint, checksum: VersionChecksum | None
 ) -> tuple[Sequence[Action], CheckpointContents | None]:
-    """Return the checkpoint's actions, except file actions, and the checkpoint's contents.
+    """Return the checkpoint's non-file actions, and the checkpoint's contents.
 
     The actions are taken from `checksum` if it isn't None. The contents are None if the checkpoint
     wasn't read.

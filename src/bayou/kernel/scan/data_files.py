@@ -81,7 +81,7 @@ def data_files(
 def concat_data_files(
     parts: Sequence[DataFiles], schema: StructType, partition_columns: Sequence[str]
 ) -> DataFiles:
-    """Concatenate the files of several parts, in order; for other arguments see `data_files`."""
+    """Concatenate the files of several parts in order. See `data_files` for the other arguments."""
     fields = [_field(schema, name) for name in partition_columns]
     return DataFiles(
         files=_concatenate([p.files for p in parts], _FILE_SCHEMA),
@@ -92,7 +92,7 @@ def concat_data_files(
 
 
 def vector_keys(files: pa.RecordBatch) -> pa.Array[Any]:
-    """Return a key of each data file's path and deletion vector; null without a deletion vector."""
+    """Return a key for each data file with a deletion vector; null for the other files."""
     vector = files.column("deletion_vector")
     offset = pc.fill_null(pc.cast(pc.struct_field(vector, "offset"), pa.string()), "")
     key = pc.binary_join_element_wise(

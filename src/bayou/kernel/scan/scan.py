@@ -79,7 +79,7 @@ class ScanBuilder:
         """Select only files that may contain matching rows.
 
         Args:
-            filter: SQL condition or predicate, None for no filter.
+            filter: SQL condition or predicate; None for no filter.
         """
         builder = copy.copy(self)
         builder._filter = filter
@@ -92,7 +92,7 @@ class ScanBuilder:
         return builder
 
     def with_metadata_columns(self, names: Iterable[str]) -> ScanBuilder:
-        """Append metadata columns to the rows; names are in `Scan.METADATA_COLUMNS`."""
+        """Append metadata columns to the rows; `Scan.METADATA_COLUMNS` lists the possible names."""
         builder = copy.copy(self)
         builder._metadata_columns = tuple(names)
         return builder
@@ -104,7 +104,7 @@ class ScanBuilder:
         return builder
 
     def with_time_zone(self, name: str) -> ScanBuilder:
-        """Set the time zone of partition values that are timestamps without a zone; default UTC.
+        """Set the time zone of zoneless timestamps in partition values; the default is UTC.
 
         Raises:
             ArgumentError: the time zone doesn't exist.
@@ -125,7 +125,8 @@ class ScanBuilder:
 
         Raises:
             PredicateError: the filter can't be parsed, or references an unknown column.
-            SchemaError: a column of the read schema isn't in the table, or has another type there.
+            SchemaError: a column of the read schema isn't in the table, or has another type in the
+                table.
             UnsupportedFeatureError: row ids are requested of a table without row tracking.
         """
         source = ScanSource.of(self._state)
@@ -203,7 +204,7 @@ class Scan:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Size of the checkpoint in bytes, 0 without one."""
+        """Size of the checkpoint in bytes; 0 if there is no checkpoint."""
         if self._source.contents is not None:
             return self._source.contents.size
         return 0 if self._source.checkpoint is None else self._source.checkpoint.size
@@ -212,8 +213,9 @@ class Scan:
         """List the files to read, in batches. The log is read batch by batch, to limit memory.
 
         Raises:
-            CorruptTableError: the checkpoint can't be read. If older log files can replace it, the
-                error is only raised if files of the checkpoint were already returned.
+            CorruptTableError: the checkpoint can't be read. If older log files can replace the
+                checkpoint, the error is raised only if files of the checkpoint were already
+                returned.
             UnsupportedFeatureError: a live file requires an unsupported feature.
         """
         return self._measured(engine, lambda counts: self._list_files(engine, counts))
@@ -221,12 +223,12 @@ class Scan:
     def slices(self, engine: Engine, max_slices: int | None = None) -> list[LogSlice]:
         """Split the log into slices that can be replayed independently.
 
-        First come slices with the files that the commits after the checkpoint added, then slices of
-        the checkpoint.
+        Slices with files that the commits after the checkpoint added come first, then slices of the
+        checkpoint.
 
         Args:
-            max_slices: approximate maximum number of slices of the checkpoint; None for one slice
-                per checkpoint file.
+            max_slices: approximate maximum number of slices of the checkpoint. If None, each
+                checkpoint file is one slice.
 
         Raises:
             ArgumentError: the scan was deserialized.
@@ -250,7 +252,7 @@ class Scan:
         return slices
 
     def replay_slice(self, engine: Engine, part: LogSlice) -> CloseableIterator[ScanFileBatch]:
-        """List the files of one slice of the log that the scan must read."""
+        """List the files in one slice of the log that the scan must read."""
         return self._measured(engine, lambda counts: self._replay_slice(engine, part, counts))
 
     def prune(self, engine: Engine, adds: pa.StructArray) -> CloseableIterator[ScanFileBatch]:
@@ -348,7 +350,7 @@ class Scan:
     def _list_without_checkpoint(
         self, engine: Engine, counts: ScanCounts | None, error: CorruptTableError
     ) -> Iterator[ScanFileBatch]:
-        """List the files that an unreadable checkpoint should contain, from older log files.
+        """List the files that an unreadable checkpoint should contain, by reading older log files.
 
         Files that later commits added aren't listed, because they were already returned.
         """
@@ -410,7 +412,7 @@ class Scan:
         )
 
     def scan_state(self, engine: Engine) -> ScanState:
-        """Return the state that a process needs, besides a scan file, to read the file's rows."""
+        """Return the state that a process needs to read the rows of any scan file."""
         return ScanState(
             table=self._source.table,
             logical_schema=self._definition.read_schema,
@@ -450,17 +452,17 @@ class Scan:
 
         Args:
             batches: rows of `file`, read with `state.physical_read_schema`. Closing the result
-                closes this iterator.
+                closes `batches`.
         """
         return transform_physical_data(engine, state, file, batches)
 
     def to_bytes(self) -> bytes:
-        """Serialize the scan for another process that replays slices. No files are included."""
+        """Serialize the scan, without files, for another process that replays slices."""
         return encode_scan(self._definition)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Scan:
-        """Deserialize a scan, which can replay slices. Its method `slices` raises an error.
+        """Deserialize a scan. It can replay slices, but its method `slices` raises an error.
 
         Raises:
             SerializationError: the bytes aren't a scan, or a newer version of Bayou wrote them.

@@ -31,7 +31,7 @@ class ScanSource:
     """The parts of a table version that a scan needs.
 
     Attributes:
-        columns: optional fields of `add` that the scan reads.
+        columns: optional fields of `add` that the scan reads; `stats` isn't among them.
         touched: keys of the files that the commits after the checkpoint added or removed.
         tail: see `TableState.tail`; None if this object was deserialized.
         double_files: see `ReplayState.double_files`.
@@ -92,7 +92,7 @@ _ALL_COLUMNS = (
     "defaultRowCommitVersion",
     "clusteringProvider",
 )
-"""Optional fields of `add`, see `ScanSource.columns`. `stats` is optional too, but not here."""
+"""All fields that `ScanSource.columns` can contain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +100,8 @@ class ScanDefinition:
     """The definition of a scan.
 
     Attributes:
-        statistics: whether scan files include their statistics even if the predicate doesn't need
-            statistics.
+        statistics: if True, scan files include their statistics even if the predicate doesn't need
+            them.
         time_zone: time zone of partition values that are timestamps without a zone.
     """
 
@@ -133,7 +133,7 @@ def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
 
 
 def _feature_columns(state: TableState) -> tuple[str, ...]:
-    """Return the fields of `add` that scans read because of the table's features."""
+    """Return the optional fields of `add` that scans must read because of the table's features."""
     protocol = state.protocol
     table_features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     columns: list[str] = []
@@ -155,7 +155,7 @@ _U = TypeVar("_U")
 def read_ahead(items: Iterable[_T], depth: int) -> Iterator[_T]:
     """Iterate items in order while a thread fetches up to `depth` items ahead.
 
-    If fetching an item fails, the exception is raised when the caller reaches this item. Closing
+    If fetching an item fails, the exception is raised when the caller requests this item. Closing
     the result closes `items`.
     """
     with (
@@ -187,7 +187,7 @@ def map_ahead(function: Callable[[_T], _U], items: Iterable[_T], threads: int) -
     """Apply a function to items in a thread pool and return the results in order.
 
     The caller's thread iterates `items`. At most one finished result per thread is buffered. If the
-    function fails for an item, the exception is raised when the caller reaches the item's result.
+    function fails for an item, the exception is raised when the caller requests the item's result.
     Closing the result closes `items`.
     """
     with (

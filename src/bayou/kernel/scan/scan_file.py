@@ -6,7 +6,7 @@ A scan row has two columns:
   Remove File), with `stats` as JSON; see `ADD_TYPE`.
 - `tableRoot`: string, the table's path, to which `add.path` is relative.
 
-Connectors don't depend on this layout if they use `ScanFileBatch.rows`.
+Connectors that use `ScanFileBatch.rows` don't depend on this layout.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ScanFile(Row):
 
     @property
     def status(self) -> FileStatus:
-        """The data file's absolute path (decoded), size in bytes and modification time in ms."""
+        """The data file's absolute decoded path, size in bytes and modification time in ms."""
         return FileStatus(
             path=data_file_path(self.table_root, self.add.path),
             size=self.add.size,
@@ -117,7 +117,7 @@ class ScanFile(Row):
 
     @property
     def deletion_vector(self) -> DeletionVectorDescriptor | None:
-        """Descriptor of the deletion vector, None if the file has none."""
+        """Descriptor of the deletion vector; None if the file has no deletion vector."""
         return self.add.deletion_vector
 
     @property
@@ -125,8 +125,8 @@ class ScanFile(Row):
         """Number of rows, including deleted rows, from the file's statistics; None if unknown.
 
         Some writers, such as Trino's ANALYZE, exclude deleted rows from `numRecords`. If a file has
-        a deletion vector, the number is therefore None unless `tightBounds` is false. It is also
-        None if the scan doesn't read statistics.
+        a deletion vector, its `numRecords` is therefore used only if `tightBounds` is false. The
+        result is also None if the scan doesn't read statistics.
         """
         if self.add.stats is None:
             return None
@@ -233,7 +233,7 @@ def data_file_path(table_root: str, uri: str) -> str:
 
 
 def vector_file_path(table_root: str, descriptor: DeletionVectorDescriptor) -> str | None:
-    """Return the absolute path of a deletion vector's file; None for an inline deletion vector."""
+    """Return the absolute path of a deletion vector's file; None if the vector is inline."""
     if descriptor.storage_type == "i":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Scan state, which all files of a scan share, and serialization of scans."""
+"""The scan state that all files of a scan share, and the serialization of scans."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ METADATA_COLUMNS = tuple(_METADATA_TYPES)
 def check_metadata_columns(
     table: str, names: tuple[str, ...], *, has_row_tracking: bool
 ) -> tuple[str, ...]:
-    """Return the names if all are metadata columns that the table has; otherwise raise an error."""
+    """Return the names; raise an error if one isn't a metadata column that the table has."""
     for name in names:
         if name not in METADATA_COLUMNS:
             raise SchemaError(
@@ -97,8 +97,7 @@ class ScanState:
             for files of the change data feed.
         row_tracking: physical names of the materialized columns for row ids and row commit
             versions; None if row tracking is disabled.
-        predicate: predicate on logical names. The engine may use it to skip row groups, but
-            needn't.
+        predicate: predicate on logical names, with which the engine can skip row groups.
         column_mapping: column mapping mode of the data files.
         deletion_vectors: whether files may have deletion vectors.
         time_zone: time zone of partition values that are timestamps without a zone.
@@ -127,7 +126,7 @@ class ScanState:
 
     @cached_property
     def data_columns(self) -> tuple[StructField, ...]:
-        """The columns of `logical_schema` to read from data files: no partition or void columns."""
+        """The columns of `logical_schema` without partition columns and void columns."""
         return tuple(
             f
             for f in self.logical_schema
@@ -138,10 +137,10 @@ class ScanState:
     def physical_read_schema(self) -> pa.Schema:
         """Columns to read from a data file, with physical names.
 
-        First come `data_columns`. They are nullable, because a file may be older than a column.
-        With column mapping by id, every field has its id (`FIELD_ID_KEY`). Then come the
-        materialized row ids and row commit versions, if requested. Last comes the row index, if
-        deletion vectors or row ids need it, or if there is no other column to count the rows.
+        `data_columns` come first. They are nullable, because a file may be older than a column. If
+        column mapping is by id, every field has its id (`FIELD_ID_KEY`). The materialized row ids
+        and row commit versions come next, if requested. The row index comes last, if deletion
+        vectors or row ids need it, or if there is no other column by which rows can be counted.
 
         Raises:
             CorruptTableError: column mapping is by id, and a column has no id.
@@ -170,7 +169,7 @@ class ScanState:
 
     @cached_property
     def reads_as_is(self) -> bool:
-        """Whether rows of a data file without deletion vector need no transformation."""
+        """Whether the rows of data files that have no deletion vector need no transformation."""
         return self.physical_read_schema.equals(self.logical_arrow_schema, check_metadata=True)
 
     @cached_property
@@ -233,7 +232,7 @@ class ScanState:
 
 
 def encode_scan(scan: ScanDefinition) -> bytes:
-    """Serialize a scan definition. The result contains no files; log slices contain them."""
+    """Serialize a scan definition. The bytes contain no files; files are in log slices."""
     source = scan.source
     wire = _WireScan(
         table=source.table,

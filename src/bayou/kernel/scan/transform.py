@@ -1,4 +1,4 @@
-"""Conversion of a data file's rows to the table's rows, and selection of columns.
+"""Conversion of a data file's rows to rows of the table, and selection of columns.
 
 See PROTOCOL.md, Requirements for Readers.
 """
@@ -42,7 +42,7 @@ from bayou.protocol.actions import CHANGE_TYPE
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
 _Column: TypeAlias = Callable[[pa.RecordBatch], "pa.Array[Any]"]
-"""Computes a column of the result from a batch of the file."""
+"""Function that computes a column of the result from a batch of the file."""
 
 
 def transform_physical_data(
@@ -68,15 +68,15 @@ def read_scan_file(
 ) -> Iterator[pa.RecordBatch]:
     """Read a scan file, or some of its row groups, and convert the rows to rows of the table.
 
-    Rows are in the order of the file, without deleted rows. Row groups that can't contain a row
-    matching the scan's filter are skipped. The filter isn't applied to rows of other row groups.
+    Rows are in the order of the file, without deleted rows. A row group is skipped if none of its
+    rows can match the scan's filter. The rows of other row groups aren't filtered.
 
     Args:
         first_row_group: number of the first row group to read.
-        end_row_group: number of the row group after the last one to read; None reads to the end of
-            the file.
-        vectors: deletion vectors that were read ahead (`prefetch_vectors`). If the file's deletion
-            vector isn't among them, it is read now.
+        end_row_group: number of the row group after the last one to read. If None, the file is read
+            to its end.
+        vectors: deletion vectors that `prefetch_vectors` has read. If they don't include the file's
+            deletion vector, this function reads it.
 
     Returns:
         Batches with `state.logical_arrow_schema`.
@@ -171,7 +171,7 @@ def _to_batch(arrays: list[pa.Array[Any]], schema: pa.Schema, table: str) -> pa.
 
 
 def _columns(state: ScanState, file: ScanFile) -> list[_Column]:
-    """Return a function for each column of `state.logical_arrow_schema`, to compute the column."""
+    """Return functions that compute the columns of `state.logical_arrow_schema`, in its order."""
     positions = {f.name: i for i, f in enumerate(state.data_columns)}
     columns: list[_Column] = []
     for field in state.logical_schema:
@@ -210,7 +210,7 @@ def _metadata_column(state: ScanState, file: ScanFile, name: str) -> _Column:
 
 
 def _row_tracking_column(state: ScanState, file: ScanFile, name: str) -> _Column:
-    """The function that computes row ids or row commit versions (PROTOCOL.md, Row Tracking)."""
+    """Return the function for row ids or row commit versions (PROTOCOL.md, Row Tracking)."""
     assert state.row_tracking is not None  # checked by the scan builder
     materialized_name = state.row_tracking[0 if name == ROW_ID else 1]
     base = file.add.base_row_id if name == ROW_ID else file.add.default_row_commit_version
@@ -255,8 +255,8 @@ def _partition_scalar(state: ScanState, file: ScanFile, field: StructField) -> p
 def select_columns(table: str, schema: StructType, requested: StructType) -> StructType:
     """Select the requested columns and nested fields of a table's schema, in the requested order.
 
-    The result has the field metadata of the table's schema. Names must match exactly, also in case.
-    A NOT NULL column may be requested as nullable.
+    The result has the field metadata of the table's schema. Names must match exactly, including
+    case. A NOT NULL column may be requested as nullable.
     """
     return _select_fields(table, schema, requested, "")
 

@@ -146,7 +146,7 @@ def _struct_array(kind: DeltaAction, actions: Sequence[Any]) -> pa.Array[Any]:
 
 
 def _maps_as_pairs(value: Any, kind: Any) -> Any:
-    """Convert dicts in a value to lists of pairs where the Arrow type `kind` is a map."""
+    """Convert each dict in a value to a list of pairs if its Arrow type in `kind` is a map."""
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -163,7 +163,7 @@ def _commit_info(values: Any, kind: Any) -> dict[str, Any]:
 def _commit_info_value(value: Any, kind: Any) -> Any:
     """Convert a field of `commitInfo` to the Arrow type `kind`.
 
-    A value of another type becomes JSON if `kind` is string, otherwise null.
+    A value that isn't of type `kind` becomes JSON if `kind` is string, and null if not.
     """
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Files with changed rows, and the state needed to read them. Both can be serialized."""
+"""Files with changed rows, and the state that is needed to read such files."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ class ChangeFile:
     """A file with rows that a commit changed.
 
     Attributes:
-        file: the file. Rows in its deletion vector are excluded.
+        file: the file; rows in the file's deletion vector are excluded.
         version: version of the commit.
         timestamp: timestamp of the commit, ms since the epoch.
         change_type: change type of all rows; None if the file has the column `_change_type`
             (PROTOCOL.md, Change Data Files).
-        only: a deletion vector: only rows in it are included. None includes all rows.
+        only: a deletion vector. Only the rows in it are included; if it is None, all rows are
+            included.
     """
 
     file: ScanFile
@@ -94,7 +95,7 @@ class ChangeState:
     """The state that is needed to read any change file of a scan.
 
     Attributes:
-        scan_state: state for reading data files, which the reader extends for change data files.
+        scan_state: state for reading data files; the reader extends it to read change data files.
     """
 
     scan_state: ScanState
@@ -103,7 +104,7 @@ class ChangeState:
     def logical_arrow_schema(self) -> pa.Schema:
         """Schema of the changed rows.
 
-        First the requested columns, then `_change_type` (string), `_commit_version` (int64) and
+        It has the requested columns, then `_change_type` (string), `_commit_version` (int64) and
         `_commit_timestamp` (timestamp in microseconds, UTC).
         """
         return pa.schema([*self.scan_state.logical_arrow_schema, *to_arrow_schema(CHANGE_COLUMNS)])

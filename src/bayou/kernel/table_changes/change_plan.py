@@ -51,14 +51,14 @@ class ChangePlan:
     """A plan for selecting the files with changed rows.
 
     Attributes:
-        commits: the commits to read; None for no commits.
+        commits: the commits to read; None if there are no commits to read.
         read_state: the version whose schema the rows have.
-        partitioned: whether the table may have had partition columns at or before any version of
-            the range.
-        scan: a scan with the conjuncts of the filter on columns of the table.
+        partitioned: whether the table may have had partition columns in the range of commits, or
+            just before it.
+        scan: a scan whose filter has those conjuncts of the filter that use columns of the table.
         prunes: whether `scan` has a filter.
-        feed_filters: the conjuncts of the filter on `_change_type`, `_commit_version` and
-            `_commit_timestamp`.
+        feed_filters: the conjuncts of the filter that use only `_change_type`, `_commit_version`
+            and `_commit_timestamp`.
     """
 
     commits: CommitRange | None
@@ -83,7 +83,8 @@ class ChangePlan:
     def _changes(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
         """Yield the files with the changed rows of a commit, without applying filters.
 
-        Only the removes, and the adds that replace a removed file of the same path, are in memory.
+        At most the removes of the commit, and the adds with the path of a removed file, are in
+        memory.
         """
         removes: dict[str, RemoveFile] = {}
         for action in commit.decoded(RemoveFile, AddCDCFile):
@@ -114,9 +115,9 @@ class ChangePlan:
     def _vector_change(
         self, commit: CommitActions, remove: RemoveFile, add: AddFile
     ) -> Iterator[ChangeFile]:
-        """Yield deleted and restored rows of a file for which a commit changes the deletion vector.
+        """Yield deleted and restored rows of a file whose deletion vector is changed by a commit.
 
-        The file's statistics are dropped, because they may exclude deleted rows.
+        The file's statistics are dropped, because writers may compute them without deleted rows.
         """
         before, after = remove.deletion_vector, add.deletion_vector
         file = msgspec.structs.replace(add, stats=None)
@@ -155,7 +156,7 @@ class ChangePlan:
     def _previous_adds(
         self, engine: Engine, version: int, paths: Sequence[str]
     ) -> dict[str, AddFile]:
-        """Return the adds of some files in the version before `version`, by canonical path."""
+        """Return the adds of files in the version before `version`, by their canonical paths."""
         table = self.read_state.path
         spelled = pa.array(
             sorted({name for path in paths for name in equivalent_paths(path)}), pa.string()
@@ -214,7 +215,7 @@ class ChangePlan:
     def _prune(self, engine: Engine, files: list[ChangeFile]) -> Iterator[ChangeFile]:
         """Select the files whose partition values and statistics permit a matching row.
 
-        A file is always selected if its partition columns aren't those of `read_state`.
+        A file is always selected if it has other partition columns than `read_state`.
         """
         state = self.read_state
         partitions = {physical_name(f) for f in state.schema if f.name in state.partition_columns}
@@ -283,7 +284,7 @@ _HAS_SEVERAL_SPELLINGS = r"[^A-Za-z0-9_\-.=/]|^/"
 
 
 def path_order(paths: pa.Array[Any]) -> pa.Array[Any]:
-    """Return a key for each path in the log, by which paths can be sorted and compared.
+    """Return a key for each path in the log. Keys are used to sort and compare paths.
 
     Different encodings of the same path have the same key.
     """

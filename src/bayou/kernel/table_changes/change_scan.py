@@ -53,16 +53,16 @@ class ChangeScanBuilder:
         return builder
 
     def with_read_schema(self, schema: StructType | None) -> ChangeScanBuilder:
-        """Read only these columns of the table, in this order; None for all columns.
+        """Read only these columns of the table, in this order. If None, read all columns.
 
-        The columns of the change data feed, such as `_change_type`, follow in any case.
+        The columns that the change data feed adds, such as `_change_type`, always follow them.
         """
         builder = copy.copy(self)
         builder._read_schema = schema
         return builder
 
     def with_time_zone(self, time_zone: str) -> ChangeScanBuilder:
-        """Set the time zone of partition values that are timestamps without a zone; default UTC."""
+        """Set the time zone of zoneless timestamps in partition values; the default is UTC."""
         builder = copy.copy(self)
         builder._time_zone = time_zone
         return builder
@@ -72,7 +72,8 @@ class ChangeScanBuilder:
 
         Raises:
             PredicateError: the filter can't be parsed, or references an unknown column.
-            SchemaError: a column of the read schema isn't in the table, or has another type there.
+            SchemaError: a column of the read schema isn't in the table, or has another type in the
+                table.
         """
         predicate = self._filter
         if isinstance(predicate, str):
@@ -120,14 +121,14 @@ class ChangeScan:
         return self._predicate
 
     def change_state(self, engine: Engine) -> ChangeState:
-        """Return the state that a process needs, besides a change file, to read the file's rows."""
+        """Return the state that a process needs to read the rows of any change file."""
         return ChangeState(scan_state=self._plan.scan.scan_state(engine))
 
     @closeable
     def change_files(self, engine: Engine) -> Iterator[ChangeFile]:
-        """List the files to read, in the order of commits; removed files before added files.
+        """List the files to read by ascending commit; in a commit, removed files come first.
 
-        Only the commits that are read ahead, and the removes of one commit, are in memory.
+        At most the commits that are read ahead, and the removes of one commit, are in memory.
 
         Raises:
             CorruptTableError: a commit can't be read, or removes a file that was never added.
@@ -143,7 +144,7 @@ class ChangeScan:
 def _split(predicate: Predicate) -> tuple[Predicate | None, tuple[Predicate, ...]]:
     """Split a filter into conjuncts on table columns and conjuncts on change data feed columns.
 
-    Conjuncts that reference both are dropped.
+    A conjunct that references columns of both kinds is dropped.
     """
     table_filters: list[Predicate] = []
     feed_filters: list[Predicate] = []

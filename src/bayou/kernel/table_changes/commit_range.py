@@ -30,7 +30,7 @@ from bayou.protocol.schema import StructType
 
 @dataclass(frozen=True, slots=True)
 class CommitBoundary:
-    """A version or a time in ms since the epoch; exactly one of them is set."""
+    """A version, or a timestamp in ms since the epoch; exactly one of the two is set."""
 
     version: int | None = None
     timestamp: int | None = None
@@ -50,21 +50,21 @@ class CommitBoundary:
 
     @classmethod
     def at_version(cls, version: int) -> CommitBoundary:
-        """A boundary at a version, which is included in the range."""
+        """Return a boundary at a version; the range includes this version."""
         return cls(version=version)
 
     @classmethod
     def at_timestamp(cls, timestamp: int) -> CommitBoundary:
-        """A boundary at a time in ms since the epoch.
+        """Return a boundary at a timestamp in ms since the epoch.
 
-        A range starts at the first commit at or after its start time, and ends at the last commit
-        at or before its end time.
+        A range starts with the first commit at or after its start timestamp, and ends with the last
+        commit at or before its end timestamp.
         """
         return cls(timestamp=timestamp)
 
 
 def start_version(engine: Engine, latest: TableState, boundary: CommitBoundary) -> int:
-    """Return the first version of a range; errors as in `version_at_or_after`."""
+    """Return the first version of a range; see `version_at_or_after` for errors."""
     if boundary.version is not None:
         return boundary.version
     assert boundary.timestamp is not None  # checked by CommitBoundary
@@ -72,7 +72,7 @@ def start_version(engine: Engine, latest: TableState, boundary: CommitBoundary) 
 
 
 def end_version(engine: Engine, latest: TableState, boundary: CommitBoundary) -> int:
-    """Return the last version of a range; errors as in `version_at`."""
+    """Return the last version of a range; see `version_at` for errors."""
     if boundary.version is not None:
         return boundary.version
     assert boundary.timestamp is not None  # checked by CommitBoundary
@@ -84,7 +84,7 @@ _BATCH_ROWS = 32_768
 _HEAD_ACTIONS = (CommitInfo, Metadata, Protocol)
 
 _PRECEDING_COMMITS = 100
-"""Number of earlier commits that are listed to make file times monotonic."""
+"""Number of commits before a range that are also listed, to make file times monotonic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +94,9 @@ class CommitActions:
     Attributes:
         table: path of the table.
         version: version of the commit.
-        timestamp: in-commit timestamp in ms since the epoch. Without one, the modification time
-            of the file, increased if necessary to be later than the previous commit's.
+        timestamp: in-commit timestamp in ms since the epoch. If the commit has none, the
+            modification time of its file, increased if necessary to be later than the previous
+            commit's timestamp.
         file: the commit file.
         data: JSON lines of the commit.
         kinds: the requested kinds of actions.
@@ -129,8 +130,8 @@ class CommitActions:
     def actions(self) -> Iterator[pa.RecordBatch]:
         """Yield the actions of the requested kinds as batches; see `CommitRange.actions`.
 
-        Yields no batch if the commit has no actions of these kinds. Each call decodes the commit
-        again.
+        If the commit has no actions of these kinds, no batch is yielded. Each call decodes the
+        commit again.
         """
         decoded = self.decoded()
         while chunk := list(islice(decoded, _BATCH_ROWS)):
@@ -147,10 +148,10 @@ class CommitRange:
         table: path of the table.
         start_version, end_version: first and last version of the range, both included.
         query_start_boundary: the requested start.
-        query_end_boundary: the requested end, None for the latest version.
+        query_end_boundary: the requested end; None for the latest version.
         files: the commit files, ascending.
         file_times: modification time of each file in ms, increased if necessary to be later than
-            the previous file's.
+            the time of the previous file.
     """
 
     table: str
@@ -171,9 +172,9 @@ class CommitRange:
 
         Args:
             action_set: requested kinds of actions.
-            start_snapshot: snapshot of `start_version`. The protocol of `start_version` is checked
-                when this snapshot is loaded. This method checks only the protocols that the
-                commits of the range set.
+            start_snapshot: snapshot of `start_version`. Loading this snapshot checks the protocol
+                of `start_version`; this method checks only the protocols that commits of the range
+                set.
 
         Returns:
             Batches of one commit each, with `action_schema(action_set)`: `version` and `timestamp`
@@ -183,7 +184,7 @@ class CommitRange:
         Raises:
             CorruptTableError: a commit is missing or can't be read.
             UnsupportedFeatureError: a commit sets a protocol that isn't supported.
-            ArgumentError: the snapshot has another version.
+            ArgumentError: `start_snapshot` isn't of version `start_version`.
         """
         return self.commit_actions(engine, action_set, start_snapshot).flat_map(
             lambda commit: commit.actions()
@@ -197,7 +198,7 @@ class CommitRange:
     ) -> CloseableIterator[CommitActions]:
         """Iterate the commits, including commits without requested actions.
 
-        Arguments and errors are the same as for `actions`.
+        See `actions` for arguments and errors.
         """
         if start_snapshot is not None and start_snapshot.version != self.start_version:
             raise ArgumentError(
@@ -250,8 +251,9 @@ class CommitRangeBuilder:
         """List the commits.
 
         Raises:
-            VersionNotFoundError: the range starts before the earliest commit in the log or ends
-                after the latest commit; the error has both versions.
+            VersionNotFoundError: the range starts before the earliest commit in the log, or ends
+                after the latest commit; the error's attributes are the versions of these two
+                commits.
             ArgumentError: the range ends before it starts.
             TableNotFoundError: the path has no table.
             CorruptTableError: a commit of the range is missing.
@@ -284,7 +286,7 @@ def load_commit_range(
     query_end_boundary: CommitBoundary | None = None,
     catalog: Catalog | None = None,
 ) -> CommitRange:
-    """List the commits of a range of versions; errors as in `CommitRangeBuilder.build`."""
+    """List the commits of a range of versions; see `CommitRangeBuilder.build` for errors."""
     if end is not None and end < start:
         raise ArgumentError(
             f"{table}: the commit range ends at version {end}, before its start at version "
@@ -313,7 +315,7 @@ def load_commit_range(
 def _listed(
     engine: Engine, table: str, start: int, end: int | None, catalog: Catalog | None
 ) -> list[tuple[int, FileStatus]]:
-    """List the commits of a range, and earlier commits on which `monotonic_times` depends."""
+    """List the commits of a range, and the earlier commits that `monotonic_times` needs."""
     listed: list[tuple[int, FileStatus]] = []
     first = max(0, start - _PRECEDING_COMMITS)
     with commit_files(engine, table, first, catalog=catalog) as commits:

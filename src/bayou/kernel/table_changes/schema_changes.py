@@ -1,4 +1,4 @@
-"""Schema and metadata changes between versions, and whether incremental reads can span them."""
+"""Schema and metadata changes between versions, and which of them incremental reads allow."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class TableShape:
 
 
 def incompatibility(earlier: TableShape, later: TableShape) -> str | None:
-    """Return why rows of an earlier schema can't be read with a later schema; None if they can.
+    """Return why rows of an earlier version can't be read with a later schema; None if they can.
 
     As in delta-spark, columns may be added and may become nullable; other changes are incompatible.
-    Column mapping may be enabled but not disabled: without physical names, a renamed column looks
+    Column mapping may be enabled, but not disabled: without physical names, a renamed column looks
     like a new column.
     """
     return _mapping_change(earlier, later) or _schema_change(earlier.schema, later.schema, "")
@@ -143,7 +143,7 @@ class MetadataChange:
 
 
 def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
-    """Find the changes that `MetadataChange` contains.
+    """Return the incompatible changes from `old` to `new`.
 
     Renamed and dropped columns are found only if the table has column mapping.
     """
@@ -173,10 +173,10 @@ def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
 
 
 def read_problem(table: str, data: Metadata, read: Metadata, *, widens: bool = False) -> str | None:
-    """Return why rows written with the metadata `data` can't be read with `read`; None if they can.
+    """Return why rows written with metadata `data` can't be read with `read`; None if they can.
 
     Args:
-        widens: whether columns may have a wider type in `read`.
+        widens: whether a column may have a wider type in `read` than in `data`.
     """
     before, after = _shape(table, data), _shape(table, read)
     if widens:
@@ -279,7 +279,7 @@ def _columns(
 
 
 def _widen(narrow: StructType, wide: StructType) -> StructType:
-    """Return the schema `narrow` with the types of `wide` for columns that are wider there."""
+    """Return the schema `narrow`, but with the types of columns that are wider in `wide`."""
     by_name = {field.name: field for field in wide}
     return StructType(
         tuple(

@@ -35,12 +35,13 @@ class CommitFiles:
         sizes: file sizes in bytes, int64; 0 if unknown.
         adds: `add` actions of the files, as `ADD_TYPE` without statistics; None in the result of
             `changed_files`.
-        removed: path of one file that the commit removes with `dataChange`; None if there is none.
-        read_together: whether the files must be read in one batch, because an update may have its
-            preimage and its postimage in different files, or a file has an old and a new
+        removed: path of one of the files that the commit removes with `dataChange`; None if it
+            removes none.
+        read_together: whether the files must be read in one batch, because the preimage and the
+            postimage of an update may be in different files, or because a file has an old and a new
             deletion vector.
-        has_files: whether the commit has file actions. The result of `added_files` also counts
-            actions without `dataChange`.
+        has_files: whether the commit has file actions. In the result of `added_files`, this
+            includes actions without `dataChange`.
     """
 
     commit: CommitActions
@@ -96,8 +97,9 @@ def added_files(commit: CommitActions) -> CommitFiles:
 def changed_files(commit: CommitActions) -> CommitFiles:
     """Return the files that contain the row changes of a commit.
 
-    They are the change data files if the commit has any, else the files that it adds or removes
-    with `dataChange`. A MERGE that rewrites files without changing a row has none.
+    If the commit has change data files, the result is these files. If not, the result is the files
+    that the commit adds or removes with `dataChange`. If a MERGE rewrites files without changing a
+    row, the result has no files.
     """
     recorded: list[AddCDCFile] = []
     touched: list[AddFile | RemoveFile] = []
@@ -141,7 +143,7 @@ def without_statistics(adds: pa.StructArray) -> pa.StructArray:
 
 
 _PRECEDING_COMMITS = 100
-"""Number of earlier commits that are listed to make file times monotonic."""
+"""Number of commits before `start` that are also listed, to make file times monotonic."""
 
 
 def commits_from(
@@ -152,13 +154,14 @@ def commits_from(
     allow_gaps: bool = False,
     catalog: Catalog | None = None,
 ) -> list[CommitRange]:
-    """List the commits from version `start` on; empty if there are none yet.
+    """List the commits from version `start` on; the list is empty if there are no such commits yet.
 
-    Returns one range, or with `allow_gaps` one range for each run of consecutive versions.
+    The list has one range. If `allow_gaps` is True, it has one range for each run of consecutive
+    versions.
 
     Raises:
-        VersionNotFoundError: the commit of `start` was cleaned up; `earliest` is the first
-            available commit.
+        VersionNotFoundError: log cleanup deleted the commit of `start`; the error's attribute
+            `earliest` is the first available version.
     """
     listed = listed_commits(engine, table, start, catalog=catalog)
     return contiguous_commits(table, listed, start, allow_gaps=allow_gaps)
@@ -169,9 +172,9 @@ def listed_commits(
 ) -> list[tuple[int, FileStatus]]:
     """List the files of the commits from `start` on, and of up to 100 versions before it.
 
-    Returns (version, file) for each commit. The earlier files are needed to make file times
-    monotonic. The log is listed twice if a commit seems to be missing: a listing that isn't atomic
-    may miss a concurrent commit and contain the next one.
+    The result has (version, file) for each commit. The earlier files are needed to make file times
+    monotonic. If a commit seems to be missing, the log is listed again: a listing that isn't atomic
+    may miss a concurrent commit and contain the next commit.
     """
     first = max(0, start - _PRECEDING_COMMITS)
     with commit_files(engine, table, first, catalog=catalog) as listing:

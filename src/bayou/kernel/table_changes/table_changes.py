@@ -48,7 +48,7 @@ from bayou.protocol.actions import (
 from bayou.protocol.schema import SchemaJsonError, StructType
 
 _MAX_CACHED_BYTES = 32 << 20
-"""Size of the commits that are cached after the check of a range; other commits are read again."""
+"""Maximum size of the commits that the check of a range caches; other commits are read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +56,12 @@ class TableChanges:
     """The rows that changed in a range of versions. Holds no engine and no open file.
 
     Attributes:
-        commits: commits of the range; None if the range contains no commit, because its start
-            and end are timestamps between two commits.
-        read_state: state of the table version whose schema the rows have. This is the table's
-            latest version, or with column mapping the last version of the range.
-        partitioned: whether the table may have had partition columns in the range or before it.
+        commits: commits of the range. None if the range contains no commit: then its start and end
+            are timestamps between two commits.
+        read_state: state of the table version whose schema the rows have. This is the latest
+            version; for a table with column mapping, it is the last version of the range.
+        partitioned: whether the table may have had partition columns in the range, or just before
+            it.
     """
 
     commits: CommitRange | None
@@ -69,12 +70,12 @@ class TableChanges:
 
     @property
     def start_version(self) -> int | None:
-        """The first version, None for an empty range."""
+        """The first version; None if the range contains no commit."""
         return None if self.commits is None else self.commits.start_version
 
     @property
     def end_version(self) -> int | None:
-        """The last version, None for an empty range."""
+        """The last version; None if the range contains no commit."""
         return None if self.commits is None else self.commits.end_version
 
     @property
@@ -96,17 +97,17 @@ def load_table_changes(
 ) -> TableChanges:
     """List the commits of a range, and check that all of them can be read as changes.
 
-    Reads every commit of the range, so that errors are raised before the first row. Up to 32 MB of
-    commits are cached; other commits are read again.
+    Every commit of the range is read, so that errors are raised before the first row. Up to 32 MB
+    of commits are cached; the other commits are read again later.
 
     Args:
-        start: first version; or a time, for the first commit at or after this time.
-        end: last version; or a time, for the last commit at or before this time. None means the
-            latest version, as does a version after it.
+        start: first version; or a timestamp, which stands for the first commit at or after it.
+        end: last version; or a timestamp, which stands for the last commit at or before it. None,
+            or a version above the latest version, stands for the latest version.
 
     Raises:
         VersionNotFoundError: the range starts after the latest version or before the earliest
-            version that can be rebuilt, or a time is after the last commit.
+            version that can be rebuilt, or a timestamp is after the last commit.
         ArgumentError: the range ends before it starts.
         ChangeDataFeedError: the feed is disabled at a version of the range, or the range contains
             an incompatible schema change; the message names the version.
@@ -172,7 +173,7 @@ def load_table_changes(
 def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
     """Whether the table had partition columns just before `version`; True if this is unknown.
 
-    A commit can drop partition columns and remove files that have values of these columns.
+    A commit can drop partition columns and also remove files that have values of these columns.
     """
     if version == 0:
         return False
@@ -184,7 +185,7 @@ def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
 
 
 def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
-    """Whether a range may lie between two commits: both ends are timestamps, in ascending order."""
+    """Whether a range can be without commits: both ends are timestamps in ascending order."""
     if start.timestamp is None or end is None or end.timestamp is None:
         return False
     return start.timestamp <= end.timestamp
@@ -193,10 +194,10 @@ def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
 def _check_commits(
     engine: Engine, commits: CommitRange, first: TableState
 ) -> tuple[CommitRange, list[tuple[int, Metadata]], bool]:
-    """Check that the feed is enabled in all versions of a range, and cache small commits.
+    """Check that the feed is enabled in all versions of a range, and cache the contents of commits.
 
-    Returns the range with cached commits, the metadata changes after the first version as
-    (version, metadata), and whether the first version sets the metadata.
+    The result has three parts: the range with cached commits, (version, metadata) of each metadata
+    change after the first version, and whether the first version sets the metadata.
     """
     _check_enabled(commits, first.version, first.metadata)
     changes: list[tuple[int, Metadata]] = []
@@ -300,12 +301,13 @@ def read_change_file(
 ) -> Iterator[pa.RecordBatch]:
     """Read the changed rows of a file, or of some of its row groups.
 
-    Rows are in the order of the file. Row groups in which no row can match the scan's filter are
-    skipped. Rows aren't filtered: the caller applies the scan's remaining filter.
+    Rows are in the order of the file. A row group is skipped if none of its rows can match the
+    scan's filter. The rows of other row groups aren't filtered: the caller applies the scan's
+    remaining filter.
 
     Args:
-        vectors: deletion vectors that `prefetch_vectors` has read. All other deletion vectors are
-            read when they are needed.
+        vectors: deletion vectors that `prefetch_vectors` has read. A deletion vector that they
+            don't include is read when it is needed.
 
     Returns:
         Non-empty batches with `state.logical_arrow_schema`.

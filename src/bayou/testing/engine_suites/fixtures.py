@@ -8,7 +8,7 @@ from bayou.kernel.engine import Engine
 
 
 class HandlerSuite:
-    """Base class of the test suites; an engine's tests subclass a suite and define its fixtures."""
+    """Base class of the suites. Tests of an engine subclass a suite and define its fixtures."""
 
     @pytest.fixture
     def engine(self) -> Engine:
@@ -17,5 +17,5 @@ class HandlerSuite:
 
     @pytest.fixture
     def root(self) -> str:
-        """An empty folder that the engine can write to; it need not exist."""
+        """An empty folder to which the engine can write; the folder needn't exist."""
         raise NotImplementedError("define a fixture `root` that returns an empty folder")

@@ -25,7 +25,7 @@ def _footer(engine: Engine, root: str, table: pa.Table, **options: Any) -> Parqu
 
 
 def _by_parquet_mr(table: pa.Table, *, has_nan: bool) -> bytes:
-    """Return a Parquet file as parquet-mr writes it: the maximum is NaN if `has_nan` is true."""
+    """Return a Parquet file as parquet-mr writes it. If `has_nan` is true, the maximum is NaN."""
     sink = io.BytesIO()
     pq.write_table(table, sink, store_schema=False)
     data = sink.getvalue()

@@ -1,8 +1,8 @@
 """A Parquet writer that encodes the columns of a row group in parallel.
 
 pyarrow encodes a file in one thread. Here each thread encodes some columns of a row group as a
-Parquet file in memory. The pages of these files are copied into the final file: a page contains no
-file offset, so that its bytes stay the same. The footers are merged.
+Parquet file in memory. The pages of these files are copied unchanged into the final file: a page
+contains no file offsets. The footers are merged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TAIL = 8
 """Bytes after the footer: its length and the magic."""
 
 _WORTH_THREADS = 8 << 20
-"""Size in memory of a file's first row group above which threads are faster."""
+"""Several threads are faster if a file's first row group has at least this many bytes in memory."""
 
 _MAX_THREADS = 8
 _RUNS_PER_THREAD = 4
@@ -47,12 +47,12 @@ NewWriter = Callable[[Any, pa.Schema], pq.ParquetWriter]
 
 
 def is_worth_threads(first: pa.Table) -> bool:
-    """Whether several threads should write a file, given the first row group."""
+    """Whether several threads should write a file whose first row group is `first`."""
     return pa.cpu_count() > 1 and first.num_columns > 1 and first.nbytes >= _WORTH_THREADS
 
 
 class ParallelWriter:
-    """Writes one Parquet file, a row group at a time. The end of its `with` block ends the threads.
+    """Writes one Parquet file, a row group at a time. Leaving its `with` block stops the threads.
 
     Args:
         sink: the file to write to; the caller closes it.
@@ -76,7 +76,7 @@ class ParallelWriter:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def write(self, group: pa.Table) -> None:
-        """Write the previous row group to the file, then start to encode this row group."""
+        """Write the previous row group to the file, then start to encode `group`."""
         self.flush()
         runs = list(_runs(group, self._threads * _RUNS_PER_THREAD))
         # The largest run is started first, so that it doesn't delay the end.

@@ -33,8 +33,8 @@ from bayou.protocol.variant import VariantError
 class _Source:
     """Where a requested column comes from.
 
-    If `index` is None, the column has row indices if `row_index` is true, else nulls. Otherwise
-    `index` is the index of a column of the decoded batch.
+    `index` is the index of a column of the decoded batch. If it is None, no column is decoded: the
+    requested column has row indices if `row_index` is true, else nulls.
     """
 
     name: str
@@ -44,7 +44,7 @@ class _Source:
 
 
 class Projection:
-    """Projection from a file's schema to the requested schema, for all files of that schema."""
+    """Projection from a file schema to the requested schema; files with equal schemas share it."""
 
     def __init__(self, file_schema: pa.Schema, requested: pa.Schema, path: str) -> None:
         self._requested = requested
@@ -95,7 +95,7 @@ class Projection:
 
         Args:
             batch: decoded columns; None if no column needs to be decoded.
-            num_rows: number of rows of the batch, also if `batch` is None.
+            num_rows: number of rows of the result, also if `batch` is None.
             first_row: index in the file of the batch's first row.
         """
         requested = self._requested
@@ -140,7 +140,7 @@ def _row_indices(first: int, count: int) -> pa.Array[Any]:
 def _pick(
     file_field: pa.Field[Any], requested: pa.Field[Any], first_leaf: int, name: str, path: str
 ) -> tuple[list[int], pa.Field[Any]]:
-    """Return the leaf columns to decode for a field, and the file's field without other leaves."""
+    """Return the leaf columns to decode for a field, and the field with only these leaves."""
     source, target = file_field.type, requested.type
     whole = is_variant(requested) and is_shredded(source)
     if not whole and pa.types.is_struct(source) and pa.types.is_struct(target):

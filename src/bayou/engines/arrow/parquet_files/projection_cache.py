@@ -16,7 +16,7 @@ _CACHE_SIZE = 8
 
 
 class ReadPlan:
-    """A requested schema and predicate, with the projections and row group filter to read files."""
+    """Projections and row group filter for all reads of one requested schema and predicate."""
 
     __slots__ = ("_projections", "predicate", "requested_schema", "row_group_filter")
 
@@ -49,7 +49,8 @@ class ReadPlans:
     def plan(self, requested_schema: pa.Schema, predicate: Predicate | None) -> ReadPlan:
         """Return the plan for a requested schema and predicate.
 
-        Plans are found by the identity of the two objects, which all files of a scan share.
+        Plans are looked up by the identity of both arguments: all files of a scan share these
+        objects.
         """
         known = self._known
         for plan in known:

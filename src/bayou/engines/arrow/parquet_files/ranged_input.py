@@ -141,9 +141,10 @@ class RangedInput(io.RawIOBase):
         return data
 
     def _with_footer(self, start: int, data: bytes) -> tuple[int, bytes]:
-        """Return `start` and `data`, with the buffered end of the file appended if it follows.
+        """Return `start` and `data`; extend `data` by the file's buffered end if they adjoin.
 
-        The caller buffers the result as the new end of the file: pyarrow reads it repeatedly.
+        The caller buffers the result as the new end of the file, because pyarrow reads the end
+        repeatedly.
         """
         if self._footer is not None and start + len(data) >= self._footer[0] > start:
             return start, data[: self._footer[0] - start] + self._footer[1]
@@ -174,7 +175,7 @@ class RangedInput(io.RawIOBase):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _pull(self, index: int) -> bool:
-        """Wait until a range of `_parts` is buffered; False if its buffer was already released."""
+        """Wait until `_parts[index]` is buffered; return False if it was already released."""
         while self._arrived <= index and self._arriving is not None:
             data = next(self._arriving, None)
             if data is None:
@@ -185,9 +186,9 @@ class RangedInput(io.RawIOBase):
 
 
 def _parts(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, int]]:
-    """Yield ranges to request, in ascending order, each with its number of chunk bytes.
+    """Yield the ranges to request, in ascending order, each with its number of chunk bytes.
 
-    Gaps between chunks aren't counted. A small gap is requested too, to save a request.
+    To save requests, a range includes small gaps between chunks; their bytes aren't counted.
     """
     runs: list[list[Chunk]] = [[chunks[0]]] if chunks else []
     for before, chunk in pairwise(chunks):

@@ -1,7 +1,7 @@
 """Reads Parquet files in batches, and selects the columns to write with a dictionary.
 
-If values rarely repeat, a dictionary costs a third of the writing time and enlarges the file: the
-writer abandons the dictionary when it is full.
+For values that rarely repeat, a dictionary costs a third of the writing time. It also enlarges the
+file, because the writer stores it until it is full and then abandons it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READ_BUFFER = 512 * 1024
 """Bytes read ahead for each column: a column chunk may be much larger than a batch."""
 
 _WORTH_THREADS = 200_000
-"""Number of values above which decoding in threads is faster."""
+"""For this many values (rows times leaf columns) or more, decoding in threads is faster."""
 
 
 class OpenParquet:
@@ -115,7 +115,7 @@ def read_files(
     batch_size: int,
     reporter: MetricsReporter | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one file split after the other, in the requested schema of `plan`."""
+    """Yield the rows of the file splits in order, in the requested schema of `plan`."""
     for split in splits:
         with OpenParquet(files, split.path, split.size, split.content) as opened:
             schema = opened.schema()
@@ -182,7 +182,7 @@ def _report_metrics(
     skipped: int,
     leaves: Sequence[int],
 ) -> Iterator[pa.RecordBatch]:
-    """Pass the batches of a file through, and report metrics when the iterator ends or fails."""
+    """Yield the batches of a file unchanged, and report metrics when the iterator ends or fails."""
     rows = 0
 
     def report(duration_ms: float, _: str | None) -> FileReadReport:
@@ -229,14 +229,14 @@ def _runs(numbers: Sequence[int], max_length: int) -> Iterator[list[int]]:
 
 _SAMPLE_ROWS = 8192
 _HARDLY_REPEATING = 0.9
-"""Fraction of distinct values in a sample above which a column has no dictionary."""
+"""A column with more than this fraction of distinct values in a sample has no dictionary."""
 
 
 def dictionary_columns(rows: pa.Table) -> bool | list[str]:
     """Return the paths of the leaf columns to write with a dictionary; True for all columns.
 
     Columns whose values rarely repeat in the first rows of the file have no dictionary. Nested
-    columns and all columns of short files have one.
+    columns, and all columns of short files, have a dictionary.
     """
     if rows.num_rows < _SAMPLE_ROWS:
         return True

@@ -29,7 +29,7 @@ from bayou.protocol.stats import FileStatistics, to_json
 class RowGroupFilter:
     """Selects row groups by a predicate on the columns of a requested schema.
 
-    A predicate that can't be resolved selects every row group.
+    If the predicate can't be resolved, every row group is selected.
     """
 
     def __init__(self, requested: pa.Schema, predicate: Predicate | None) -> None:
@@ -78,9 +78,10 @@ def _fields_on(path: tuple[str, ...], fields: Sequence[pa.Field[Any]]) -> list[p
 
 
 def _leaf(path: Sequence[pa.Field[Any]], fields: list[pa.Field[Any]]) -> tuple[int, bool] | None:
-    """Return the index of the file's leaf column, and whether its bounds have the requested type.
+    """Return the index of the file's leaf column, and whether its bounds can be used.
 
-    None if the file lacks the column or the column isn't a leaf.
+    Bounds can be used if they are of the requested type. None if the file lacks the column, or if
+    the column isn't a leaf.
     """
     index = 0
     for requested in path:

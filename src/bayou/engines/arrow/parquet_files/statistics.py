@@ -20,8 +20,8 @@ from bayou.kernel.arrow.compute import pc
 from bayou.protocol.stats import FileStatistics
 
 _LONG_STRING = 1024
-"""Length in bytes from which bounds of strings are computed from rows, because pyarrow omits long
-bounds from the footer."""
+"""If a string has at least this many bytes, string bounds are computed from rows: pyarrow omits
+long bounds from the footer."""
 
 _ASCII_MAX = "\x7f"
 _UNICODE_MAX = "\U0010ffff"
@@ -29,10 +29,10 @@ _UNICODE_MAX = "\U0010ffff"
 
 @dataclass(slots=True)
 class _Leaf:
-    """A leaf column, and the statistics that were collected from its rows so far.
+    """A leaf column, with the statistics collected from its rows so far.
 
-    A variant is a leaf with two columns in the file; the first, `footer_column`, is null exactly if
-    the variant is null.
+    A variant is a leaf with two columns in the file; the first, `footer_column`, is null if and
+    only if the variant is null.
     """
 
     path: tuple[str, ...]
@@ -51,10 +51,10 @@ class StatisticsCollector:
         columns: dotted paths; a struct includes all its fields. Paths that the schema lacks are
             ignored.
         without_bounds: indices of leaf columns whose bounds in the footer are invalid.
-        rows_are_seen: whether `add` receives the rows; if not, only reliable statistics of the
-            footer are returned.
-        counts_nan: whether the footer's maximum of a column with a NaN is NaN; see
-            `footer_check.orders_nan_last`. Used if `rows_are_seen` is false.
+        rows_are_seen: whether `add` is called with the rows. If False, only reliable statistics of
+            the footer are returned.
+        counts_nan: whether the footer's maximum is NaN if the column has a NaN; see
+            `footer_check.orders_nan_last`. Used only if `rows_are_seen` is False.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class StatisticsCollector:
         return null_count, (min(lows), max(highs)) if usable and lows else None
 
     def _upper_bound(self, string: str) -> str | None:
-        """Return a short string that is at least `string` in UTF-8 order; None if impossible."""
+        """Return a short string that isn't below `string` in UTF-8 order; None if there is none."""
         if len(string) <= self._prefix_length:
             return string
         following = string[self._prefix_length]
@@ -179,13 +179,13 @@ def _covers(column: str, path: tuple[str, ...]) -> bool:
 
 
 def _column(group: pa.Table, leaf: _Leaf) -> pa.ChunkedArray[Any]:
-    """Return the leaf's values; they are null also where an enclosing struct is null."""
+    """Return the leaf's values; a value is also null if an enclosing struct is null."""
     column = group.column(leaf.indices[0])
     return pc.struct_field(column, list(leaf.indices[1:])) if len(leaf.indices) > 1 else column
 
 
 def footer_bounds(statistics: pq.Statistics) -> tuple[Any, Any] | None:
-    """Return minimum and maximum, NaN if the writer stored NaN; None without usable bounds."""
+    """Return minimum and maximum, which can be NaN; None if there are no usable bounds."""
     if not statistics.has_min_max:
         return None
     try:

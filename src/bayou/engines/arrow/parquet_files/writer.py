@@ -28,7 +28,7 @@ from bayou.protocol.stats import FileStatistics
 
 _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 128 << 20
-"""Size in memory at which a row group is written; the maximum that a writer buffers."""
+"""A row group is written when it has this size in memory; a writer buffers no more."""
 
 _CHECKPOINT_ROW_GROUP_ROWS = 100_000
 """Rows of a checkpoint's row group; small, so that tasks can read parts of a checkpoint."""
@@ -45,7 +45,7 @@ _CODECS: Final[dict[str, tuple[_Codec, str]]] = {
     "lz4": ("lz4", ".lz4"),
     "lz4_raw": ("lz4", ".lz4raw"),
 }
-"""Codec by its name in properties: pyarrow's name, and the extension in file names."""
+"""For each codec name in properties: pyarrow's codec name, and the extension of file names."""
 
 
 @closeable
@@ -58,8 +58,8 @@ def write_data_files(
 ) -> Iterator[DataFileStatus]:
     """Write files of about `options.target_file_size`; yield the status of each complete file.
 
-    If `options.max_rows_per_file` is set, each file has exactly this number of rows, except the
-    last file and files that reach the target size earlier.
+    If `options.max_rows_per_file` is set, each file has exactly this number of rows. Only the last
+    file, and files that reach the target size earlier, have fewer.
     """
     codec, extension = _codec(options.compression)
     group_bytes = min(_ROW_GROUP_BYTES, options.target_file_size)
@@ -114,7 +114,7 @@ def write_atomically(
 def _data_file(
     sink: IO[bytes], first: pa.Table, codec: _Codec, path: str
 ) -> Iterator[_SerialFile | _ParallelFile]:
-    """Open a file to which the caller writes row groups; leaving the block writes the footer."""
+    """Context manager: yield a file for row groups; the end of the block writes the footer."""
     with _write_errors(path):
         dictionary = dictionary_columns(first)
     if is_worth_threads(first):
@@ -217,9 +217,10 @@ def _writer(  # noqa: PLR0917
 
 @contextmanager
 def _write_errors(path: str) -> Iterator[None]:
-    """Context manager that turns pyarrow's errors while writing into a SchemaError or StorageError.
+    """Context manager that turns pyarrow's errors of writing into a SchemaError or StorageError.
 
-    The iterator that supplies the batches must run outside: its errors aren't errors of writing.
+    The iterator that supplies the batches must run outside the block: its errors aren't errors of
+    writing.
     """
     with storage_errors(path, "write"):
         try:
@@ -279,7 +280,7 @@ def _pieces(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> Iterator[pa
 def _cut_at_multiples(
     batches: Iterable[pa.RecordBatch], rows: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Split batches after every `rows` rows, counted across batches. None splits nothing."""
+    """Split batches after every `rows` rows, counted across batches. If None, nothing is split."""
     if rows is None:
         yield from batches
         return

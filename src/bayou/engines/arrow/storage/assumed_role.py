@@ -29,7 +29,7 @@ _SESSION = (
     "role_session_name",
 )
 _OWN = frozenset({"aws_iam_role_arn", "iam_role_arn", *_SESSION[:2]})
-"""Options of deltalake that obstore doesn't know."""
+"""Role options of deltalake that obstore doesn't know."""
 
 _KEY = ("aws_access_key_id", "access_key_id")
 _SECRET = ("aws_secret_access_key", "secret_access_key")
@@ -45,7 +45,7 @@ def take_role(
 ) -> AssumedRole | None:
     """Remove deltalake's role options from `config`; return the role that they name.
 
-    None if there is no role, or if obstore assumes it with a web identity.
+    None if the options name no role, or if obstore assumes the role with a web identity.
 
     Args:
         config: options in lower case, changed in place.
@@ -81,7 +81,9 @@ def take_role(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssumedRole:
-    """Requests temporary credentials of a role; obstore calls it again before they expire.
+    """Credential provider for obstore: each call requests temporary credentials of a role.
+
+    obstore calls it again before the credentials expire.
 
     Attributes:
         endpoint: URL of the token service.
@@ -142,7 +144,7 @@ class AssumedRole:
             ) from None
 
     def signed_headers(self, host: str, body: bytes, now: dt.datetime) -> dict[str, str]:
-        """Return the headers of a request to `/`, with its Signature Version 4."""
+        """Return the headers of a POST to `/`, including the AWS Signature Version 4."""
         headers = {
             "content-type": "application/x-www-form-urlencoded",
             "host": host,

@@ -26,7 +26,7 @@ _CHECK_TRIES = 3
 _ENDPOINT = re.compile(r"endpoint|google_base_url")
 
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
-"""Error codes of S3 (409) while another request for the key is in progress; retried."""
+"""S3's error codes (409) if another request for the key is in progress. Such puts are retried."""
 
 _CONFLICT_TRIES = 10
 _FIRST_PAUSE_SECONDS = 0.05
@@ -34,7 +34,7 @@ _MAX_PAUSE_SECONDS = 2.0
 
 
 def create_object(store: ObjectStore, path: str, key: str, data: bytes) -> bool:
-    """Put an object, and retry conflicts with other requests; False if the object exists."""
+    """Put an object and retry conflicts with other requests; return False if the object exists."""
     for attempt in range(_CONFLICT_TRIES):
         with storage_errors(path, "write"):
             try:
@@ -60,11 +60,10 @@ class ConditionalPuts:
         self._results: dict[tuple[str, ...], bool] = {}
 
     def check(self, identity: tuple[str, ...], store: ObjectStore, root: str, key: str) -> None:
-        """Check a bucket before the first file of a log is written to it.
+        """Check a bucket before this process first writes a log file to it.
 
-        Creates a hidden key in the log folder twice, then deletes the key. The store must reject
-        the second put. If an earlier check couldn't delete the key, the store must reject the
-        first put already.
+        The check puts a hidden key in the log folder twice, then deletes the key. The store must
+        reject the second put, or the first put if an earlier check couldn't delete the key.
 
         Args:
             key: key of the file to write; keys outside of a log aren't checked.
@@ -97,7 +96,7 @@ def store_identity(root: str, options: Mapping[str, str]) -> tuple[str, ...]:
 def _rejects(store: ObjectStore, root: str, key: str) -> bool:
     """Whether the store rejects a put of an existing key.
 
-    Tries several puts, because another process may delete the key in between.
+    Several puts are tried, because another process may delete the key between two puts.
     """
     path = f"{root}/{key}"
     created = False

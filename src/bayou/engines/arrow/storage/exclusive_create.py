@@ -31,7 +31,7 @@ _RENAME_EXCL = 4  # renamex_np(2) of macOS
 _AT_FDCWD = -100
 
 FOLDER_TRIES = 100
-"""How often a folder is created again that other writers delete while it is empty."""
+"""How often a folder is created again after another writer deleted it because it was empty."""
 
 
 def rename_exclusively(temporary: str, path: str) -> None:
@@ -66,12 +66,12 @@ def publish_exclusively(
     *,
     functions: Sequence[Callable[[str, str], None]] = PUBLISH_FUNCTIONS,
 ) -> bool:
-    """Publish a complete file at `path`, unless `path` exists; returns whether it was published.
+    """Publish a complete file at `path`; return False if `path` exists already.
 
     Args:
         temporary: the complete file, in the same folder; it may be renamed.
-        functions: called with `temporary` and `path` until one is supported. Each raises
-            `FileExistsError` if `path` exists.
+        functions: called with `temporary` and `path`, one after the other until the file system
+            supports one. Each raises `FileExistsError` if `path` exists.
 
     Raises:
         StorageError: the file system supports none of the functions.
@@ -98,7 +98,7 @@ def is_unchanged(path: str, status: os.stat_result, data: bytes) -> bool:
     """Whether no other writer replaced the file that was published at `path`.
 
     On local disks, delta-spark may replace the file: it checks whether the path exists, and then
-    renames its own file to the path. A file that was deleted since wasn't replaced.
+    renames its own file to the path. If the file was deleted since, it counts as unchanged.
 
     Args:
         status: status of the published file.
@@ -123,8 +123,8 @@ class CreatedFolders:
     def create(self, folder: str, *, keep: bool = False) -> None:
         """Create a folder and its missing parents, and sync them.
 
-        With `keep`, `delete_if_empty` doesn't delete the new folders. Other writers may delete
-        empty parents at the same time; they are created again.
+        If `keep` is True, `delete_if_empty` won't delete the new folders. If another writer deletes
+        an empty parent at the same time, the parent is created again.
         """
         for _ in range(FOLDER_TRIES):
             with suppress(FileNotFoundError):
@@ -158,7 +158,7 @@ class CreatedFolders:
         return folders
 
     def delete_if_empty(self, folder: str) -> None:
-        """Delete a folder, then its parents, while they are empty and created by this object."""
+        """Delete a folder and its parents, as far as they are empty and created by this object."""
         while folder in self._created:
             try:
                 os.rmdir(folder)

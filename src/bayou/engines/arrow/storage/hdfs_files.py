@@ -25,15 +25,15 @@ from bayou.kernel.engine import ByteRange, FileStatus
 _IN_FLIGHT = 8
 _TRIES = 5
 _NO_LIBRARY = "Unable to load lib"
-"""Start of Arrow's message if libhdfs, or the JVM's library, isn't found."""
+"""Start of Arrow's error message if libhdfs or the JVM's library isn't found."""
 
 
 class HdfsFiles:
     """A `FileSystemClient` for `hdfs://` URIs, with one connection for each name node.
 
-    A file that is created by `put_if_absent` is moved into its folder, because pyarrow's `move` to
-    the path of a file replaces the file. A file that is replaced is missing for a moment. Empty
-    folders stay, because pyarrow can't delete a folder only if it is empty.
+    `put_if_absent` moves a temporary file into the target folder, because pyarrow's `move` to a
+    file path replaces an existing file. While an existing file is being replaced, it is missing for
+    a moment. Empty folders aren't deleted: pyarrow can't restrict a delete to empty folders.
 
     Args:
         connect: returns the file system of a URI's authority, such as `namenode:8020`.
@@ -185,9 +185,10 @@ class HdfsFiles:
 
 
 def connect_hdfs(authority: str) -> pafs.FileSystem:
-    """Connect to a name node or name service; an empty authority is Hadoop's default.
+    """Connect to a name node or name service; an empty authority means Hadoop's default.
 
-    The user is the login user, or the environment variable HADOOP_USER_NAME.
+    If the environment variable HADOOP_USER_NAME is set, it names the user; if not, the login user
+    is used.
 
     Raises:
         PrerequisiteError: libhdfs can't be loaded.
@@ -211,7 +212,7 @@ def connect_hdfs(authority: str) -> pafs.FileSystem:
 
 
 class _Input(io.RawIOBase):
-    """Random access to a file; the position may be after its end."""
+    """Random access to a file; seeking past the end of the file is allowed."""
 
     def __init__(self, stream: Any, path: str) -> None:
         self._stream, self._path, self._position = stream, path, 0
@@ -257,10 +258,10 @@ class _Input(io.RawIOBase):
 
 
 class _Output(io.RawIOBase):
-    """An output file with a temporary name, which is renamed when the file is closed.
+    """An output file that is written under a temporary name and renamed when it is closed.
 
-    A `with` block that raises an exception creates no file, nor does an output that is
-    garbage-collected without `close`.
+    If its `with` block raises an exception, or it is garbage-collected without `close`, no file is
+    created.
     """
 
     def __init__(self, files: pafs.FileSystem, root: str, key: str) -> None:
@@ -311,8 +312,8 @@ class _Output(io.RawIOBase):
 def _info(files: pafs.FileSystem, root: str, key: str) -> pafs.FileInfo:
     """Return information about a file or folder; its type is `NotFound` if it doesn't exist.
 
-    pyarrow's `get_file_info` reports `NotFound` for every error, and a listing only for missing
-    paths. So `NotFound` is confirmed by a listing.
+    pyarrow's `get_file_info` reports `NotFound` for every error. A listing reports it only for
+    missing paths, so `NotFound` is confirmed by a listing.
 
     Raises:
         StorageError: the name node doesn't answer.
@@ -335,9 +336,10 @@ def _info(files: pafs.FileSystem, root: str, key: str) -> pafs.FileInfo:
 
 
 def _move_into_folder(files: pafs.FileSystem, root: str, temporary: str, key: str) -> bool:
-    """Move a file from a temporary folder to the path `key`; False if another file has the path.
+    """Move a file from a temporary folder to the path `key`; return False if `key` exists.
 
-    If the target of a move is a folder, HDFS adds the file to it unless it has a file of this name.
+    If the target of a move is a folder, HDFS moves the file into this folder. The move fails if the
+    folder already has a file of that name.
 
     Raises:
         StorageError: the result of the move is unknown.
@@ -358,7 +360,7 @@ def _move_into_folder(files: pafs.FileSystem, root: str, temporary: str, key: st
 
 
 def _replace(files: pafs.FileSystem, root: str, temporary: str, key: str) -> None:
-    """Rename a temporary file; pyarrow first deletes a file that has the name."""
+    """Rename a temporary file to `key`; pyarrow first deletes an existing file at `key`."""
     failure: OSError | None = None
     for _ in range(_TRIES):
         try:

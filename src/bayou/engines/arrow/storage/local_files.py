@@ -1,7 +1,7 @@
 """The file system client of the local disk.
 
-It uses system calls, because obstore's local store rejects names such as `x#1`. A write returns
-after file and folder are synced.
+It uses system calls, because obstore's local store rejects names such as `x#1`. A write syncs the
+file and its folder before it returns.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def local_path(path: str) -> str:
 class LocalFiles:
     """A `FileSystemClient` for the local disk. Paths are absolute paths or `file:` URIs.
 
-    A folder that an output created is deleted when its last file is deleted, so that a failed write
-    leaves no folders.
+    A folder that an output created is deleted together with the last file in it, so that a failed
+    write leaves no empty folders.
     """
 
     def __init__(self) -> None:
@@ -243,9 +243,8 @@ def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False
 class LocalOutput(pa.OSFile):
     """An output file that is published, complete and durable, when it is closed.
 
-    A `with` block that raises an exception leaves no file, nor does an output that is
-    garbage-collected without `close`. The base class is `pa.OSFile`, to which pyarrow writes
-    without calling Python.
+    If its `with` block raises an exception, or it is garbage-collected without `close`, no file is
+    left. The base class is `pa.OSFile`, because pyarrow writes to it without calling Python.
     """
 
     _path: str

@@ -10,7 +10,7 @@ import obstore
 from obstore.store import ObjectStore
 
 _PART = 8 << 20
-"""Bytes of a request: a large read is split into parts that are fetched concurrently."""
+"""Maximum bytes of a request: a larger read is split into parts that are fetched concurrently."""
 
 
 class ObjectInput(io.RawIOBase):
@@ -70,8 +70,8 @@ class ObjectInput(io.RawIOBase):
 class ObjectOutput(io.RawIOBase):
     """An object that is uploaded in parts and created when the output is closed.
 
-    A `with` block that raises an exception creates no object, nor does an output that is
-    garbage-collected without `close`.
+    If its `with` block raises an exception, or it is garbage-collected without `close`, no object
+    is created.
     """
 
     def __init__(

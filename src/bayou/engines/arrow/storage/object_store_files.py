@@ -43,7 +43,7 @@ from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
 _CHECKS = ConditionalPuts()
-"""The checks of buckets, shared by all engines of the process."""
+"""Results of the buckets' checks, shared by all engines of the process."""
 
 _IN_FLIGHT = 16
 _PAGE = 1000
@@ -52,7 +52,7 @@ _PAGE = 1000
 def opening_problem(path: str, options: Mapping[str, str]) -> str | None:
     """Return why the store of a path can't be opened with these storage options; None if it can.
 
-    Connects to no store. Reads the files that the options name.
+    This doesn't connect to the store, but reads the files that the options name.
     """
     try:
         if not is_local_path(path) and not is_hdfs(path):
@@ -63,7 +63,7 @@ def opening_problem(path: str, options: Mapping[str, str]) -> str | None:
 
 
 class ObjectStoreFiles:
-    """A `FileSystemClient` for objects by URI, with one obstore store for each bucket."""
+    """A `FileSystemClient` for URIs of object stores, with one obstore store for each bucket."""
 
     def __init__(
         self,

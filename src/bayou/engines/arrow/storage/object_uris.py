@@ -1,6 +1,7 @@
 """Recognizes URIs of object stores and HDFS, and splits them into bucket and key.
 
-A mistyped URI is an error, never a local folder. No message shows credentials of a path.
+A mistyped URI is an error and never becomes a local folder. Credentials in a URI aren't shown in
+messages.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _REMOTE = frozenset(
         *("viewfs", "wasb", "wasbs", "webhdfs"),
     }
 )
-"""Schemes of URIs, which are never names of local folders."""
+"""Schemes of URIs. A path that begins with one is never a local path."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(//)?")
 _MISTYPED = re.compile(r"[^\w/]*([A-Za-z][A-Za-z0-9+.\-]*?)[^\w/]*//")
@@ -45,9 +46,9 @@ _NAME_NODE = re.compile(rf"(?:{_BUCKET.pattern}(?::\d+)?)?")
 
 _ODD_KEY = re.compile(r"//|^/|(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
 _REFUSED_KEY = re.compile(r"(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
-"""Keys that are rejected: with a segment `.` or `..`, or a control character.
+"""Keys to reject: they have a folder `.` or `..`, or a control character.
 
-A key may end with a dot, because it can be the start of a name at which a listing begins."""
+The end of a key may be a dot: a listing can begin at any prefix of a name."""
 
 _FORMS = {"az": _CONTAINER, "abfs": _CONTAINER, "abfss": _CONTAINER, "hdfs": _NAME_NODE}
 
@@ -94,7 +95,7 @@ def is_local_path(path: str) -> bool:
 
 
 def split_object_uri(path: str) -> tuple[str, str]:
-    """Split a URI into root (`s3://bucket`) and key; repeated slashes in the key become one.
+    """Split a URI into root (`s3://bucket`) and key; repeated slashes in the key become one slash.
 
     The root of HDFS is its name node, `hdfs://host:8020`.
     """
@@ -140,9 +141,10 @@ def _mistyped(path: str, scheme: str) -> ArgumentError:
 
 
 def check_bucket_options(root: str, options: dict[str, str]) -> None:
-    """Remove options that repeat the bucket or account of `root`; an ArgumentError if they differ.
+    """Remove the options that name the bucket or account; they must agree with `root`.
 
-    `options` has lower-case names and is changed in place.
+    `options` has lower-case names and is changed in place. If an option names another bucket or
+    account than `root`, an ArgumentError is raised.
     """
     scheme, _, rest = root.partition("://")
     bucket, _, host = rest.partition("@")

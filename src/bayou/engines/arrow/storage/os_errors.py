@@ -14,7 +14,7 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @contextmanager
 def storage_errors(path: str, doing: str) -> Iterator[None]:
-    """Turn an `OSError` about `path` into a `StorageError`; `doing` is a verb, such as `read`."""
+    """Turn an `OSError` in the block into a `StorageError`; `doing` is a verb such as `read`."""
     try:
         yield
     except NotADirectoryError as error:

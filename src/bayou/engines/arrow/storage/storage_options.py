@@ -39,7 +39,7 @@ _RETRY_TIMEOUT: Final = dt.timedelta(seconds=60)
 
 _ENDPOINTS: Final = frozenset({"base_url", "endpoint", "endpoint_url", "storage_endpoint"})
 _SEVERAL_LINES: Final = frozenset({"service_account_key", "proxy_ca_certificate"})
-"""Options whose value is a document: JSON or certificates."""
+"""Options whose values may have several lines: JSON or certificates."""
 _REQUEST_VARIABLES: Final = re.compile(
     r"(access_key_id|secret_access_key|session_token|token|region|endpoint|endpoint_url"
     r"|account_name|account_key|sas_key|sas_token|client_id|client_secret|tenant_id)\Z"
@@ -50,7 +50,7 @@ _KNOWN_KEYS: Final = {
     "azure_": ("storage_account_name", "storage_account_key", "storage_sas_token", "endpoint"),
     "google_": ("service_account", "service_account_key", "application_credentials", "base_url"),
 }
-"""The options that the error about an unknown option may suggest, by service."""
+"""For each service, the options that an error about an unknown option may suggest."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _URL = re.compile(r"https?://[^/\s]+", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|)")
@@ -69,7 +69,7 @@ class StoreSettings:
 def store_settings(
     scheme: str, options: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> StoreSettings:
-    """Translate storage options to obstore's settings; options of other services are ignored."""
+    """Translate storage options to obstore's settings; ignore options of other services."""
     prefix = _SERVICES[scheme]
     settings = StoreSettings(retry_config={"retry_timeout": _RETRY_TIMEOUT})
     variables = store_variables(scheme, environment)
@@ -115,7 +115,7 @@ def _complete_endpoint(
 ) -> None:
     """Check the endpoint's URL, and allow HTTP if the URL uses it.
 
-    `allow_http` is also taken from the environment, where obstore doesn't look for it.
+    `allow_http` is also read from the environment, because obstore doesn't read it from there.
     """
     variables = {k.lower(): v for k, v in environment.items()}
     key, endpoint = "", ""

@@ -18,15 +18,15 @@ from bayou.redaction import HIDDEN, is_panic, without_secrets
 
 _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _ROLE_ERROR = re.compile(r"role \S+: can't be assumed: [^\n]*")
-"""The error of `AssumedRole`, which obstore quotes."""
+"""Matches the error of `AssumedRole` in an obstore error that quotes it."""
 
 _INSTANCE_METADATA = (
     ("/latest/api/token", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
     ("/metadata/identity/", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
     ("/computeMetadata/", "GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS"),
 )
-"""Metadata paths that the clients of S3, Azure and Google Cloud Storage request if no credentials
-are configured, and the variables that configure credentials."""
+"""Pairs of a metadata path and variables, for S3, Azure and Google Cloud Storage. If no credentials
+are configured, the client requests the metadata path; the variables configure credentials."""
 
 _REJECTED_CREDENTIALS = frozenset(
     {

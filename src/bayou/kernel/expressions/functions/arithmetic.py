@@ -76,7 +76,7 @@ def sum_monotonicity(signs: tuple[int, int]) -> Any:
 
 
 def product_monotonicity(*, divides: bool) -> Any:
-    """Return the `Function.monotonicity` of * with a constant, or of / by a constant."""
+    """Return the `Function.monotonicity` of multiplication with, or division by, a constant."""
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         left, right = constants
@@ -94,7 +94,7 @@ def product_monotonicity(*, divides: bool) -> Any:
 def non_decreasing(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
     """Return the monotonicity of a function that is non-decreasing in its first argument.
 
-    None if another argument isn't a constant.
+    None if one of the other arguments isn't a constant.
     """
     return (1, *(0 for _ in constants[1:])) if all(c is not None for c in constants[1:]) else None
 
@@ -102,7 +102,7 @@ def non_decreasing(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequ
 def non_decreasing_unless_float(
     constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return `non_decreasing`; None for floats, because `floor` and `ceil` return 0 for NaN."""
+    """Return the result of `non_decreasing`; None for floats: `floor` and `ceil` map NaN to 0."""
     return None if _any_float(types) else non_decreasing(constants, types)
 
 

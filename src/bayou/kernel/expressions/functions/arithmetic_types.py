@@ -1,4 +1,4 @@
-"""Argument and result types of arithmetic as in Spark's ANSI mode, and exact decimal arithmetic."""
+"""Argument and result types of arithmetic in Spark's ANSI mode, and exact decimal arithmetic."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from bayou.protocol.schema import (
 
 
 def _operands(call: Call) -> tuple[DataType, DataType]:
-    """Return the numeric types of two operands; a string counts as long or double, as in Spark."""
+    """Return the numeric types of two operands. As in Spark, a string becomes long or double."""
     if len(call.types) != 2:
         raise call.error("it takes 2 arguments")
     left, right = call.types
@@ -68,7 +68,7 @@ def arithmetic(decimal: Callable[[DecimalType, DecimalType], DecimalType]) -> An
     """Return a `Function.bind` for `+`, `-`, `*` or `%`.
 
     Args:
-        decimal: returns the result type for two decimal types.
+        decimal: function that returns the result type for two decimal operand types.
     """
 
     def bind(call: Call) -> Binding:
@@ -87,7 +87,7 @@ def arithmetic(decimal: Callable[[DecimalType, DecimalType], DecimalType]) -> An
 
 
 def _as_decimals(call: Call, left: DataType, right: DataType) -> tuple[DecimalType, DecimalType]:
-    """Return the decimal types of two operands; an integer constant has its own precision."""
+    """Return the decimal types of two operands; an integer constant's precision fits its value."""
     types = []
     for expression, data_type in zip(call.arguments, (left, right), strict=True):
         if isinstance(expression, Literal) and type(expression.value) is int:
@@ -98,7 +98,10 @@ def _as_decimals(call: Call, left: DataType, right: DataType) -> tuple[DecimalTy
 
 
 def division(call: Call) -> Binding:
-    """Return the types of `/`: decimals if an operand is decimal and none float, else doubles."""
+    """Return the types of `/`.
+
+    They are decimals if an operand is decimal and none is a float, else doubles.
+    """
     left, right = _operands(call)
     kinds = {kind_of(left), kind_of(right)}
     if "decimal" in kinds and "float" not in kinds:
@@ -139,7 +142,7 @@ def remainder_type(left: DecimalType, right: DecimalType) -> DecimalType:
 
 
 def one_number(call: Call) -> Binding:
-    """Return the types of a function whose argument and result have the same numeric type."""
+    """Return the types of a function that takes a number and returns a number of the same type."""
     if len(call.types) != 1:
         raise call.error("it takes 1 argument")
     number_type = argument_type(call, call.types[0], NUMBER)
@@ -181,7 +184,7 @@ def rounding(call: Call) -> Binding:
 
 
 def two_floats(call: Call) -> Binding:
-    """Return the types of a function of two floats: both arguments are float, or both double."""
+    """Return the types of a function of two numbers: float if both are float, otherwise double."""
     if len(call.types) != 2:
         raise call.error("it takes 2 arguments")
     both = FLOAT if set(call.types) == {FLOAT} else DOUBLE
@@ -196,7 +199,7 @@ CONTEXT = Context(prec=120, rounding="ROUND_HALF_UP")
 def decimal_arithmetic(
     sign: str, kernels: tuple[Any, Any], operands: Sequence[Any], result: Any
 ) -> Datum:
-    """Compute with two decimals: in Arrow if 76 digits suffice, else row by row in Python.
+    """Apply an operator to two decimals: in Arrow if 76 digits suffice, else row by row in Python.
 
     Args:
         sign: the operator, for error messages.

@@ -93,7 +93,7 @@ def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any]
     """Implement access to elements of arrays and maps.
 
     Args:
-        first: index of an array's first element, 0 or 1; an index out of range is an error. If
+        first: index of an array's first element, 0 or 1; then an index out of range is an error. If
             None, the first index is 0, and an index out of range gives NULL.
     """
 

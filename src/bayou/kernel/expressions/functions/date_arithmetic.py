@@ -55,9 +55,9 @@ def months_of(dates: Datum) -> Datum:
 
 
 def first_of_month(months: Datum) -> Datum:
-    """Return the first day of each month, given as months since year 0 (see `months_of`).
+    """Return the first day of each month; `months` counts months since year 0 (see `months_of`).
 
-    Computed with the days-from-civil algorithm.
+    The days-from-civil algorithm computes the day.
     """
     shifted = pc.subtract(months, 2)  # years start in March
     years = floor_divide(shifted, 12)
@@ -111,7 +111,7 @@ def _floor_date(dates: Datum, unit: str) -> Datum:
 
 
 def truncate_date(values: Sequence[Datum], result: Any) -> Datum:
-    """Evaluate `trunc`: the first day of the year, quarter, month or week; null for other units."""
+    """Evaluate `trunc`: the first day of a year, quarter, month or week; other units give null."""
     dates, name = values
     unit = _UNITS.get(str(name.as_py()).lower(), "")
     if unit not in ("year", "quarter", "month", "week"):
@@ -120,7 +120,7 @@ def truncate_date(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def truncate_timestamp(values: Sequence[Datum], result: Any) -> Datum:
-    """Evaluate `date_trunc`: the start of the unit, such as `hour`; null for an unknown unit."""
+    """Evaluate `date_trunc`: the start of the hour or other unit; an unknown unit gives null."""
     name, timestamps = values
     unit = _UNITS.get(str(name.as_py()).lower())
     if unit is None:
@@ -187,7 +187,7 @@ def _months_later(dates: Datum, months: Datum) -> Datum:
 
 
 def add_months(values: Sequence[Datum], _result: Any) -> Datum:
-    """Evaluate `add_months`: the same day of another month, or the last day of a shorter month."""
+    """Evaluate `add_months`. If the new month lacks the day, the result is the month's last day."""
     return _months_later(values[0], values[1])
 
 

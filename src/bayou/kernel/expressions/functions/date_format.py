@@ -1,4 +1,4 @@
-"""`date_format`: timestamps as strings by Java's format patterns."""
+"""`date_format`: formats timestamps by Java's format patterns."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ _ORDERED = ("yyyy", "MM", "dd", "HH", "mm", "ss")
 
 
 def is_ordered_format(pattern: str) -> bool:
-    """Whether strings in this format sort like their timestamps (for years up to 9999)."""
+    """Whether strings in a format sort like their timestamps, for years up to 9999."""
     try:
         letters = [piece for kind, piece in _pieces(pattern) if kind == "letters"]
     except PredicateError:

@@ -63,17 +63,19 @@ class Function:
     """A supported function.
 
     Attributes:
-        bind: returns the types to which a call's arguments are cast, and the type of its result.
-        evaluate: computes the result from the arguments, which have the types from `bind`, and the
-            result's Arrow type. Constants are scalars, and at least one argument is an array. None
-            for functions that the evaluator implements, because they don't evaluate all arguments
-            for all rows.
-        null_handling: `exact` if the result is NULL exactly if an argument is NULL, `more` if it
-            can also be NULL for other arguments, `own` for other rules.
-        monotonicity: receives the values of the arguments, None for each that isn't a constant, and
-            their types. Returns the monotonicity in each argument: 1 if non-decreasing, -1 if
-            non-increasing, 0 for a constant; None if the function isn't monotonic.
-        exact: whether every result equals Spark's, also in the last place.
+        bind: function that returns the types to which a call's arguments are cast, and the type of
+            the call's result.
+        evaluate: function that computes the result. It receives the arguments, which are cast to
+            the types from `bind`, and the result's Arrow type. Constants are scalars, and at least
+            one argument is an array. None if the evaluator implements the function, because not all
+            arguments are evaluated for all rows.
+        null_handling: `exact`: the result is NULL if and only if an argument is NULL. `more`: the
+            result is also NULL for some arguments that aren't NULL. `own`: other rules.
+        monotonicity: function that receives the value of each argument (None if the argument isn't
+            a constant) and the arguments' types. It returns the monotonicity in each argument: 1 if
+            non-decreasing, -1 if non-increasing, 0 for a constant. It returns None if the call
+            isn't monotonic.
+        exact: whether every result equals Spark's result, including the last digit.
     """
 
     name: str
@@ -110,7 +112,7 @@ def fixed_parameters(
     """Return a `Function.bind` for parameters of fixed types.
 
     Args:
-        optional: how many parameters at the end may be omitted.
+        optional: how many of the last parameters may be omitted.
     """
 
     def bind(call: Call) -> Binding:
@@ -153,7 +155,7 @@ def constant_of(call: Call, index: int) -> Any:
 
 
 def rowwise(function: Callable[..., Any], arrow_type: Any, *values: Datum) -> Datum:
-    """Apply a Python function to each row without nulls; a row with a null gives null."""
+    """Apply a Python function to each row; if one of the values is null, the result is null."""
     length = next(len(v) for v in values if not isinstance(v, pa.Scalar))
     columns = [[v.as_py()] * length if isinstance(v, pa.Scalar) else v.to_pylist() for v in values]
     return pa.array(

@@ -73,11 +73,11 @@ def _hashing(result: DataType) -> Callable[[Call], Binding]:
 
 
 _BytesHash: TypeAlias = Callable[[Any, Any], Any]
-"""Hashes of byte strings, from the strings and an unsigned seed for each. There are no nulls."""
+"""Hashes byte strings; takes the strings and an unsigned seed for each. There are no nulls."""
 
 
 def _hash(bytes_hash: _BytesHash, unsigned: Any) -> Any:
-    """Implement the hash of a row: each non-null value's hash is the next value's seed."""
+    """Implement the hash of a row: the hash of a non-null value is the seed of the next value."""
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         length = next(len(v) for v in values if not isinstance(v, pa.Scalar))
@@ -97,7 +97,8 @@ def _hash(bytes_hash: _BytesHash, unsigned: Any) -> Any:
 def _hashed_bytes(column: Any) -> Any:
     """Return the bytes that Spark hashes for each value.
 
-    Numbers and times are little-endian words, except for decimals of more than 18 digits.
+    Numbers, dates and timestamps become little-endian words. A decimal of more than 18 digits
+    becomes the big-endian bytes of its unscaled value.
     """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
@@ -126,8 +127,8 @@ def _xxhash64(values: Any, seeds: Any) -> Any:
 def _murmur3(values: Any, seeds: Any) -> Any:
     """Compute 32-bit Murmur3 in Spark's variant, which no package implements.
 
-    Spark hashes each byte after the last complete word as a signed word; the standard hashes these
-    bytes together.
+    Spark hashes each of the bytes after the last complete word as a signed word; standard Murmur3
+    combines these bytes before it hashes them.
     """
     # With descending lengths, the rows that have a k-th word are the first rows.
     order = pc.array_sort_indices(pc.binary_length(values), order="descending")

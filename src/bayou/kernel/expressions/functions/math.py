@@ -165,7 +165,7 @@ _ANY_DOUBLE = Context(prec=700, rounding="ROUND_HALF_UP")
 
 
 def to_whole(kernel: Any) -> Any:
-    """Implement `floor` or `ceil` with the Arrow kernel of the same name."""
+    """Implement `floor` or `ceil` with the Arrow function of that name."""
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         number = values[0]
@@ -207,7 +207,7 @@ def round_number(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def _distinct_rounded(numbers: Datum, decimals: int, *, single: bool) -> Datum:
-    """Round floats half up, after converting them to the decimal number that Java prints.
+    """Round floats half up, as the decimal numbers that Java prints for them.
 
     Args:
         single: whether the numbers are 32-bit floats.

@@ -27,7 +27,7 @@ ALL: dict[str, tuple[Function | Macro, ...]] = {
     "Conditions and casts": CONDITIONS,
     "Arrays, maps and structs": COLLECTIONS,
 }
-"""The functions, by the headings of the documentation."""
+"""The functions by their section in the documentation."""
 
 _BY_NAME: dict[str, Function | Macro] = {
     name: function
@@ -52,7 +52,7 @@ def find(name: str) -> Function | Macro:
 
 
 def inexact_function(expression: Expression) -> str | None:
-    """Return the name of a function in the expression that isn't `Function.exact`, or None."""
+    """Return the name of a function in the expression whose `Function.exact` is False, or None."""
     if isinstance(expression, FunctionCall):
         function = _BY_NAME.get(expression.name.lower())
         if isinstance(function, Function) and not function.exact:

@@ -1,4 +1,4 @@
-"""Translation of Java's regular expressions to RE2, for the syntax that both support."""
+"""Translation of Java's regular expressions to RE2, restricted to syntax that both support."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def to_re2(pattern: str) -> str:
     """Translate a pattern to RE2.
 
     Raises:
-        PredicateError: RE2 matches a part of the pattern differently. The message names the part.
+        PredicateError: RE2 doesn't support a part of the pattern, or matches it differently. The
+            message names the part.
     """
     parts: list[str] = []
     position = 0
@@ -58,9 +59,10 @@ class GroupedPattern:
     these groups from the match.
 
     Attributes:
-        continued: the RE2 pattern for a search that continues within a string, where `^` doesn't
-            match.
-        ends: for each group `e1`, `e2`, ...: the numbers of Java's groups that contain its `$`.
+        continued: the RE2 pattern for continuing a search after the start of a string, where `^`
+            can't match.
+        ends: for each group `e1`, `e2`, ..., the numbers of the Java groups that contain the `$`
+            that the group replaces.
     """
 
     pattern: str
@@ -73,7 +75,7 @@ class GroupedPattern:
 
 @functools.cache
 def grouped_pattern(pattern: str) -> GroupedPattern:
-    """Translate a pattern to RE2 for extracting or replacing its matches or groups."""
+    """Translate a pattern to RE2, to extract or replace matches of the pattern or its groups."""
     to_re2(pattern)
     tokens = list(_TOKEN.finditer(pattern))
     parts: list[str] = []
@@ -146,7 +148,7 @@ def _matches_empty(pattern: str) -> bool:
 
 
 def _is_last(tokens: Sequence[re.Match[str]], index: int) -> bool:
-    """Whether no required part follows the token at an index, and no repetition contains it."""
+    """Whether the token at an index is in no repetition, and no required part follows the token."""
     depth = 0
     skipping = False  # within other alternatives
     for i in range(index + 1, len(tokens)):

@@ -171,7 +171,7 @@ def _check_replace(call: Call) -> None:
 
 
 _MAX_GROUPS = 9
-"""Group numbers in RE2's replacements have one digit."""
+"""Maximum number of groups: in RE2's replacements, a group number has one digit."""
 _NOTHING = r"[^\x{0}-\x{10FFFF}]"
 
 
@@ -227,9 +227,10 @@ def _replace(values: Sequence[Datum], result: Any) -> Datum:
 def _replace_in_ends(
     strings: Any, replaced: Any, pattern: GroupedPattern, replacements: tuple[str, str]
 ) -> Any:
-    """Also replace matches within the final line terminator.
+    """Also replace matches in the line terminator at the end of a string.
 
-    After `$` has matched before the final line terminator, Java searches the line terminator too.
+    After `$` has matched before that line terminator, Java continues the search in the line
+    terminator.
     """
     replacement, with_ends = replacements
     without_end = pc.replace_substring_regex(strings, pattern.pattern, replacement)

@@ -92,7 +92,7 @@ def _slice(string: str, start: int, length: int | None = None) -> str:
 
 
 def _of_string(*types: DataType | str) -> Callable[[Call], Binding]:
-    """Return a `Function.bind` that takes a string and optional arguments, but no binary."""
+    """Return a `Function.bind` that takes a string, not a binary, and optionally more arguments."""
     bind = fixed_parameters(STRING, *types, result=STRING, optional=1)
 
     def check(call: Call) -> Binding:
@@ -185,7 +185,7 @@ def _matches(values: Sequence[Datum], result: Any) -> Datum:
 def _prefix_directions(
     constants: Sequence[Any], _types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the monotonicity of `substring`: prefixes of a constant length sort like strings."""
+    """Return the monotonicity of `substring`: prefixes of one length sort like their strings."""
     if len(constants) != 3 or constants[1] not in (0, 1) or constants[2] is None:
         return None
     return (1, 0, 0)

@@ -51,7 +51,7 @@ _TYPES: dict[exp.DType, DataType] = {
 
 
 def sql_type(node: exp.DataType) -> DataType | None:
-    """The type of a type node in sqlglot's tree; None if it isn't supported."""
+    """The Delta type of a type node in sqlglot's tree; None if the type isn't supported."""
     if node.this == exp.DType.DECIMAL:
         sizes = [int(part.name) for part in node.expressions] or [10, 0]
         precision, scale = sizes[0], sizes[1] if len(sizes) > 1 else 0
@@ -63,7 +63,7 @@ def sql_type(node: exp.DataType) -> DataType | None:
 
 
 def cast_constant(constant: Literal, target: DataType) -> Expression:
-    """Cast a constant. If this function can't, it returns a `Cast`, which is evaluated later."""
+    """Cast a constant. An unsupported cast is returned as a `Cast`, which is evaluated later."""
     value = constant.value
     try:
         return Literal(_converted(value, target), target)
@@ -211,7 +211,7 @@ def _single_unit(string: str, unit: str) -> tuple[int, int] | None:
 
 
 def _pairs(string: str) -> tuple[int, int] | None:
-    """Parse `1 day 2 hours` to (months, microseconds); None if the string is invalid."""
+    """Parse a string like `1 day 2 hours` to (months, microseconds); None if it is invalid."""
     months = micros = position = 0
     while position < len(string):
         pair = _PAIR.match(string, position)

@@ -1,6 +1,6 @@
 """Parsing of SQL expressions in Spark's dialect.
 
-sqlglot is imported on first use, because its import takes longer than the kernel's import.
+sqlglot is imported on first use, because importing it takes longer than importing the kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def parse_predicate(sql: str) -> Predicate:
 
 
 def parse_expression(sql: str) -> Expression:
-    """Parse an expression, for example of a generated column; errors as in `parse_predicate`."""
+    """Parse an expression, such as that of a generated column; see `parse_predicate` for errors."""
     from bayou.kernel.expressions.sql.translation import translate
 
     return translate(sql)

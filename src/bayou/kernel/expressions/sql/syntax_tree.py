@@ -17,7 +17,7 @@ from bayou.protocol.sql import Token, quote_identifier, string_literal, tokenize
 
 
 class _Parser(SparkParser):
-    """A parser without built-in functions, so that it doesn't rename the functions in the SQL."""
+    """A parser that knows no built-in functions, so that it doesn't rename functions in the SQL."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
 
@@ -64,7 +64,7 @@ def _with_plain_tokens(sql: str) -> str:
 
 
 def _columns_that_sqlglot_drops(tokens: Sequence[Token]) -> set[int]:
-    """Offsets of the column names ALL and AS that are arguments, as in `coalesce(all, 0)`."""
+    """Offsets of columns named ALL or AS that are function arguments, as in `coalesce(all, 0)`."""
     return {
         token.start
         for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False)

@@ -1,6 +1,7 @@
 """Translation of sqlglot's syntax tree to expressions.
 
-sqlglot gives all bitwise operators the same precedence. Here they are regrouped as in Spark.
+sqlglot gives all bitwise operators the same precedence. This module regroups their operands as
+Spark does.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class _Translator:
         self._sql = sql
 
     def expression(self, node: exp.Expr) -> Expression:
-        """Translate a node, including its argument `negate` (NOT)."""
+        """Translate a node; apply its argument `negate`, which stands for NOT."""
         if not _is_plain(node):
             raise self._unsupported(node)
         expression = self._expression(node)
@@ -166,7 +167,7 @@ class _Translator:
         return expression
 
     def _expression(self, node: exp.Expr) -> Expression:
-        """Translate a node. Its argument `negate` (NOT) is ignored, except if the node is LIKE."""
+        """Translate a node. Its argument `negate` (NOT) is applied only if the node is LIKE."""
         match node:
             case exp.And():
                 return And(tuple(map(self.predicate, _flatten(node))))
@@ -225,7 +226,7 @@ class _Translator:
                 raise self._unsupported(node)
 
     def _function(self, node: exp.Func) -> Expression:
-        """Translate a function call, also in a special syntax such as `trim(c FROM s)`."""
+        """Translate a function call, which may have a special syntax such as `trim(c FROM s)`."""
         match node:
             case exp.RegexpLike():
                 return call("rlike", *self._operands(node))
@@ -254,10 +255,10 @@ class _Translator:
         return self.expression(node.this), self.expression(node.expression)
 
     def _compared(self, node: exp.Binary) -> tuple[Expression, Expression]:
-        """Translate a comparison's operands; an error if Spark groups the operators differently.
+        """Translate a comparison's operands; reject operators that Spark would group differently.
 
-        In Spark, all comparisons have the same precedence, and IN, BETWEEN and LIKE a lower one:
-        `a = b > c` is `(a = b) > c`, and `a = b IN (c)` is `(a = b) IN (c)`.
+        In Spark, all comparisons have the same precedence: `a = b > c` is `(a = b) > c`. IN,
+        BETWEEN and LIKE have a lower precedence: `a = b IN (c)` is `(a = b) IN (c)`.
         """
         if type(node.expression) in _LOWER_THAN_COMPARISONS or isinstance(node.this, exp.Between):
             raise self._unsupported(node)
@@ -500,7 +501,7 @@ def _arguments(node: exp.Expr, *parts: str) -> list[exp.Expr]:
 
 
 def _flatten(node: exp.Expr) -> list[exp.Expr]:
-    """List the operands of a chain of the same operator: AND, OR or ||."""
+    """List the operands of a chain of one operator, such as `a AND b AND c` (AND, OR or ||)."""
     operands: list[exp.Expr] = []
     pending = [node]
     while pending:

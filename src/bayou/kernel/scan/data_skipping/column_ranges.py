@@ -1,7 +1,7 @@
 """Ranges of a column's values in each file, from statistics and partition values.
 
-Statistics are defined in PROTOCOL.md, Per-file Statistics. Comments explain where writers deviate
-from it. A bound or count that is missing or unusable is null, which means unknown.
+Statistics are defined in PROTOCOL.md, Per-file Statistics; comments in this module explain where
+writers deviate from it. A bound or count that is missing or unusable is null, which means unknown.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _DOUBLE_DIGITS = 15  # maximum number of digits of a decimal that a double repre
 
 
 def constant(value: bool) -> Datum:
-    """Return a boolean scalar, which stands for the same value in all files."""
+    """Return a boolean scalar, which is a result that holds for all files."""
     return pa.scalar(value, pa.bool_())
 
 
 class Range:
-    """The range of an expression's values in each file. In this base class it is unknown."""
+    """The range of an expression's values in each file. In the base class, it is unknown."""
 
     def __init__(self, data_type: DataType) -> None:
         self.data_type = data_type
@@ -81,7 +81,7 @@ class Range:
         return constant(True)
 
     def may_hold(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Whether a file may contain `value`, which lies within its bounds; true if unknown."""
+        """Whether a file may contain `value`, which is within the bounds; true if unknown."""
         return constant(True)
 
 
@@ -173,12 +173,12 @@ class _ColumnRange(Range):
         return pc.or_(unknown, pc.fill_null(pc.or_kleene(*matches_bound), True))
 
     def _bound(self, side: str, arrow_type: pa.DataType, *, upper: bool | None = None) -> Datum:
-        """Return the bound in each file. Some writers round or truncate the bounds that they store.
+        """Return the bound in each file. It is widened if writers may have rounded or truncated it.
 
         Args:
             side: `minValues` or `maxValues`.
-            upper: True for the highest value that can have been stored as this bound, False for the
-                lowest. None means False for `minValues` and True for `maxValues`.
+            upper: True to return the highest value for which the stored bound may stand, False to
+                return the lowest. If None, it is False for `minValues` and True for `maxValues`.
         """
         stored = stored_type(self.data_type)
         if stored is None:
@@ -207,7 +207,7 @@ class _ColumnRange(Range):
         return cast_bounds(values, arrow_type)
 
     def _usable_minimum(self, values: Datum) -> Datum:
-        """Replace NaN by null in the minima of files, but not if all values of a file are NaN."""
+        """Replace a minimum of NaN by null, but keep it if the file's maximum is NaN too."""
         if isinstance(values, pa.Scalar):
             return values
         maxima = self._files.statistic(("maxValues", *self._path), pa.float64())
@@ -234,7 +234,7 @@ class FileRanges:
     Args:
         partition_values: values of each partition column, one per file.
         stats: statistics of the files, one row per file; None if they are unknown.
-        exact_doubles: see the property.
+        exact_doubles: see the property `exact_doubles`.
     """
 
     def __init__(
@@ -277,7 +277,7 @@ class FileRanges:
 
     @property
     def exact_doubles(self) -> pa.BooleanArray | None:
-        """Mask of the files written after the last change of a column from float to double."""
+        """Mask of the files that are newer than the last change of a float column to double."""
         return self._exact_doubles
 
     def of_partition(self, data_type: DataType, values: Datum, known: Datum) -> Range:
@@ -290,7 +290,7 @@ class FileRanges:
         return _PartitionRange(data_type, values, known)
 
     def statistic(self, path: tuple[str, ...], arrow_type: pa.DataType) -> Datum:
-        """Return one field of the statistics, such as `("minValues", "id")`; null if unknown."""
+        """Return a statistic of each file, such as `("minValues", "id")`; null if it is unknown."""
         if self._stats is None:
             return pa.scalar(None, arrow_type)
         values: Datum = self._stats.column(path[0])
@@ -324,7 +324,7 @@ class StatisticsRecorder(FileRanges):
         return pa.array([], arrow_type)
 
     def stats_schema(self) -> pa.Schema | None:
-        """Schema of the requested statistics, None if no statistics were requested."""
+        """Schema of the requested statistics; None if no statistics were requested."""
         if not self._requested:
             return None
         tree: dict[str, Any] = {}
@@ -372,7 +372,8 @@ def non_null_values(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
 def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
     """Sort values and split them into at most `MAX_POINTS` runs.
 
-    Yields the first and last value of each run. If values can't be sorted, each is a run.
+    The first and last value of each run are yielded. If values can't be sorted, each value is a
+    run.
     """
     try:
         ordered = sorted(values, key=lambda literal: _order(literal.value))

@@ -1,4 +1,4 @@
-"""Ranges of functions' and casts' results in each file, computed from the operands' ranges."""
+"""Ranges of the results of functions and casts, computed from the ranges of their operands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def function_range(
     Args:
         data_type: type of the results.
         operands: ranges of the operands.
-        constants: values of the operands, None for each operand that isn't a constant.
+        constants: value of each operand; None for an operand that isn't a constant.
     """
     if isinstance(expression, Function) and expression.name in ("case", "coalesce"):
         return _either_range(expression.name, data_type, operands)
@@ -56,7 +56,7 @@ def function_range(
 def directions(
     expression: Function | Cast, constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the monotonicity in each operand: 1, -1 or 0, as in `functions.definition`.
+    """Return the monotonicity in each operand: 1, -1 or 0, as in `Function.monotonicity`.
 
     None if the expression isn't monotonic.
     """
@@ -70,7 +70,7 @@ def directions(
 
 
 def null_behavior(expression: Function | Cast) -> str:
-    """Return `exact`, `more` or `own`; `functions.definition` explains them at `null_handling`."""
+    """Return `exact`, `more` or `own`, see `Function.null_handling` in `functions.definition`."""
     if isinstance(expression, Cast):
         return "more" if expression.safe else "exact"
     definition = find(expression.name)
@@ -91,10 +91,10 @@ def is_formatted_time(expression: Expression, operand: DataType) -> bool:
 def evaluate_leniently(
     evaluation: Evaluator, batch: pa.RecordBatch, arrow_type: Any
 ) -> tuple[Any, Any]:
-    """Evaluate an expression for each row. An error in some rows isn't raised.
+    """Evaluate an expression for each row. An error for a row isn't raised.
 
     Returns:
-        The values, null for the rows with an error, and a mask of the rows without an error.
+        The values, which are null for rows with an error, and a mask of the rows without an error.
     """
     try:
         values = evaluation.values(batch)
@@ -160,7 +160,7 @@ class _FunctionRange(Range):
         return cast_bounds(values, arrow_type)
 
     def _apply(self, bounds: Sequence[tuple[DataType, Datum]]) -> Datum | None:
-        """Evaluate the function with these bounds as its operands.
+        """Evaluate the function on bounds of its operands.
 
         Args:
             bounds: type and bound of each operand that varies.
@@ -242,7 +242,7 @@ class _EitherRange(Range):
 
 
 def _has_extremes(arrow_type: pa.DataType) -> bool:
-    """Whether Arrow's min and max support a type: they fail for booleans, and ignore NaN."""
+    """Whether Arrow's min and max suit a type: they fail for booleans, and ignore NaN in floats."""
     return not pa.types.is_floating(arrow_type) and not pa.types.is_boolean(arrow_type)
 
 

@@ -1,12 +1,12 @@
-"""Partition pruning with generated columns: a condition on a data column skips whole partitions.
+"""Partition pruning with generated columns: conditions on data columns skip whole partitions.
 
-A generated partition column `P = g(source)` is computed from one data column, the source column. It
+A generated partition column `P = g(source)` is computed from one data column, the source column. P
 has one value per file. If `g` is monotonic, `source <= 5` implies `P <= g(5)`. Columns for year,
-month, day and hour of the same source column are compared together, like the digits of a number.
+month, day and hour of one source column are compared together, like the digits of a number.
 
-Writers compute `g` in their own time zone, which is unknown. If the source column is a timestamp,
-the constant that it is compared with is therefore shifted by more than any time zone's offset from
-UTC. If the time zone changes `g` in another way, the generated column isn't used. It is also
+Writers compute `g` in their own time zone, which is unknown. If a timestamp source column is
+compared with a constant, the constant is therefore shifted by more than any time zone's offset from
+UTC. If the time zone affects `g` in another way, the generated column isn't used. It is also
 unknown whether writers use Spark's ANSI mode. `g` is therefore treated as monotonic only if no
 function or cast in `g` can fail or overflow.
 """
@@ -90,14 +90,14 @@ class _GeneratedColumn:
 
     Attributes:
         source: path of the source column.
-        is_monotonic: whether the generated value never falls as the source value rises, with any
-            time zone and ANSI mode of the writer.
-        is_deterministic: whether equal source values always have equal generated values, with any
-            time zone and ANSI mode of the writer.
-        exact_nulls: whether the generated value is NULL exactly if the source value is NULL.
+        is_monotonic: whether the generated value never falls as the source value rises, for every
+            writer: in any time zone, with or without ANSI mode.
+        is_deterministic: whether equal source values always have equal generated values, for every
+            writer: in any time zone, with or without ANSI mode.
+        exact_nulls: whether the generated value is NULL if and only if the source value is NULL.
         is_time_string: whether the generated value is a date or timestamp formatted as a string.
             The order of these strings is correct only for years with four digits.
-        tolerance: the time by which the writer's time zone can shift the source value at most.
+        tolerance: the longest time by which the writer's time zone can shift the source value.
     """
 
     name: str
@@ -112,7 +112,7 @@ class _GeneratedColumn:
 
     @property
     def part(self) -> str:
-        """`year`, `month`, `day` or `hour` if the expression extracts this part; else empty."""
+        """The extracted part: `year`, `month`, `day` or `hour`; empty if nothing is extracted."""
         match self.expression:
             case Function(name, (argument,)) if name in _PARTS:
                 inner = argument.operand if isinstance(argument, Cast) else argument
@@ -239,10 +239,10 @@ def _generated_column(
 
 
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
-    """Whether the writer's time zone affects generated values other than by a shift of the source.
+    """Whether the writer's time zone does more to generated values than shift the source value.
 
-    This is so if an intermediate result is a TIMESTAMP, or if the final result is a TIMESTAMP but
-    the source column isn't.
+    True if an intermediate result is a TIMESTAMP, or if the final result is a TIMESTAMP and the
+    source column isn't.
     """
 
     def computes_timestamp(step: Expression) -> bool:
@@ -255,7 +255,7 @@ def _depends_on_zone(expression: Expression, schema: StructType, source: DataTyp
 
 
 def _is_total(expression: Expression, schema: StructType) -> bool:
-    """Whether no function or cast in the expression can fail or overflow, in either ANSI mode."""
+    """Whether no part of the expression can fail or overflow, with or without ANSI mode."""
     operands = operands_of(expression)
     types = [type_of(o, schema) for o in operands]
     match expression:
@@ -300,7 +300,7 @@ def _is_total_cast(source: DataType, target: DataType) -> bool:
 def _direction(expression: Expression, schema: StructType) -> int | None:
     """Return how the value changes as the source value rises.
 
-    1 if it never falls, -1 if it never rises, 0 if it is constant, None if it is none of these.
+    1 if the value never falls, -1 if it never rises, 0 if it is constant; None in all other cases.
     """
     match expression:
         case Column():
@@ -353,7 +353,7 @@ def _formats_times(expression: Expression, schema: StructType) -> bool:
 
 
 def _time_parts(columns: Sequence[_GeneratedColumn], source: DataType) -> list[_GeneratedColumn]:
-    """Return the columns for year, month, day and hour, up to the first part without a column."""
+    """Return the columns for year, month, day and hour, in order; stop at the first missing one."""
     if source not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):  # strings don't sort like times
         return []
     usable = [column for column in columns if column.is_deterministic or source == TIMESTAMP]
@@ -421,7 +421,7 @@ def _at_most(values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
 
 
 def _compare_lexicographically(op: str, values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
-    """Compare several columns with their bounds. The first column unlike its bound decides."""
+    """Compare columns with their bounds; the first column that differs from its bound decides."""
     first, bound = values[0], pa.scalar(bounds[0], values[0].type)
     if len(values) == 1:
         return compare(f"{op}=", first, bound)

@@ -1,4 +1,4 @@
-"""Pruning of files by partition values and then by statistics; parsed keys of partitions."""
+"""Pruning of files by partition values and then by statistics; also parses partition keys."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Pruning:
 
     @property
     def needs_statistics(self) -> bool:
-        """Whether the plan uses statistics; if not, partition values decide alone."""
+        """Whether the plan uses statistics; if not, only partition values decide."""
         return self._plan.stats_schema is not None
 
     @property
@@ -75,7 +75,10 @@ class Pruning:
 
     @property
     def parsed_type(self) -> pa.DataType | None:
-        """Type of `stats_parsed` with the needed fields, by physical names; None if unused."""
+        """Type of `stats_parsed` with the needed fields, by physical names.
+
+        None if the plan needs no statistics.
+        """
         if self._plan.stats_schema is None:
             return None
         logical = parsed_stats_schema(self._plan.stats_schema, self._schema)
@@ -92,11 +95,12 @@ class Pruning:
 
         Args:
             touched: keys of the files that later commits added or removed. Files with these keys
-                aren't live and aren't selected. None if all files are live.
+                aren't selected, because they aren't live. If None, all files are live.
 
         Returns:
-            Some of the files, as an array of `ADD_TYPE`, and a mask of the selected files in this
-            array. The mask None selects all.
+            An array of `ADD_TYPE` that contains the selected files and perhaps other files, and a
+            mask of the selected files in this array. The mask is None if all files in the array are
+            selected.
         """
         plan, adds = self._plan, files.adds
         partitions = self._partition_arrays(adds, touched)
@@ -154,7 +158,7 @@ class Pruning:
         return exact
 
     def keep_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
-        """Return a mask of the `add` structs that may match by their partition values."""
+        """Return a mask of the `add` structs whose partition values allow matching rows."""
         return self._plan.select(self._partition_arrays(adds), None, num_rows=len(adds))
 
     def _partition_arrays(
@@ -207,7 +211,8 @@ class Pruning:
     def statistics(self, engine: Engine, files: CheckpointAdds) -> pa.RecordBatch:
         """Return the statistics that the plan needs: one row per file, logical column names.
 
-        They are taken from `files.parsed`. If it is None, they are parsed from the JSON in `stats`.
+        They are taken from `files.parsed`, or parsed from the JSON in `stats` if `files.parsed` is
+        None.
         """
         schema = self._plan.stats_schema
         assert schema is not None  # callers check `needs_statistics`
@@ -230,7 +235,7 @@ class Pruning:
 
 
 def partition_strings(values: Any, name: str) -> pa.Array[Any]:
-    """Return the serialized values of a partition column, null for a map without the column.
+    """Return the serialized values of a partition column; null for a file that lacks the column.
 
     Args:
         values: the maps `partitionValues` of the files.
@@ -261,7 +266,7 @@ PartitionKey: TypeAlias = tuple[PartitionValue, ...]
 def partition_key(
     values: Mapping[str, str | None], columns: Sequence[StructField], time_zone: str = "UTC"
 ) -> PartitionKey:
-    """Parse the partition values of a file, so that different strings for a value become equal.
+    """Parse a file's partition values, so that different serializations of a value become equal.
 
     Raises:
         ValueError: a serialized value is invalid for its column's type.

@@ -1,8 +1,8 @@
 """Data skipping plans, which select files by partition values and statistics.
 
-A plan determines for every part of a predicate whether the part may be true, false or null for
-some row of a file. It skips a file if the whole predicate can't be true for any row. If a statistic
-is missing or unusable, all values are assumed to be possible, and the file isn't skipped.
+A plan determines for every part of a predicate whether the part may be true, false or null for some
+row of a file. It skips a file if the whole predicate can't be true for any row. If a statistic is
+missing or unusable, every value is assumed to be possible.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class SkippingPlan:
     """A plan for selecting the files that may contain a matching row.
 
     Attributes:
-        partition_columns: the partition columns that the predicate references, or that are
-            generated from a column that it references; logical names in the table's order.
-        stats_schema: schema of the fields of `add.stats` that the plan uses, with logical names;
-            None if it uses no statistics. Dates and timestamps are strings, as in JSON.
-        residual: the conjuncts that reference other columns than partition columns. The reader must
-            apply them to the rows. None if there are none.
+        partition_columns: the partition columns that the predicate references, and those generated
+            from a column that the predicate references; logical names in the table's order.
+        stats_schema: schema of the fields of `add.stats` that the plan uses, with logical names.
+            Dates and timestamps are strings, as in JSON. None if the plan uses no statistics.
+        residual: the conjuncts that reference columns other than partition columns; the reader must
+            apply them to the rows. None if there are no such conjuncts.
     """
 
     partition_columns: tuple[str, ...]
@@ -57,7 +57,7 @@ class SkippingPlan:
     def build(
         cls, predicate: Predicate, schema: StructType, partition_columns: Sequence[str]
     ) -> SkippingPlan:
-        """Create a plan for a predicate, which must be resolved for `schema`, see `resolve`."""
+        """Create a plan for a predicate that `resolve` has already resolved for `schema`."""
         generated = GeneratedPartitions(schema, partition_columns)
         paths = list(referenced_columns(predicate))
         relevant = {path[0] for path in paths}
@@ -98,11 +98,12 @@ class SkippingPlan:
             partition_values: an array for each name in `partition_columns`, with one value per
                 file.
             stats: statistics with `stats_schema`, one row per file; None if they aren't read.
-            num_rows: number of files; required only without partition values and statistics.
-            selection: mask of the files for which the predicate is evaluated, None for all. Other
-                files are false, and errors in their values aren't raised.
-            exact_doubles: the files written after the last change of a column from float to double;
-                None if unknown.
+            num_rows: number of files; required if there are neither partition values nor
+                statistics.
+            selection: mask of the files for which the predicate is evaluated; None for all files.
+                For the other files, the result is false, and errors in their values aren't raised.
+            exact_doubles: mask of the files that were written after the last change of a column
+                from float to double; None if unknown.
         """
         if num_rows is None:
             num_rows = (

@@ -36,7 +36,7 @@ _DECIMAL_CONTEXT = Context(prec=76)
 
 
 def has_null_count(data_type: DataType) -> bool:
-    """Whether null counts of a type are used. For arrays and maps, writers count differently."""
+    """Whether null counts of a type are used; those of arrays and maps differ between writers."""
     return isinstance(data_type, DecimalType) or (
         isinstance(data_type, PrimitiveType) and data_type.name not in ("void", "variant")
     )
@@ -56,7 +56,7 @@ def stored_type(data_type: DataType) -> pa.DataType | None:
 
 
 def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
-    """Cast bounds by the same rules as rows in comparisons. Integers that don't fit become null."""
+    """Cast bounds as comparisons cast the values of rows; integers that don't fit become null."""
     if values.type == arrow_type:
         return values
     if pa.types.is_decimal(values.type) and pa.types.is_floating(arrow_type):
@@ -81,8 +81,8 @@ def drop_truncated_strings(values: Datum) -> Datum:
 def widen_float_bounds(values: Datum, *, upper: bool) -> Datum:
     """Widen bounds of a column that was float when some files were written.
 
-    In these files, a bound is the decimal representation of a float. Parsed as a double, it
-    differs slightly from the float's value.
+    In these files, a bound is the decimal representation of a float. If this representation is
+    parsed as a double, the result differs slightly from the float's value.
 
     Args:
         upper: True for upper bounds, False for lower bounds.
@@ -95,8 +95,8 @@ def widen_float_bounds(values: Datum, *, upper: bool) -> Datum:
 def widen_decimal_bounds(values: Datum, data_type: DecimalType, *, upper: bool) -> Datum:
     """Widen bounds of a decimal column, because some writers (`deltalake`) round them to doubles.
 
-    A bound with up to 12 significant digits is taken as exact, because a rounded bound rarely has
-    so few digits. A bound with more than 17 digits can't be a rounded one, and is exact too.
+    A bound with up to 12 significant digits is treated as exact, because a rounded bound rarely has
+    so few digits. A bound with more than 17 digits can't be a rounded double, and is exact too.
 
     Args:
         upper: True for upper bounds, False for lower bounds.
@@ -150,7 +150,7 @@ def parse_times(strings: Datum, arrow_type: Any) -> Datum:
 
 
 def _parse_one_by_one(strings: Datum, arrow_type: Any) -> Datum:
-    """Parse strings in any ISO 8601 format, such as with a UTC offset; null if invalid."""
+    """Parse strings in any ISO 8601 format, also with a UTC offset; invalid ones become null."""
     encoded = strings.dictionary_encode()
     values = [_parse_time(value, arrow_type) for value in encoded.dictionary.to_pylist()]
     return pa.array(values, arrow_type).take(encoded.indices)

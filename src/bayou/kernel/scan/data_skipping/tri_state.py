@@ -1,7 +1,7 @@
 """Whether a predicate may be true, false or null for some row of each file.
 
-If the values in a file are unknown, the result is true. All results are booleans without nulls,
-one per file.
+If the values in a file are unknown, the result is true. Each result is a boolean array without
+nulls, with one value per file.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class TriState:
     def _partition_may_hold(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
-        """Whether a comparison with a constant may be true, judged only by generated columns."""
+        """Whether a comparison with a constant may be true, according to generated columns."""
         if isinstance(right, Column):
             left, right, op = right, left, _FLIPPED[op]
         if not isinstance(left, Column) or op == "<>":
@@ -273,8 +273,8 @@ class TriState:
 
         Returns:
             The values, and a mask of the files without an error in the evaluation. None if the
-            expression isn't a condition, if it references no column or a column that isn't a
-            partition column, or if it is AND, OR, NOT, a column or a constant.
+            expression isn't a condition, if it is AND, OR, NOT, a column or a constant, if it
+            references no column, or if it references a column that isn't a partition column.
         """
         if isinstance(predicate, And | Or | Not | Column | Literal):
             return None
@@ -291,7 +291,7 @@ class TriState:
         """Return the range of an expression whose only columns are partition columns.
 
         Args:
-            varies: False if the expression has no columns. It is then evaluated only once.
+            varies: False if the expression has no columns, and is therefore evaluated only once.
         """
         data_type = type_of(expression, self._files.schema)
         arrays = dict(self._files.partition_values) if varies else {"row": pa.nulls(1)}
@@ -343,7 +343,7 @@ class TriState:
 
 
 class _ConditionRange(Range):
-    """The range of a condition used as an operand, such as `x > 2` in `(x > 2) <=> NULL`."""
+    """The range of a condition that is an operand, such as `x > 2` in `(x > 2) <=> NULL`."""
 
     def __init__(self, condition: Expression, possibilities: TriState) -> None:
         super().__init__(BOOLEAN)
@@ -368,7 +368,7 @@ _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def _literal_prefix(pattern: str, escape: str) -> tuple[str, str]:
-    """The string before the first wildcard of a LIKE pattern, and the rest of the pattern."""
+    """Return the string before a LIKE pattern's first wildcard, and the rest of the pattern."""
     prefix = ""
     i = 0
     while i < len(pattern):
