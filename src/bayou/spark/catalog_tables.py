@@ -49,7 +49,7 @@ class NamedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
-    """The catalog entry of a table, without its name and location.
+    """A table's entry in the catalog, without the table's name and location.
 
     Attributes:
         columns: the columns, with their comments.
@@ -64,15 +64,15 @@ class CatalogEntry:
     def write(self, spark: Any, name: str, path: str) -> None:
         """Create or update the entry of a table in the session's catalog.
 
-        Properties that the catalog has, and the table doesn't, stay in the catalog.
+        The catalog keeps properties that the table doesn't have.
 
         Args:
             name: the table's name, such as `database.table`; each part is quoted if necessary.
             path: the table's location.
 
         Raises:
-            ArgumentError: the name is that of a view, of a table of another format or of a table
-                with another location.
+            ArgumentError: the name belongs to a view, or to a table with another format or
+                location.
             StorageError: the catalog isn't reachable, or doesn't accept the entry.
         """
         try:
@@ -114,7 +114,7 @@ _RESERVED = frozenset(
 
 
 def _check_entry(table: CatalogTable, name: str, path: str) -> None:
-    """Raise `ArgumentError` unless an entry of the catalog is for the Delta table at `path`."""
+    """Raise `ArgumentError` if a catalog entry isn't for the Delta table at `path`."""
     location = table.location
     if location is None or (table.provider or "").lower() != "delta":
         raise ArgumentError(
@@ -139,14 +139,14 @@ def _comparable(path: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """A string literal that Spark doesn't substitute variables in."""
+    """Return an SQL literal of a string; Spark doesn't substitute variables in the literal."""
     return string_literal(text).replace("${", "$\\{")
 
 
 def read(request: TableReadRequest) -> Any:
-    """Execute `table` of a session, reader or stream reader by loading the table's location.
+    """Implement `table()` of sessions, readers and stream readers: load the table's location.
 
-    Returns NotImplemented if the name isn't that of an existing Delta table.
+    Returns NotImplemented if no Delta table has the name.
     """
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:

@@ -26,9 +26,9 @@ from bayou.spark.write import WriteOptions
 from bayou.spark.write.data_source_writers import DeltaStreamWriter, DeltaWriter
 
 _PARTIAL_READS = ("filter", "versionasof", "timestampasof", "readchangefeed", "readchangedata")
-"""Options of reads that don't return all rows of the latest version. For an INSERT into a view of
-such a read, Spark passes the options to the writer. An overwrite would also delete rows that the
-view doesn't contain."""
+"""Read options that can leave out rows of the latest version. If a view is a read with one of these
+options, Spark passes the option to the writer of an INSERT into the view. An overwrite would then
+delete rows that the view doesn't contain."""
 
 
 class DeltaDataSource(DataSource):

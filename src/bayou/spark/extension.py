@@ -37,8 +37,9 @@ _ADDED_REDACTION = (
     r"|(?i:account[._-]?key|encryption[._-]?key|customer[._-]?key|keystore[._-]?key|private[._-]?key"
     r"|api[._-]?key|sas[._-]?(?:key|token)|jaas|credential|passphrase|passwd|basic\.auth\.user)"
 )
-"""Secret options that `spark.redaction.regex` doesn't match; Spark would write them to plans and
-event logs. Spark searches values too, so no word here is common in paths."""
+"""Pattern of secret options that `spark.redaction.regex` doesn't match. Without the pattern, Spark
+writes these options to plans and event logs. Spark also searches the options' values, so the
+pattern contains no word that is common in paths."""
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
 _LAUNCH_PREFIXES = ("spark.driver.", "spark.jars", "spark.submit.")
 """Settings that the JVM needs as launch arguments."""
@@ -66,7 +67,7 @@ def enable(spark: Any) -> None:
     logs (`spark.sql.redaction.options.regex`).
 
     Args:
-        spark: a `SparkSession`, classic or Connect. The JAR isn't checked with Connect.
+        spark: a `SparkSession`, classic or Connect. With Connect, the class path isn't checked.
 
     Raises:
         ArgumentError: `spark` isn't a session.
@@ -169,7 +170,7 @@ def start_session(
 
 
 def _start_without_secrets(settings: Mapping[str, str]) -> None:
-    """Start the JVM, if none runs and a setting is secret, without secrets in the command line.
+    """Start the JVM without secrets in its command line, if a setting is secret and no JVM runs.
 
     PySpark itself would pass every setting to `spark-submit` as an argument, and all users of the
     machine can read a process's arguments.
@@ -191,7 +192,7 @@ def _is_secret(key: str, value: str) -> bool:
 
 
 def _set_conf(spark: Any, key: str, value: str | None) -> None:
-    """Set a conf in this session and in later sessions of the application; None unsets a conf."""
+    """Set a conf (None: unset it) in this session and in later sessions of the application."""
     if value is None:
         spark.conf.unset(key)
     else:
@@ -201,10 +202,10 @@ def _set_conf(spark: Any, key: str, value: str | None) -> None:
 
 
 def _use_this_python(spark: SparkSession) -> None:
-    """Make a local session's workers run this Python interpreter, unless one is configured.
+    """Make a local session's workers run this Python interpreter if none is configured.
 
-    Also registers Bayou's data sources: the JVM runs the context's interpreter only for registered
-    sources, and `python3` from the PATH for all others.
+    Also registers Bayou's data sources: the JVM runs the context's interpreter for a registered
+    source, but `python3` from the PATH for any other source.
     """
     context = spark.sparkContext
     if not str(context.master).startswith("local") or os.environ.get("PYSPARK_PYTHON"):

@@ -70,12 +70,12 @@ class TargetTable:
 
     @cached_property
     def storage(self) -> Mapping[str, str]:
-        """Storage options under deltalake's names, including the session's S3 settings."""
+        """Storage options under deltalake's names, including the session's storage settings."""
         return storage_options(with_session_storage(self.spark, self.location, self.options))
 
     @cached_property
     def engine(self) -> SessionEngine:
-        """The engine for code in the driver. It reads large checkpoints on executors."""
+        """The engine for code in the driver. It writes large checkpoints on executors."""
         return SessionEngine(self.spark, for_path(self.location, self.storage))
 
     @cached_property
@@ -131,12 +131,13 @@ class TargetTable:
         return {} if identifier is None else dict([identifier])
 
     def commit_once(self, run: Callable[[Snapshot], ResultT]) -> ResultT | None:
-        """Run an operation, unless the table already has the session's transaction identifier.
+        """Run an operation if the table hasn't recorded the session's transaction identifier yet.
 
-        `run` gets the latest snapshot and commits the operation. If the table already records
-        `txnAppId` with this or a higher `txnVersion`, `run` isn't called and the result is None.
+        `run` gets the latest snapshot and commits the operation. If the table already records the
+        session's `txnAppId` with the same or a higher `txnVersion`, `run` isn't called and the
+        result is None.
 
-        Afterwards `txnVersion` is unset if the session's conf enables the automatic reset.
+        If the session's conf enables the automatic reset, `txnVersion` is unset afterwards.
         """
         snapshot, result = self.snapshot(), None
         name, version = self.transaction_identifier or ("", 0)

@@ -64,8 +64,8 @@ def to_spark_arrow(schema: StructType) -> pa.Schema:
 def as_nullable(schema: StructType) -> StructType:
     """Make all columns and fields nullable, as delta-spark does when it creates a table.
 
-    In a DataFrame, `NOT NULL` only means that the present rows have no nulls (a literal,
-    `spark.range`). Rows that are appended later may have nulls.
+    A DataFrame's column is `NOT NULL` if its current values can't be null, for example a literal.
+    Rows that are appended later may have nulls.
     """
     return StructType(
         tuple(

@@ -31,7 +31,7 @@ from bayou.spark.expressions.session_semantics import matches_session, session_m
 from bayou.spark.target import TargetTable
 
 _MAX_IN_VALUES = 100
-"""Longer IN lists aren't passed to Spark, which would repeat them in its plans."""
+"""Maximum length of an IN list that is passed to Spark, whose plans repeat the list."""
 _COMPARABLE_TYPES = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
 """Types that Python, Spark and the kernel compare alike in every session."""
 
@@ -39,7 +39,7 @@ _COMPARABLE_TYPES = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
 def kernel_predicate(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> Predicate | None:
-    """Return the conjunction of a condition's parts that the kernel supports; None without any."""
+    """Return the AND of the conjuncts that the kernel supports; None if it supports none."""
     if condition is None:
         return None
     alias = target.alias
@@ -79,11 +79,11 @@ class TargetRowPredicates:
 
     @property
     def bounded_columns(self) -> tuple[str, ...]:
-        """Source columns that are join keys; their minimum and maximum also limit target rows."""
+        """Source columns that are join keys; matching target keys are within their bounds."""
         return self._rows.bounded_columns
 
     def from_keys(self, source: Any) -> Predicate | None:
-        """Return the predicate for the key values in `source`; None if all rows may match."""
+        """Return the predicate for the keys in `source`; None if every target row may match."""
         keys = None
         if source is not None and self._rows.key_columns:
             values = source.select(*map(quote_identifier, self._rows.key_columns)).toArrow()
@@ -91,7 +91,7 @@ class TargetRowPredicates:
         return self._rows.predicate(keys, self._partitions, self._by_source)
 
     def from_bounds(self, bounds: MergeSource) -> Predicate | None:
-        """Return the predicate for the bounds in `SourceBounds.rows`; None if all may match."""
+        """Return the predicate for `SourceBounds.rows`; None if every target row may match."""
         return self._rows.predicate(bounds, self._partitions, self._by_source, bounds_only=True)
 
 

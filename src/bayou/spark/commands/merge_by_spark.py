@@ -255,7 +255,7 @@ class _Plan:
         return any(clause.kind == "NOT MATCHED" for clause in self._request.clauses)
 
     def joined(self, target: Any, source: Any, observed: Sequence[Any] = ()) -> Any:
-        """Join target and source; drop the kinds of rows for which the merge has no clause.
+        """Join target and source; drop rows of a kind (MATCHED, ...) that has no clause.
 
         Args:
             observed: aggregates of the source that Spark computes during the join.
@@ -340,7 +340,7 @@ class _Plan:
         return frozenset(name for action in self.actions for name in action.columns)
 
     def _first_clause(self, kind: ClauseKind) -> Any:
-        """A Column: the index of the first clause of a kind that applies to a row; -1 if none."""
+        """A Column: index of the first clause of `kind` that applies to a row; -1 if none does."""
         numbers = [n for n, c in enumerate(self._request.clauses) if c.kind == kind]
         cases: Any = F
         for number in numbers:
@@ -364,7 +364,7 @@ class _Plan:
     def _before(self, name: str) -> tuple[Any, DataType] | None:
         """The value of a column in the target row, and the value's type.
 
-        None if the target lacks the column or the merge only inserts.
+        Returns None if the target lacks the column or the merge only inserts.
         """
         existing = self._target_schema.get(name)
         if existing is None or self._merge.only_inserts:
@@ -402,8 +402,8 @@ class _Plan:
     def _resolved(self, kind: ClauseKind, expression: RowExpression) -> RowExpression:
         """A clause's expression, with ambiguous column names resolved.
 
-        In a NOT MATCHED clause, a name that target and source share refers to the source; in a
-        NOT MATCHED BY SOURCE clause, to the target.
+        If target and source share a column name, the name refers to the source in a NOT MATCHED
+        clause, and to the target in a NOT MATCHED BY SOURCE clause.
         """
         side = self._sides.get(kind)
         if side is None or expression.is_default:

@@ -41,7 +41,7 @@ class RequestedClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """A MERGE statement; `schema_evolution`: whether new source columns are added to the table."""
+    """A MERGE statement. If `schema_evolution` is true, it adds new source columns to the table."""
 
     on: RowExpression
     clauses: tuple[RequestedClause, ...] = ()
@@ -102,7 +102,7 @@ class MergeRequest:
         return definition
 
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
-        """Whether the kernel gets the same results as the session for all conditions and values."""
+        """Whether the kernel evaluates all conditions and values exactly as the session does."""
         expressions = [self.on, *(e for clause in self.clauses for e in clause.expressions)]
         if any(expression.sql is None for expression in expressions):
             return False
@@ -123,7 +123,7 @@ class MergeRequest:
         return True
 
     def check_client_evaluates(self, spark: Any, target: StructType, source: StructType) -> None:
-        """Raise `PredicateError` unless the kernel and the Connect session get the same results."""
+        """Raise `PredicateError` if kernel and session may evaluate an expression differently."""
         schemas = (target, source)
         conditions = [self.on, *(c.condition for c in self.clauses if c.condition is not None)]
         checked: list[tuple[RowExpression, DataType | None]] = [(e, None) for e in conditions]
@@ -150,13 +150,13 @@ class MergeRequest:
 
 
 def _names(column: str) -> list[str]:
-    """The name of an assigned column, with and without the alias of the target."""
+    """Possible names of a column that is assigned as `a.b`: `b` if `a` is an alias, or `a`."""
     parts = [part.strip("`") for part in column.split(".")]
     return [*reversed(parts[:2])]
 
 
 def _casts_timestamps(target: StructType, source: StructType) -> bool:
-    """Whether a source column is cast to or from a timestamp, which depends on the time zone."""
+    """Whether a source column is cast to or from a timestamp; the cast depends on the time zone."""
     for field in target:
         source_field = source.get(field.name)
         if source_field is None or same_type(field.data_type, source_field.data_type):

@@ -1,8 +1,9 @@
 """OPTIMIZE, Z-order, clustering and purge, in the driver or on executors.
 
-The kernel plans a list of rewrites; each rewrite replaces some files by new files. If the files are
-small in total, the rewrites run in threads of the driver, otherwise on executors with one task per
-rewrite. Rewrites are committed in batches, so that a late failure loses little.
+The kernel plans a list of rewrites; each rewrite replaces some files by new files. If the total
+size of the files is small, the rewrites run in threads of the driver; otherwise they run on
+executors, one task per rewrite. Rewrites are committed in batches, so that a late failure loses
+little.
 
 Z-order and clustering on executors shuffle rows as Arrow batches in three steps: tasks sample the
 clustering columns, tasks split the rows into ranges of the space-filling curve, and one task per
@@ -239,9 +240,10 @@ class OptimizeCommands:
         """Compact small files, or cluster a clustered table.
 
         Args:
-            where: condition over partition columns; only these partitions are compacted.
-            min_bytes: files smaller than this are compacted; None for the session's setting.
-            full: also recluster files of a clustered table that are clustered already.
+            where: condition over partition columns; only matching partitions are compacted.
+            min_bytes: files smaller than this are compacted. If None, the session's setting is used
+                instead.
+            full: for a clustered table, whether to also rewrite files that are already clustered.
         """
         state = self._latest()
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)

@@ -1,7 +1,7 @@
 """Row changes that a Spark plan computes and the kernel writes.
 
 The plan reads the table with each row's file and position. Changed rows are shuffled to tasks by
-file and sorted by position, and the kernel writes the files there.
+file and sorted by position. In these tasks, the kernel writes the files.
 """
 
 from __future__ import annotations
@@ -52,14 +52,15 @@ _concatenated: Any = vars(pa)["concat_batches"]  # pyarrow's stubs lack it
 
 FILE, POSITION, ACTION = "__bayou_file", "__bayou_position", "__bayou_action"
 NEW_ROWS = "~"
-"""Prefix of the `FILE` value of new rows, followed by a number; sorts after all file names."""
+"""In new rows, `FILE` is this prefix and a number. The prefix sorts after all file names."""
 
 SOURCE_ROWS = "bayou_source_rows"
 """Name of the `DataFrame.observe` that counts the source rows of a merge."""
 
 _RESULT_SCHEMA = "changes binary, taken map<int, bigint>"
 _ENCODED, _DECODED = "+", "-"
-"""First character of `FILE`: the path is encoded (Spark's reader) or plain (Python data source)."""
+"""First character of `FILE`: `_ENCODED` if the path that follows is URL-encoded (Spark's reader),
+`_DECODED` if not (Python data source)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,7 @@ class AppliedRows:
 
 
 def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
-    """The rows of a version with `FILE` and `POSITION` as the last columns."""
+    """A DataFrame of a version's rows; its last columns are `FILE` and `POSITION`."""
     options = {**target.options, "versionAsOf": str(snapshot.version)}
 
     def load(**more_options: str) -> Any:
@@ -111,7 +112,7 @@ def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
 
 
 class _OtherVersionReadError(Exception):
-    """A subquery reads another version of the table than the one that the operation is based on."""
+    """A subquery reads a version of the table on which the operation isn't based."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.version)
@@ -122,9 +123,10 @@ def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) 
     """Run an operation on the version of the table that the operation's subqueries read.
 
     Args:
-        snapshot: the version if no subquery reads the table.
+        snapshot: the version to use if no subquery reads the table.
         run: runs the operation on a version. Must call `check_version_read` before it changes
-            rows; if that raises, `run` is called again with the version that was read.
+            rows. If this check fails, `run` is called again with the version that the subqueries
+            read.
 
     Raises:
         CommitConflictError: the subqueries read a later version in every attempt.
@@ -144,7 +146,7 @@ def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) 
 
 
 def check_version_read(target: TargetTable, snapshot: Snapshot, *frames: Any) -> None:
-    """Raise an internal error if DataFrames read a version of the table other than `snapshot`.
+    """Raise an internal error if a DataFrame reads a version of the table other than `snapshot`.
 
     `run_at_version_read` handles the error.
     """
@@ -162,7 +164,7 @@ def apply_rows(
     *,
     allow_duplicates: bool = True,
 ) -> AppliedRows:
-    """Write data files and deletion vectors for changed rows in tasks, without committing.
+    """Write the data files and deletion vectors of changed rows in Spark tasks; doesn't commit.
 
     If this function raises an error, it has deleted the files of the successful tasks.
 
@@ -358,7 +360,7 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-    """Group sorted rows by `FILE`; the rows of one `NEW_ROWS` value may be in several groups."""
+    """Group sorted rows by `FILE`; new rows with one `FILE` value may be in several groups."""
     current: str | None = None
     pending: list[pa.RecordBatch] = []
     for batch in batches:
@@ -381,7 +383,7 @@ def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.R
 
 
 def _key(path: str) -> str:
-    """Convert a `FILE` value to a path that is equal for Spark's and Bayou's spelling of a file."""
+    """Normalize the path in a `FILE` value, because Spark and Bayou spell paths differently."""
     prefix, path = path[0], path[1:]
     path = unquote(path) if prefix == _ENCODED else path
     scheme, separator, rest = path.partition(":")

@@ -1,4 +1,4 @@
-"""Collects or checkpoints the source of a merge, if it is small enough."""
+"""Collects or checkpoints the source of a merge, if the source is small enough."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _UNKNOWN_SIZE = (1 << 63) - 1
 def collected(spark: Any, source: Any) -> pa.Table | None:
     """Collect the rows of a source; None if they are too large to broadcast.
 
-    The size is Spark's estimate. Without an estimate (Python lists, a stream's micro-batch), the
-    rows are collected up to one row more than the limit.
+    The size is Spark's estimate. If Spark has no estimate (Python lists, a stream's micro-batch),
+    at most one row more than the limit is collected.
     """
     limit = _limit(spark)
     if not _may_be_small(source, limit):

@@ -1,8 +1,8 @@
 """VACUUM: executors list and delete the files of large tables.
 
-An inventory, a DataFrame with the listing of the table's folder, replaces the listing of object
-stores with many files. Its columns are the same as in delta-spark: `path`, `length`,
-`isDir`, `modificationTime`.
+If a table has very many files in an object store, an inventory can replace listing its folder. An
+inventory is a DataFrame of the folder's files, with the columns that delta-spark requires: `path`,
+`length`, `isDir`, `modificationTime`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _S3 = ("s3://", "s3a://", "s3n://")
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """A list of the files and folders in a table's folder; other paths in the list are ignored.
+    """A list of the files and folders in a table's folder; paths outside the folder are ignored.
 
     Attributes:
         frame: a DataFrame with the columns `path` (fully qualified Hadoop path, not encoded),
@@ -143,10 +143,11 @@ def vacuum_table(
 
     Args:
         spark: a session, classic or Connect. With Connect, the client deletes the files.
-        retention_hours: None for the table's retention (default: a week).
-        lite: find unused files in the log, without listing the folder; None for the session's conf
-            (default: false).
-        inventory: listing of the table's folder; None lists the folder.
+        retention_hours: hours to retain unused files. If None, the table's retention (default: a
+            week).
+        lite: whether to find unused files in the log instead of listing the folder. If None, the
+            session's conf decides (default: false).
+        inventory: listing of the table's folder. If None, vacuum lists the folder.
     """
     if lite is None:
         lite = inventory is None and _flag(spark, _LITE, default=False)
@@ -181,8 +182,8 @@ def _max_local_files(spark: Any) -> int:
 def _list_function(spark: Any, engine: Engine, table: str) -> ListShares | None:
     """Return a function that lists a table's folder in an object store, on executors if large.
 
-    An object store returns only a thousand files per request. None for other file systems and
-    with Spark Connect: the driver lists the folder.
+    An object store returns only a thousand files per request. For other file systems and with
+    Spark Connect, the result is None: the calling process lists the folder.
     """
     if not isinstance(spark, SparkSession) or "://" not in table:
         return None

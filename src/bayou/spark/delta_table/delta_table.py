@@ -86,7 +86,7 @@ class DeltaTable:
 
     @classmethod
     def forName(cls, sparkSession: Any, tableOrViewName: str) -> DeltaTable:  # noqa: N802, N803
-        """Return the table with a name in the session's catalog, or ``delta.`/path` ``.
+        """Return the table with a catalog name, or with a path name such as ``delta.`/path` ``.
 
         Raises:
             TableNotFoundError: the catalog has no Delta table of this name.
@@ -172,7 +172,7 @@ class DeltaTable:
 
     @classmethod
     def createOrReplace(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N802, N803
-        """Start the definition of a new table, or of one that replaces an existing table."""
+        """Start the definition of a table that is created, or replaces the existing table."""
         return cls._builder(sparkSession, CreationMode.CREATE_OR_REPLACE)
 
     def toDF(self) -> DataFrame:  # noqa: N802
@@ -185,7 +185,7 @@ class DeltaTable:
         return DeltaTable(self._target.with_alias(check_string(aliasName, "aliasName")))
 
     def delete(self, condition: Any = None) -> None:
-        """Delete the rows that match a condition, or all rows without a condition.
+        """Delete the rows that match a condition; if `condition` is None, delete all rows.
 
         Raises:
             PredicateError: the condition isn't valid, or fails for a row.
@@ -198,7 +198,7 @@ class DeltaTable:
         """Update the rows that match a condition.
 
         Args:
-            condition: selects the rows to update; None for all rows.
+            condition: selects the rows to update. If None, all rows are updated.
             set: values by column; `"a.b"` is a struct field.
 
         Raises:
@@ -234,15 +234,15 @@ class DeltaTable:
         """Delete files that no version within the retention period uses.
 
         Args:
-            retentionHours: hours to retain unused files; None for the table's retention (default: a
+            retentionHours: hours to retain unused files. If None, the table's retention (default: a
                 week).
 
         Returns:
             A DataFrame without rows.
 
         Raises:
-            ArgumentError: the retention is shorter than the table's, unless
-                `spark.databricks.delta.retentionDurationCheck.enabled` is false.
+            ArgumentError: the retention is shorter than the table's, and the conf
+                `spark.databricks.delta.retentionDurationCheck.enabled` isn't false.
         """
         spark = self._target.spark
         vacuum_table(spark, self._target.engine, self._target.table, retentionHours)
@@ -261,7 +261,7 @@ class DeltaTable:
         return self._handle.checkpoint(version)
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """The newest `limit` commits in the log, newest first; all commits for None."""
+        """The newest `limit` commits in the log, newest first. If `limit` is None, all commits."""
         target = self._target
         limit = None if limit is None else check_integer(limit, "limit")
         frame: DataFrame = history_frame(target.spark, target.engine, target.table, limit)
@@ -275,7 +275,7 @@ class DeltaTable:
         return frame
 
     def generate(self, mode: str) -> None:
-        """Write manifests for other engines: `symlink_format_manifest`, for Presto and Athena.
+        """Write manifests for Presto and Athena; the only mode is `symlink_format_manifest`.
 
         Raises:
             ArgumentError: the mode isn't supported.
@@ -428,7 +428,7 @@ class DeltaTable:
                 hours.
 
         Raises:
-            UnsupportedFeatureError: the table lacks the feature, or it can't be dropped.
+            UnsupportedFeatureError: the table lacks the feature, or the feature can't be dropped.
             FeatureInUseError: the table needs the feature, or versions that use the feature are too
                 new to be deleted.
         """

@@ -88,7 +88,7 @@ def history_frame(spark: Any, engine: Engine, table: Table, limit: int | None = 
 def detail_frame(spark: Any, engine: Engine, snapshot: Snapshot, name: str | None = None) -> Any:
     """The details of a version as a DataFrame of one row with `DETAIL_SCHEMA`.
 
-    Without `name`, the row has the name in the table's metadata.
+    If `name` is None, the row has the name in the table's metadata.
     """
     detail = table_detail(engine, snapshot)
     row = (

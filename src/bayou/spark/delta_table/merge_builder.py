@@ -18,9 +18,9 @@ _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 class DeltaMergeBuilder:
     """Builder of a MERGE; each method returns a new builder.
 
-    Each row is matched, not matched, or not matched by source. The first clause of that kind whose
-    condition is true for the row applies. Conditions and values are SQL strings or Columns, in
-    which the aliases of target and source can qualify names.
+    Each row is matched, not matched, or not matched by source. Of the clauses for this kind of row,
+    the first whose condition is true applies. Conditions and values are SQL strings or Columns;
+    their column names can be qualified by the aliases of target and source.
     """
 
     def __init__(self, target: TargetTable, source: Any, request: MergeRequest) -> None:
@@ -34,7 +34,7 @@ class DeltaMergeBuilder:
         """Update the target rows that match a source row.
 
         Args:
-            condition: a row is updated only if this condition is true; None for all rows.
+            condition: selects the rows to update. If None, all these rows are updated.
             set: values by column of the target; the other columns stay unchanged.
         """
         values = parse_values(self._target.spark, set, "set")
@@ -54,7 +54,7 @@ class DeltaMergeBuilder:
         """Insert source rows that match no target row.
 
         Args:
-            condition: a row is inserted only if this condition is true; None for all rows.
+            condition: selects the rows to insert. If None, all these rows are inserted.
             values: values by column of the target; other columns get their default, or NULL.
         """
         expressions = parse_values(self._target.spark, values, "values")

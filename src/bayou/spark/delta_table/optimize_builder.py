@@ -28,7 +28,7 @@ class DeltaOptimizeBuilder:
         """Compact small files into larger ones, or cluster a clustered table.
 
         Args:
-            full: also recluster files of a clustered table that are clustered already
+            full: for a clustered table, whether to also rewrite files that are already clustered
                 (`OPTIMIZE ... FULL`).
 
         Returns:

@@ -36,7 +36,7 @@ def restore_frame(spark: Any, metrics: RestoreMetrics) -> Any:
 
 
 def merge_frame(spark: Any, metrics: MergeMetrics | None) -> Any:
-    """Metrics of MERGE as one row. No row if `metrics` is None: an earlier run has committed."""
+    """Metrics of MERGE as one row; no row if `metrics` is None because an earlier run committed."""
     if metrics is None:
         return spark.createDataFrame([], _longs(_MERGE))
     row = (
@@ -167,7 +167,7 @@ def check_boolean(value: bool, argument: str) -> bool:
 
 
 def check_strings(values: Mapping[str, str] | None, argument: str) -> dict[str, str]:
-    """Return a dictionary of strings, empty for None; raise `ArgumentError` for other values."""
+    """Return `values` (if None, {}); raise `ArgumentError` if it isn't a dict of strings."""
     unchecked: object = {} if values is None else values
     if not isinstance(unchecked, dict):
         raise ArgumentError(

@@ -56,7 +56,7 @@ class DeltaTableBuilder(Generic[TableT]):
         self._definition = TableDefinition(schema=StructType(()))
 
     def tableName(self, identifier: str) -> DeltaTableBuilder[TableT]:  # noqa: N802  # delta-spark's names
-        """Set the name in the session's catalog, or ``delta.`/path` ``."""
+        """Set the table's name: a catalog name, or a path name such as ``delta.`/path` ``."""
         self._name = check_string(identifier, "identifier")
         return self
 

@@ -14,7 +14,7 @@ _Function: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBa
 def map_in_arrow(frame: Any, function: _Function, schema: str) -> Any:
     """Call `mapInArrow` of a DataFrame.
 
-    PySpark's method fails if a column's name has a dot or a backtick. The columns are
+    PySpark's method fails if a column's name has a dot or a backtick. In this case, the columns are
     renamed for the call, and the function gets batches with the original names.
     """
     names = tuple(frame.columns)

@@ -29,7 +29,7 @@ _PART_BYTES = 32 << 20
 
 
 class SessionEngine:
-    """An engine that works like `engine`, except that executors write large checkpoints.
+    """Wraps an engine, so that executors write large checkpoints.
 
     Commits record the user metadata of the session's conf. With a Connect session, the driver
     writes all checkpoints.
@@ -81,7 +81,7 @@ class SessionEngine:
     def write_checkpoint_parts(
         self, table: str, parts: Sequence[CheckpointPart]
     ) -> Sequence[WrittenPart] | None:
-        """Write each part in a task; None if Spark fails and the driver must write them."""
+        """Write each part in a Spark task. If Spark fails, return None: the driver writes them."""
         engine = self.description()
 
         def write(_: int, part: bytes) -> bytes:

@@ -37,7 +37,7 @@ def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
     task. In earlier attempts, this function raises the error, so that Spark retries the task.
 
     Args:
-        run: deletes the files that it wrote if it fails, and then raises the error.
+        run: the function. If it fails, it deletes the files that it wrote and raises the error.
         attempts: maximum number of attempts of a task.
     """
     try:
@@ -89,7 +89,7 @@ def _attempt() -> int:
 
 
 def _pickled(error: Exception) -> bytes:
-    """Pickle an error for the driver; include the traceback of any error but a `BayouError`."""
+    """Pickle an error for the driver, with its traceback if it isn't a `BayouError`."""
     if isinstance(error, BayouError):
         return pickle.dumps(error)
     formatted = "".join(traceback.format_exception(error)).rstrip()
@@ -227,7 +227,7 @@ def run_shuffled_tasks(
 def _discarding(
     finished: Accumulator[list[bytes]], discard: Callable[[list[bytes]], None], table: str
 ) -> Iterator[None]:
-    """Context manager for a job that, if it fails, discards its files and raises a task's error."""
+    """Context manager for a job: if the job fails, discard its files and raise the task's error."""
     try:
         yield
     except BaseException as error:

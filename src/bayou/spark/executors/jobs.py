@@ -23,7 +23,7 @@ from bayou.spark.jvm.objects import JvmError
 
 
 class TaggedJobs:
-    """Tags the Spark jobs of one operation, which must be started from one thread at a time.
+    """Tags the Spark jobs of one operation. Only one thread at a time may start these jobs.
 
     With Connect, jobs have no description in Spark's UI.
     """

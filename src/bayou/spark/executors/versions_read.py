@@ -1,4 +1,4 @@
-"""Passes the table versions that a query's tasks read to the write tasks of the same query.
+"""Informs a query's write tasks about the table versions that its read tasks have read.
 
 Spark doesn't tell a Python data source which tables the rows of a write come from. But the tasks of
 a query know the query's execution id, and the tasks of an executor share a local directory. A read
@@ -40,7 +40,7 @@ def report_version_read(table: str, version: int) -> None:
 
 
 def versions_read(table: str) -> frozenset[int]:
-    """The versions of a table that tasks of the current query on this executor read so far."""
+    """The versions of a table that the current query's tasks on this executor have read so far."""
     folder = _query_folder()
     versions: set[int] = set()
     if folder is not None:

@@ -33,7 +33,7 @@ _Typed: TypeAlias = tuple[Any, DataType]
 
 
 def default_literal(schema: StructType, field: StructField, *, table: str) -> str:
-    """A column's default as an SQL literal in parentheses; `(NULL)` without a default."""
+    """A column's default as an SQL literal in parentheses; `(NULL)` if it has no default."""
     default = column_defaults(schema).get(field.name)
     if default is None:
         return "(NULL)"
@@ -87,15 +87,16 @@ def assigned_columns(
     rows: Any,
     schema_evolution: bool = False,
 ) -> dict[str, Any]:
-    """The assigned values as Columns, by top-level column of the table.
+    """The new values of the assigned top-level columns, as Columns by column name.
 
-    An assigned struct field replaces that field of the existing struct; a NULL struct becomes a
-    struct whose other fields are NULL. Structs are assigned by field name, other values are cast.
+    If only some fields of a struct are assigned, the struct keeps its other fields; they are NULL
+    if the struct was NULL. Structs are assigned by field name, other values are cast.
 
     Args:
         schema: the table's schema after the command.
         before: the table's schema before the command.
-        values: (path of a column or nested field in `schema`, value). No path occurs twice.
+        values: pairs of a path in `schema` (a column or nested field) and the value to assign. No
+        path occurs twice.
         alias: the target's alias.
         rows: a DataFrame with the columns that the values refer to.
     """

@@ -28,7 +28,7 @@ _OPERATORS: dict[str, Callable[[list[str]], str]] = {
     "rlike": lambda a: f"({a[0]} RLIKE {a[1]})",
 }
 _MISREAD = ("null", "true", "false", "all", "as", "distinct")
-"""Column names that Catalyst doesn't quote, but that are keywords in SQL."""
+"""Column names that are SQL keywords and that Catalyst doesn't quote."""
 
 _SUBQUERIES = ("ListQuery", "ScalarSubquery", "Exists", "LazyExpression")
 _OPAQUE = (
@@ -42,11 +42,11 @@ _OPAQUE = (
 
 
 class _OpaqueError(Exception):
-    """Raised for a Column with a part that only Spark can run, or that is bound to a DataFrame."""
+    """Raised if a part of a Column can run only in Spark, or is bound to a DataFrame."""
 
 
 def column_sql(spark: Any, column: Any) -> str | None:
-    """The SQL string of a classic Column; None if a part has none, such as a Python UDF."""
+    """The SQL string of a classic Column; None if a part has no SQL form, such as a Python UDF."""
     try:
         return _classic_sql(CatalystExpression.of(spark, column))
     except _OpaqueError:

@@ -25,8 +25,7 @@ class RowExpression:
     Attributes:
         sql: the SQL string; None if a part has no SQL string, such as a Python function.
         user_column: the user's Column; None if the user gave an SQL string.
-        conjunct_sqls: for a Column without an SQL string, SQL strings of the conjuncts that can be
-            written as SQL.
+        conjunct_sqls: if `sql` is None, SQL strings of those conjuncts that can be written as SQL.
     """
 
     sql: str | None
@@ -46,8 +45,8 @@ class RowExpression:
     def conjuncts(self) -> list[Predicate]:
         """The conjuncts that the kernel's parser supports.
 
-        The list is empty if the expression contains a subquery. The rows that the subquery reads
-        don't need to match the other conjuncts.
+        The list is empty if the expression contains a subquery, because the subquery can read rows
+        that don't match the other conjuncts.
         """
         strings = self.conjunct_sqls if self.sql is None else (self.sql,)
         if any(token.is_keyword("SELECT") for string in strings for token in tokenize(string)):
@@ -63,12 +62,12 @@ class RowExpression:
 def parse_condition(
     spark: Any, condition: Any, argument: str = "condition"
 ) -> RowExpression | None:
-    """Convert a user's condition, an SQL string or a Column; None stays None."""
+    """Convert a user's condition, which is an SQL string or a Column; return None for None."""
     return None if condition is None else _expression(spark, condition, argument)
 
 
 def parse_values(spark: Any, values: Any, argument: str) -> dict[str, RowExpression]:
-    """Convert the values that a user assigns to columns, by column name."""
+    """Convert a user's mapping of column names to assigned values."""
     if values is None:
         raise ArgumentError(f"{argument!r} cannot be None.", argument=argument)
     if not isinstance(values, Mapping):

@@ -29,9 +29,10 @@ ResultT = TypeVar("ResultT")
 def fall_back_to_spark(
     target: TargetTable, error: PredicateError, run: Callable[[], ResultT]
 ) -> ResultT:
-    """Run an operation in Spark after a kernel error; raise the kernel's error if Spark fails too.
+    """Run an operation in Spark, because the kernel raised `error`.
 
-    With a Spark Connect session, the kernel's error is raised at once.
+    If Spark's analysis fails too, `error` is raised; if `error` is an `OnlySparkError`, Spark's
+    error is raised instead. With a Spark Connect session, `error` is raised at once.
     """
     if not is_classic(target.spark):
         raise error

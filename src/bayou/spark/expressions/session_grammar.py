@@ -1,8 +1,8 @@
 """Settings of a session that change the meaning of SQL text.
 
 Bayou parses SQL itself, in Spark's default grammar. `session_sql` rewrites a user's SQL to this
-grammar: it substitutes variables (`${name}`), as Spark does before it parses anything, and puts
-names in double quotes into backticks. For Spark in this session, the result has the same meaning.
+grammar: it substitutes variables (`${name}`), as Spark does before it parses SQL, and changes
+double quotes around names to backticks. The result means the same to Spark in this session.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def session_sql(spark: Any, text: str) -> str:
 
 
 def session_literal(spark: Any, string: str) -> str:
-    """Return an SQL literal that the session and Bayou read as this string."""
+    """Return an SQL literal that both the session and Bayou read as `string`."""
     if any(mark in string for mark in ("\\", "'", "${")) and _is_set(spark, _RAW_STRINGS):
         return f"CAST(X'{string.encode().hex()}' AS STRING)"
     # Spark would substitute a variable in the string, but not `$\{`, which is the same string.

@@ -1,10 +1,11 @@
 """Whether the kernel evaluates an expression as Spark does in a session.
 
-The kernel evaluates as Spark does in ANSI mode and in UTC, except for functions whose results may
-differ in the last digit. Spark evaluates these functions. If the session has ANSI mode off, Spark
-also evaluates expressions that depend on ANSI mode. If the session's time zone isn't UTC, Spark
-also evaluates expressions that depend on the time zone. The condition of an overwrite is passed to
-the kernel as a string, so `with_zone` adds the session's time zone to timestamps in the string.
+The kernel evaluates expressions as Spark does in ANSI mode and in UTC. Inexact functions, whose
+results may differ in the last digit, are evaluated by Spark. If the session has ANSI mode off,
+Spark also evaluates expressions that depend on ANSI mode. If the session's time zone isn't UTC,
+Spark also evaluates expressions that depend on the time zone. The condition of an overwrite is
+passed to the kernel as a string, so `with_zone` adds the session's time zone to timestamps in the
+string.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def has_timestamps(data_type: DataType) -> bool:
 
 
 def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> str:
-    """Add the session's time zone to the timestamps in a condition that have no time zone.
+    """Add the session's time zone to those timestamps of a condition that have no time zone.
 
     Raises:
         ArgumentError: the condition can't be converted. It uses timestamp functions, compares a
@@ -194,7 +195,7 @@ _ANSI_INDEPENDENT = (
     StartsWith,
     Like,
 )
-"""Expressions with the same value in and out of ANSI mode, if their operands have the same type."""
+"""Expressions whose value doesn't depend on ANSI mode if all their operands have one type."""
 
 _SPECIAL_COMPARISON = re.compile(
     r'"__COLLATIONS"|"__CHAR_VARCHAR_TYPE_STRING":"[^"]*\bchar\(', re.IGNORECASE
@@ -256,10 +257,10 @@ def check_client_evaluates(
     *,
     assigned: DataType | None = None,
 ) -> None:
-    """Raise `PredicateError` unless the kernel evaluates an expression as a Connect session does.
+    """Raise `PredicateError` if kernel and session may evaluate an expression differently.
 
-    With Spark Connect, the client's process runs row operations, and Spark can't evaluate their
-    expressions instead. Inexact functions are permitted.
+    With Spark Connect, row operations run in the client's process, where Spark can't evaluate
+    their expressions instead of the kernel. Inexact functions are permitted.
 
     Args:
         sql: the string from which `expression` was parsed.
@@ -306,7 +307,8 @@ def _not_as_in_session(sql: str, problem: str, action: str) -> PredicateError:
 def _uses_zone(sql: str, expression: Expression, schemas: Sequence[StructType]) -> bool:
     """Whether an expression's value may depend on the time zone; more exact than `depends_on_zone`.
 
-    Comparisons of timestamps with each other, and with literals that have a time zone, don't.
+    Comparing timestamps with each other, or with literals that have a time zone, doesn't depend
+    on the session's time zone.
     """
     if not depends_on_zone(expression, schemas):
         return False
@@ -350,7 +352,7 @@ def _is_zone_free(expression: Expression, schemas: Sequence[StructType]) -> bool
 
 
 def _has_type(expression: Expression, data_type: DataType, schemas: Sequence[StructType]) -> bool:
-    """Whether assigning an expression to a column of a type with timestamps needs no cast."""
+    """Whether an expression needs no cast to `data_type`, a type that contains timestamps."""
     match expression:
         case Literal(value=None):
             return True
@@ -396,7 +398,7 @@ def _have_one_type(expression: Expression, schemas: Sequence[StructType]) -> boo
 
 
 def _kinds_of(path: tuple[str, ...], schemas: Sequence[StructType]) -> set[str | None]:
-    """Type kinds (`kind_of`) of the columns that a path may refer to; `{None}` without a column.
+    """Kinds (`kind_of`) of the columns that a path may refer to; `{None}` if there is no column.
 
     The first name of the path may be a table alias.
     """

@@ -29,8 +29,8 @@ def assign_by_name(
 ) -> Any:
     """Convert a value to a column's type. `check_assignable` must have accepted the types.
 
-    `source` is the value's type. A field that `source` lacks gets the field's value in `before`,
-    which is the column's old value and the old value's type. Without `before`, the field is NULL.
+    `source` is the value's type. `before` is the column's old value, and the type of the old value.
+    A field that `source` lacks gets its value from `before`; it is NULL if `before` is None.
     """
     return ansi_cast(_by_name(target, value, source, before), _spark_type(target))
 

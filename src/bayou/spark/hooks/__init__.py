@@ -1,4 +1,4 @@
-"""Hooks in PySpark's readers and writers: a call is offered to Bayou first, then to Spark.
+"""Hooks in PySpark's readers and writers: a call goes to Bayou first, then to Spark.
 
-`hooks` installs them; `requests` describes the call of a reader or writer.
+`hooks` installs the hooks; `requests` describes the call of a reader or writer.
 """

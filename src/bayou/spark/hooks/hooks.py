@@ -1,12 +1,12 @@
-"""Hooks in PySpark's readers and writers: a call is offered to Bayou first, then to Spark.
+"""Hooks in PySpark's readers and writers: a call goes to Bayou first, then to Spark.
 
-Hooks are installed once on PySpark's classes and do nothing unless the session's conf
+Hooks are installed once on PySpark's classes. They have an effect if the session's conf
 `spark.bayou.enabled` is true. Because the classes are shared, hooks also work in `foreachBatch` and
 in new sessions of the application.
 
 A handler is called with a request (`bayou.spark.hooks.requests`) and returns the result of the
-user's call, or `NotImplemented`. After `NotImplemented`, the next handler is called, and after the
-last handler Spark's own method.
+user's call, or `NotImplemented`. If a handler returns `NotImplemented`, the next handler is called.
+If all handlers do, Spark's own method is called.
 """
 
 from __future__ import annotations
@@ -43,12 +43,16 @@ ENABLED = "spark.bayou.enabled"
 HookName: TypeAlias = Literal[
     "load", "save", "stream_load", "stream_start", "query_start", "sql", "table", "write_to"
 ]
-"""`load`: a `ReadRequest` of `DataFrameReader.load`. `save`: a `WriteRequest` of `save`,
-`saveAsTable` or `insertInto`. `stream_load`: a `ReadRequest` of `DataStreamReader.load`.
-`stream_start`: a `StreamWriteRequest` of `start` or `toTable`. `query_start`: the same request,
-before `stream_start`. `sql`: a `SqlRequest` of `SparkSession.sql`. `table`: a `TableReadRequest` of
-`SparkSession.table`, `DataFrameReader.table` or `DataStreamReader.table`. `write_to`: a
-`WriteToRequest` of the last method of `writeTo`."""
+"""Names of the hooks. A hook's handlers get these requests:
+
+- `load`: a `ReadRequest` of `DataFrameReader.load`.
+- `save`: a `WriteRequest` of `save`, `saveAsTable` or `insertInto`.
+- `stream_load`: a `ReadRequest` of `DataStreamReader.load`.
+- `query_start`, then `stream_start`: a `StreamWriteRequest` of `start` or `toTable`.
+- `sql`: a `SqlRequest` of `SparkSession.sql`.
+- `table`: a `TableReadRequest` of `SparkSession.table`, `DataFrameReader.table` or
+  `DataStreamReader.table`.
+- `write_to`: a `WriteToRequest` of the last method of a `writeTo` chain."""
 
 Handler: TypeAlias = Callable[[Any], Any]
 
@@ -70,8 +74,8 @@ def register(hook: HookName, handler: Handler) -> None:
 
     Has no effect if the hook already has the handler.
 
-    Handlers of `load`, `save`, `stream_load` and `stream_start` are called for the format `delta`
-    only, except that a call of `insertInto` always calls the handlers of `save`. Handlers of other
+    Handlers of `load`, `save`, `stream_load` and `stream_start` are called only for the format
+    `delta`; but `insertInto` calls the handlers of `save` for every format. Handlers of all other
     hooks are always called.
     """
     if handler not in _handlers[hook]:
@@ -291,7 +295,7 @@ def _answer_write_to(request: WriteToRequest) -> Any:
 
 
 def _answer(hook: HookName, create_request: Callable[..., Any], proceed: Callable[[], Any]) -> Any:
-    """Return the result of the first handler that handles the call, else of Spark's own method."""
+    """Return the first handler result other than `NotImplemented`, or else Spark's own result."""
     try:
         request = create_request(proceed=proceed)
     except JvmError as error:

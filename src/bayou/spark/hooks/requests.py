@@ -30,7 +30,7 @@ class ReadRequest:
     Attributes:
         reader: Spark's reader; options that a handler sets on the reader apply to `proceed`.
         format: the format, in lower case.
-        paths: the argument of `load`, else the option `path`; empty without either.
+        paths: the argument of `load`; if it is None, the option `path`; empty if neither is set.
         options: the options in the user's spelling, without `path`. If names differ only in case,
             the last one is used.
         proceed: calls Spark's own method.
@@ -80,7 +80,7 @@ class WriteRequest:
 
     Attributes:
         format: the format, in lower case; the session's default if none was set.
-        path: the argument of `save`, else the option `path`; None without either.
+        path: the argument of `save`; if it is None, the option `path`; None if neither is set.
         table: the table name; None for `save`.
         options: the options in the user's spelling, without `path`.
         mode: `append`, `overwrite`, `error` (the default) or `ignore`.
@@ -114,7 +114,7 @@ class WriteToRequest:
             `overwritePartitions`.
         provider: the argument of `using`, in lower case, or None.
         options, properties: arguments of `option` and `tableProperty`, in the user's spelling.
-        partitioned_by: Columns and names of `partitionedBy`.
+        partitioned_by: arguments of `partitionedBy`: Columns or column names.
         condition: the argument of `overwrite`, a Column or a column name.
     """
 
@@ -140,8 +140,9 @@ class StreamWriteRequest:
     Attributes:
         writer: Spark's writer; options that a handler sets on the writer apply to `proceed`.
         df: the streaming DataFrame; None with Connect.
-        format: the format, in lower case; `foreachBatch` if that was called.
-        path: the argument of `start`, else the option `path`; None for `toTable` or without either.
+        format: the format, in lower case; `foreachbatch` if `foreachBatch` was called.
+        path: the argument of `start`; if it is None, the option `path`. None if neither is set, and
+            for `toTable`.
         table: the table name; None for `start`.
         options: the options in the user's spelling, without `path`.
         output_mode: `append`, `complete` or `update`.

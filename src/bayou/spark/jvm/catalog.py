@@ -57,7 +57,7 @@ class CatalogTable:
         return None if location is None else _path(location)
 
     def set_columns(self, schema: str) -> None:
-        """Replace the table's columns in the catalog by those of a Spark schema, given as JSON."""
+        """Replace the table's columns in the catalog by the columns of a Spark schema in JSON."""
         identifier = self._metadata.identifier()
         columns = self._session.parseDataType(schema)
         external = self._session.sharedState().externalCatalog()

@@ -192,7 +192,7 @@ class _JavaFileIndex:
         )
 
     def _predicate(self, conditions: Sequence[JavaObject]) -> JavaObject:
-        """Combine conditions with AND to a Catalyst predicate over partition columns."""
+        """Combine conditions with AND into a Catalyst predicate over partition columns."""
         catalyst = "org.apache.spark.sql.catalyst.expressions"
         conjunction = java_class(self._jvm, f"{catalyst}.And")
         condition = conditions[0]

@@ -1,8 +1,8 @@
 """Bulk transfer of files and partition values to the JVM, with a few py4j calls for all files.
 
 A py4j call takes at least 0.1 ms, so there is no call for each file. File statuses are transferred
-in Hadoop's own serialization, partition values as an Arrow batch. Operations on each element run in
-the JVM, as method handles that are composed here.
+in Hadoop's own serialization, partition values as an Arrow batch. Operations on each element are
+method handles: this module composes them, and they run in the JVM.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def encode_statuses(uris: Any, sizes: Any, times: Any) -> bytes:
     """Serialize file statuses for `ArrayWritable(FileStatus)`: a count and protobuf messages.
 
     Each message is a `FileStatusProto`, preceded by the size of the message. The fields are type,
-    path, length, permission, owner, group and times. Varints are padded, so that a number field has
-    the same size in all messages and all messages are built at once.
+    path, length, permission, owner, group and times. Varints are padded to a fixed size for each
+    field, so that Arrow functions can build all messages at once.
 
     `times` are modification times in ms since the epoch.
     """

@@ -26,5 +26,5 @@ def cancel_jobs(spark: Any, tag: str) -> None:
 
 @tested_with("4.2", "4.3")
 def max_task_attempts(spark: Any) -> int:
-    """Number of times a task may fail before its job fails (`spark.task.maxFailures`)."""
+    """Number of attempts of a task after which the job fails (`spark.task.maxFailures`)."""
     return int(spark.sparkContext._jsc.sc().taskScheduler().maxTaskFailures())

@@ -1,7 +1,8 @@
 """Classes, collections and errors of Spark's JVM, for the other modules of this package.
 
-`jvm.java.lang.Class` asks the JVM whether `java`, `java.lang` and `java.lang.Class` are classes,
-and each miss searches every JAR. `java_class` uses the qualified name directly.
+With py4j's syntax `jvm.java.lang.Class`, the JVM is asked whether `java`, `java.lang` and
+`java.lang.Class` are classes. For each name that isn't a class, the JVM searches every JAR.
+`java_class` uses the qualified name directly.
 
 A Python loop over a Java list ends with a NoSuchElementException in the JVM. PySpark converts the
 exception and its stack trace, which takes about 40 ms. `java_items` and `scala_items` copy the list

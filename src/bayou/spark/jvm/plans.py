@@ -38,7 +38,7 @@ def is_deterministic(frame: Any) -> bool:
 
 @tested_with("4.3")
 def are_columns_deterministic(frame: Any) -> bool:
-    """Whether the last `select` of a DataFrame is deterministic, apart from the input rows."""
+    """Whether the expressions of a DataFrame's last `select` are deterministic."""
     return all(e.deterministic() for e in scala_items(_analyzed(frame).expressions()))
 
 

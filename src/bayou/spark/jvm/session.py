@@ -32,7 +32,10 @@ def start_java(conf: SparkConf) -> None:
 
 @tested_with("4.3")
 def jvm_exit_code(error: Exception) -> int | None:
-    """Exit code of the JVM after an error, negative for a signal; None if the JVM still runs."""
+    """Exit code of the JVM after an error, negative for a signal.
+
+    None if the JVM still runs, or isn't a child process of this process.
+    """
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return None
@@ -66,7 +69,7 @@ def has_resource(spark: Any, name: str) -> bool:
 
 @tested_with("4.2", "4.3")
 def set_for_new_sessions(spark: Any, key: str, value: str | None) -> None:
-    """Set a conf for later calls of `newSession` in this application; None unsets the conf."""
+    """Set a conf (None: unset it) for later calls of `newSession` in this application."""
     shared = spark._jsparkSession.sharedState().conf()
     if value is None:
         shared.remove(key)

@@ -41,11 +41,12 @@ def streaming_options(frame: Any, source: str, *names: str) -> Iterator[list[str
 def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
     """Set the start offset of a source in a running query; return whether it was set.
 
-    The source must have an option with a given value, and no start offset yet. If several sources
-    are like that, no offset is set: queries that share a `load()` can't be distinguished.
+    The source is identified by the value of an option, and must have no start offset yet. If
+    several sources match, no offset is set, because queries that share a `load()` can't be
+    distinguished.
 
     Args:
-        option: name and value of the option.
+        option: name and value of the source's option.
         offset: the offset in the source's JSON format.
     """
     streams = []

@@ -1,7 +1,8 @@
 """Authentication of librdkafka clients: checks of its settings, and token providers.
 
-librdkafka reports a missing file as an OpenSSL error, and waits without an error for an OAUTHBEARER
-token that no setting provides. `check_authentication` reports both before a client is created.
+librdkafka reports a missing file as an OpenSSL error. If no setting provides an OAUTHBEARER token,
+it waits for one without an error. `check_authentication` reports both problems before a client is
+created.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def check_authentication(properties: Mapping[str, str]) -> None:
     """Check files and settings of TLS, OAUTHBEARER and Kerberos, without a connection.
 
     Raises:
-        ArgumentError: a file can't be read, or a setting is missing; `argument` names the property
-            with the prefix `kafka.`.
+        ArgumentError: a file can't be read, or a setting is missing. The error's attribute
+            `argument` is the property's name with the prefix `kafka.`.
         PrerequisiteError: a token provider needs a package that isn't installed.
     """
     for name in _FILES:
@@ -141,8 +142,8 @@ def _invalid(name: str, problem: str) -> ArgumentError:
 class TokenCallback:
     """The client's `oauth_cb`, which calls a token provider.
 
-    The first token is requested at once, because the client waits 10 s after a failure and doesn't
-    report its cause.
+    The constructor already requests the first token, because the client waits 10 s after a failed
+    request and doesn't report why it failed.
 
     Raises:
         KafkaError: the provider fails.

@@ -174,7 +174,7 @@ class ClientErrors:
         self._last = ""
         self._permanent: str | None = None
         self.refused = False
-        """Whether no broker accepts a connection, or their names can't be resolved."""
+        """Whether all brokers refuse connections, or their names can't be resolved."""
 
     def on_error(self, error: confluent_kafka.KafkaError) -> None:
         """Record an error; the client calls this method as `error_cb` while it is polled."""
@@ -207,7 +207,7 @@ class ClientErrors:
         return ClientError(ClientError.LEADER_NOT_AVAILABLE)
 
     def raise_if_permanent(self) -> None:
-        """Raise `KafkaError` if authentication failed or a certificate isn't trusted.
+        """Raise `KafkaError` if authentication failed or a certificate was rejected.
 
         A retry can't succeed after these errors.
         """
@@ -217,7 +217,7 @@ class ClientErrors:
             )
 
     def unreachable(self, seconds: float) -> KafkaError:
-        """The error after a wait without an answer."""
+        """Return the error for brokers that haven't answered within `seconds`."""
         reason = f" ({self._last})" if self._last else ""
         return KafkaError(
             f"Kafka brokers {self._properties.bootstrap_servers}: no answer within {seconds:g} s"
@@ -278,7 +278,7 @@ def make_admin(
 
     Args:
         complaints: records the errors that the client reports.
-        check: check the settings of authentication first.
+        check: whether to check the settings of authentication first.
     """
     require_confluent_kafka()
     if check:
@@ -299,7 +299,7 @@ def make_admin(
 
 
 def check_properties(properties: KafkaProperties) -> None:
-    """Check properties as `make_admin` does, without a connection to brokers or a token endpoint.
+    """Check properties as `make_admin` does, but connect to no broker and no token endpoint.
 
     Raises:
         ArgumentError: the client rejects the properties, or a file or setting is missing.
@@ -315,7 +315,7 @@ def check_properties(properties: KafkaProperties) -> None:
 
 
 def _with_tokens(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with the callback of their token provider instead of its name."""
+    """Replace the token provider's name in the settings by the provider's callback."""
     provider = settings.pop(TOKEN_PROVIDER, None)
     if provider is None:
         return settings

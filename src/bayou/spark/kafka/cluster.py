@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _NO_OFFSET = -1
-"""Returned by Kafka in place of an offset if all records are older than a timestamp."""
+"""Value that Kafka returns in place of an offset if all records are older than a timestamp."""
 
 
 def topic_identity(
@@ -92,7 +92,7 @@ class KafkaCluster:
         return self._offsets(dict.fromkeys(partitions, _specs().latest()))
 
     def at(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The offset of the first record that isn't older than a timestamp, for each partition.
+        """For each partition, the offset of the first record at or after a timestamp.
 
         Args:
             timestamps: milliseconds since the epoch.
@@ -110,10 +110,10 @@ class KafkaCluster:
     def all_of(
         self, offsets: dict[TopicPartition, int], partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Return `offsets` unchanged, after a check that they have each of `partitions`.
+        """Return `offsets` unchanged if they contain all `partitions`; otherwise raise an error.
 
-        A broker that has just become the leader of a partition may not know it yet. Without this
-        check, a read would omit the partition or start it at another offset.
+        A broker that has just become the leader of a partition may not report the partition yet.
+        Without this check, a read would omit the partition or start at a wrong offset.
 
         Raises:
             KafkaError: an offset is missing.
@@ -202,14 +202,14 @@ class KafkaCluster:
     ) -> dict[TopicPartition, int]:
         """Look up an offset of each partition. Partitions that don't exist are left out.
 
-        An unknown partition is looked up again, because a broker that has just become its leader
-        learns of it with a delay.
+        An unknown partition is looked up again, because the new leader of a partition learns of
+        the partition with a delay.
 
         Args:
             specs: for each partition, the `OffsetSpec` of confluent-kafka: earliest, latest or a
                 timestamp.
-            none: negative number that the brokers may return in place of an offset, and that is
-                passed on. Other negative numbers are errors.
+            none: negative number that brokers report instead of an offset if there is none; it is
+                returned unchanged. Other negative numbers are errors.
         """
         from confluent_kafka import IsolationLevel, KafkaException
         from confluent_kafka import TopicPartition as ClientPartition
@@ -316,8 +316,8 @@ class KafkaCluster:
         """Pause before a retry.
 
         Raises:
-            KafkaError: the deadline has passed, or a retry can't succeed: no broker has answered
-                this client so far, and all of them refuse connections.
+            KafkaError: the deadline has passed, or a retry can't succeed: an error is permanent, or
+                all brokers refuse connections and none has answered this client so far.
         """
         self._admin.poll(0.1)
         self._complaints.raise_if_permanent()

@@ -109,7 +109,7 @@ def batch_builder(
     """Return a function that converts records to a batch with the columns of `schema`.
 
     The function takes at most `MAX_BATCH_ROWS` records, and a list of the records' offsets. It is
-    the hot path of the source: each column is one pass of a C function over the records, and
+    the hot path of the source: a C function builds each column in one pass over the records, and
     constant columns are slices of one array.
     """
     # Imported here because the lookup of data sources must work without this optional extra.
@@ -150,7 +150,7 @@ def batch_builder(
 
 
 def _timestamps(millis: list[int]) -> Any:
-    """Convert timestamps of records; null for no timestamp, or one after the year 9999.
+    """Convert timestamps of records; null if a record has none, or one after the year 9999.
 
     A client can send any number. If it sends microseconds instead of milliseconds, the year is
     about 55840, which neither Python nor SQL supports.
@@ -164,12 +164,12 @@ def _timestamps(millis: list[int]) -> Any:
 
 
 def _headers(records: Records) -> list[_Headers | None]:
-    """The headers of each record; None without headers, and if a header's name isn't UTF-8.
+    """The headers of each record; None if it has none, or if a header's name isn't UTF-8.
 
-    Some clients write names that aren't UTF-8. `Message.headers` then raises, and a second call
-    returns a list with a null pointer, which crashes the process. `map` calls the method here,
-    because the second call then raises SystemError. A call in Python code, which the interpreter
-    may specialize, doesn't raise it.
+    Some clients write names that aren't UTF-8. For these names, `Message.headers` raises an error,
+    and a second call returns a list with a null pointer, which crashes the process. If `map` calls
+    the method, the second call raises SystemError instead. A call in Python code doesn't raise it,
+    because the interpreter may specialize the call.
     """
     from confluent_kafka import Message
 

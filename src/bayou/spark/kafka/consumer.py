@@ -125,10 +125,10 @@ class _RangeReader:
             raise self._error(error.str())
 
     def _handle_partition_end(self, offset: int) -> None:
-        """Complete the range if the partition's end, `offset`, isn't before the range's end.
+        """Complete the range if the partition's end, `offset`, is at or after the range's end.
 
-        The consumer's position alone doesn't show this: no record arrives for transaction markers
-        at the end of the range.
+        If the range ends with transaction markers, no record arrives for them, and `_position`
+        doesn't reach the range's end.
         """
         if offset >= self._range.end:
             self._position = self._range.end

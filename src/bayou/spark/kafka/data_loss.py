@@ -11,7 +11,7 @@ TO_GO_ON = (
     " To continue with the remaining records, set the option failOnDataLoss to false; to read the "
     "topic from its start, use a new checkpointLocation with startingOffsets earliest."
 )
-"""End of a `DataLoss` message, with what to do. Pipelines replace it with their own advice."""
+"""Advice at the end of a `DataLoss` message. Pipelines replace it with their own advice."""
 
 logger = logging.getLogger(__name__)
 

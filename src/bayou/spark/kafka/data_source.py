@@ -67,8 +67,8 @@ class KafkaBatchReader(DataSourceReader):
 class KafkaDataSource(DataSource):
     """The data source `bayou-kafka`: batch and streaming reads of Kafka topics.
 
-    Columns are `key`, `value`, `topic`, `partition`, `offset`, `timestamp`, `timestampType`, and
-    `headers` with `includeHeaders`. `.schema(...)` can select a subset of them.
+    Columns are `key`, `value`, `topic`, `partition`, `offset`, `timestamp`, `timestampType`, and,
+    with the option `includeHeaders`, `headers`. `.schema(...)` can select a subset of the columns.
     """
 
     @classmethod

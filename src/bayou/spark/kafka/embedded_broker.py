@@ -1,8 +1,8 @@
 """A Kafka broker inside the process, for demos and tests: librdkafka's mock cluster.
 
 The broker speaks Kafka's protocol over TCP on loopback, so that any client on this machine can
-connect, including Spark's executors. Of each partition, the broker retains 5 MiB or 100,000 record
-batches and silently drops older batches; `EmbeddedBroker.produce` then raises an error.
+connect, including Spark's executors. The broker retains 5 MiB or 100,000 record batches of each
+partition. It drops older batches without an error, but `EmbeddedBroker.produce` raises one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ProducedRecord(NamedTuple):
     Attributes:
         value: None for a tombstone.
         key: None for no key.
-        partition: None to choose the partition by the key, or at random without a key.
+        partition: if None, it is chosen by the key, or at random if there is no key.
         timestamp: milliseconds since the epoch; None for the current time.
         headers: names and values; None for no headers.
     """
@@ -113,7 +113,7 @@ class EmbeddedBroker:
 
         Args:
             topic: an existing topic.
-            records: values, or records with more than a value.
+            records: values as bytes, or `ProducedRecord`s.
             properties: producer properties, which override the defaults (zstd, large batches).
             keep_all: whether to raise an error if the broker drops records beyond its limits.
 
@@ -158,7 +158,7 @@ class EmbeddedBroker:
         return count
 
     def watermarks(self, topic: str) -> dict[int, tuple[int, int]]:
-        """The offsets of the first record and after the last record of each partition."""
+        """For each partition, the offset of the first record and the offset after the last one."""
         from confluent_kafka import Consumer, TopicPartition
 
         self._running()

@@ -143,7 +143,7 @@ def limit_offsets(
 
     The limit is divided among the partitions in proportion to their available offsets. As in
     Spark's Kafka source, each partition with records advances by at least one offset. Therefore the
-    micro-batch exceeds `limit` if more partitions than `limit` have records, and only then.
+    micro-batch exceeds `limit` only if the number of partitions with records exceeds `limit`.
 
     Args:
         start: first available offset of each partition; has every partition of `end`.

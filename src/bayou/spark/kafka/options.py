@@ -22,13 +22,13 @@ from bayou.spark.kafka.offsets import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampPosition:
-    """The position of the first record of each partition that isn't older than a timestamp.
+    """For each partition, the position of the first record at or after a timestamp.
 
     Attributes:
         timestamps: milliseconds since the epoch, for all partitions or by partition.
         option: name of the option that sets the timestamps, for error messages.
-        or_latest: whether the position of a partition without such a record is the partition's
-            end. If false, such a partition is an error.
+        or_latest: whether the partition's end is used if all its records are older. If false, such
+            a partition is an error.
     """
 
     timestamps: int | Mapping[TopicPartition, int]
@@ -47,7 +47,7 @@ class TopicSelection:
     """The selection of the partitions to read; exactly one attribute is set.
 
     Attributes:
-        topics: topics of which all partitions are read (option `subscribe`).
+        topics: topics whose partitions are all read (option `subscribe`).
         pattern: regular expression; all partitions of the topics whose whole name matches are read
             (option `subscribePattern`).
         partitions: the partitions to read (option `assign`).
@@ -70,8 +70,8 @@ class KafkaSourceOptions:
     """The validated options. `parse_options` creates them.
 
     Attributes:
-        max_trigger_delay: seconds after the last batch. After this time, a batch runs even if
-            fewer than `min_offsets_per_trigger` offsets are available.
+        max_trigger_delay: seconds to wait after the last batch for `min_offsets_per_trigger`
+            offsets. After this time, a batch runs with the offsets that are available.
         max_record_delay: like `max_trigger_delay`, but the time starts when the first unread
             record is seen; overrides `max_trigger_delay`.
         max_records_per_partition: maximum number of offsets of a Spark partition.

@@ -1,7 +1,7 @@
 """Planning of reads: from options to the offset ranges of tasks, with checks for missing records.
 
-`KafkaTasks` assigns ranges to tasks that read Kafka directly. Rows of a Python data source would
-pass through the JVM to another Python process of the same task.
+`KafkaTasks` assigns ranges to tasks that read Kafka directly. With the Python data source, the rows
+would pass through the JVM to another Python process of the same task.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _at_timestamps(
 def check_starts(
     ranges: Iterable[OffsetRange], cluster: KafkaCluster, loss: DataLoss
 ) -> list[OffsetRange]:
-    """Report deleted records at the start of each range to `loss`; remove their offsets."""
+    """Report deleted records at the start of a range to `loss`; remove them from the range."""
     ranges = [r for r in ranges if r.size > 0]
     earliest = cluster.earliest([r.partition for r in ranges])
     checked: list[OffsetRange] = []

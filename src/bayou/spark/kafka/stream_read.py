@@ -124,7 +124,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection
 
     def _available(self, begin: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The end offset of each partition now, or at the query's start with AvailableNow."""
+        """The end offset of each partition: now, or with AvailableNow, at the query's start."""
         if self._target is not None:
             end = self._target
         else:

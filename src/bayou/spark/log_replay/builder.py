@@ -35,12 +35,12 @@ class DistributedScanBuilder:
 
     Attributes:
         spark: a session, classic or Connect.
-        num_partitions: number of replay tasks. If this number is set (here or as
-            `bayou.replay.numPartitions`), executors replay logs of any size. If None, the number
+        num_partitions: number of replay tasks; if None, the setting `bayou.replay.numPartitions`.
+            If one of them is set, executors replay logs of any size. If neither is set, the number
             depends on the log's size, and a small log is replayed in this process.
         frame: a DataFrame whose column `add` contains the live files, such as the result of
             `state_reconstruction`; the scan uses these files, in the DataFrame's order, and doesn't
-            replay the log. Rows with a null `add` are skipped. None to replay the log.
+            replay the log. Rows with a null `add` are skipped. If None, the log is replayed.
     """
 
     spark: Any = field(repr=False)
@@ -77,8 +77,8 @@ class DistributedScanBuilder:
     def with_sort_key(self) -> DistributedScanBuilder:
         """Order files by (modificationTime, path), as in the initial snapshot of a stream.
 
-        A `frame` that already has this order, such as the result of
-        `initial_snapshot_for_streaming`, isn't sorted again, except with Spark Connect.
+        In a classic session, a `frame` that already has this order, such as the result of
+        `initial_snapshot_for_streaming`, isn't sorted again.
         """
         return replace(self, _sorted=True)
 

@@ -48,12 +48,12 @@ class Replay:
     """How the log of a scan is replayed.
 
     Attributes:
-        num_partitions: number of replay tasks; None for a number by the log's size.
+        num_partitions: number of replay tasks. If None, the number depends on the log's size.
         local_bytes: maximum size of a log that this process replays if `num_partitions` is None.
-        window_bytes: if the commits after the checkpoint have more bytes, a window function
-            reconciles the actions.
+        window_bytes: if the commits after the checkpoint are larger, a window function reconciles
+            the actions.
         sorted: whether to sort the files by (modificationTime, path).
-        frame: a DataFrame whose column `add` contains the live files; None to replay the log.
+        frame: a DataFrame whose column `add` contains the live files. If None, the log is replayed.
     """
 
     spark: Any
@@ -119,8 +119,9 @@ class DistributedScan(Scan):
     def scan_files(self, engine: Engine) -> CloseableIterator[ScanFileBatch]:
         """The files to read, in batches. `close` cancels running Spark jobs.
 
-        With `with_sort_key`, files are ordered by (modificationTime, path), paths by their UTF-8
-        bytes; otherwise they have no order. No job runs before the first batch is requested.
+        With `with_sort_key`, files are ordered by (modificationTime, path), where paths are
+        compared as UTF-8 bytes. Without it, files have no order. No job runs before the first batch
+        is requested.
 
         Raises:
             CorruptTableError, UnsupportedFeatureError: as in `Scan.scan_files`.
@@ -131,10 +132,10 @@ class DistributedScan(Scan):
         return CloseableIterator(_ReplayIterator(self, engine))
 
     def count_files(self, engine: Engine) -> int:
-        """Return the number of files to read, without a list of the files.
+        """Return the number of files to read, without listing them.
 
-        Without a filter, the number is read from the version checksum, if the version has one.
-        Otherwise the log is replayed and the files are counted.
+        If the scan has no filter and the version has a checksum, the number is read from the
+        checksum. Otherwise the log is replayed and the files are counted.
         """
         replay = self._replay
         stated = replay.snapshot.file_totals(engine)
@@ -156,7 +157,7 @@ class DistributedScan(Scan):
         the log.
 
         Args:
-            engine: None for an engine with the session's storage settings.
+            engine: if None, an engine with the session's storage settings is used.
 
         Raises:
             CorruptTableError: the log can't be split into tasks. An error in a task is raised by
@@ -288,7 +289,7 @@ class _ReplayIterator:
                 yield ScanFileBatch(files)
 
     def _materialized(self, cells: Any) -> Iterator[ScanFileBatch]:
-        """The batches, after a job has stored all of them compressed on the executors' disks."""
+        """Store all batches compressed on the executors' disks in one job, and then return them."""
         replay = self._scan._replay  # noqa: SLF001
         self._cells = cells.persist(StorageLevel.DISK_ONLY)
         report = cells.select("files", "sample", "error").collect()
@@ -345,7 +346,7 @@ def _sorted(cells: Any, report: Sequence[Any]) -> Any:
 
     Args:
         cells: a DataFrame of `RESULT_COLUMNS`; each `cell` is a serialized batch of files.
-        report: the other columns of the rows of `cells`.
+        report: the rows of `cells`, without the column `cell`.
     """
     number = sum(row.files for row in report)
     buckets = max(1, -(-number // _BUCKET_FILES))

@@ -27,8 +27,8 @@ def state_reconstruction(
 
     Args:
         spark: a session, classic or Connect.
-        num_partitions: number of replay tasks; None for a number by the log's size.
-        engine: None for an engine with the session's storage settings.
+        num_partitions: number of replay tasks; if None, see `DistributedScanBuilder`.
+        engine: if None, an engine with the session's storage settings is used.
     """
     builder = DistributedScanBuilder(spark, snapshot, num_partitions).with_whole_adds()
     return builder.build().dataframe(engine)
@@ -44,10 +44,10 @@ def initial_snapshot_for_streaming(
 
     Args:
         spark: a session, classic or Connect.
-        num_partitions: number of replay tasks. None: the value of
+        num_partitions: number of replay tasks. If None, the value of
             `bayou.streaming.initialSnapshot.numPartitions`; if that isn't set, see
             `DistributedScanBuilder`.
-        engine: None for an engine with the session's storage settings.
+        engine: if None, an engine with the session's storage settings is used.
 
     Raises:
         ArgumentError: the version has more files than

@@ -1,9 +1,9 @@
 """Iterates over a DataFrame's rows in partition order; each Spark job computes many partitions.
 
-`DataFrame.toLocalIterator` computes one or two partitions at a time. Here the first job computes as
-many partitions as the cluster has slots, and the next job runs while the caller uses the rows of
-the job before. The first rows arrive after the first job, and no result is stored on the executors'
-disks. A chunk is the partitions of one job.
+`DataFrame.toLocalIterator` computes one or two partitions at a time. In `rows_by_chunks`, the first
+job computes as many partitions as the cluster has slots, and each later job runs while the caller
+uses the rows of the previous job. The first rows arrive after the first job, and no result is
+stored on the executors' disks. A chunk is the partitions of one job.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LATER_CHUNKS = 4
 def rows_by_chunks(frame: Any, jobs: TaggedJobs) -> Generator[Any]:
     """Return the rows of a classic DataFrame in the order of its partitions.
 
-    Closing the iterator waits for the running job. To avoid the wait, cancel `jobs` before.
+    Closing the iterator waits for the running job. To avoid the wait, cancel `jobs` first.
     """
     with jobs.tagged():
         partitions = frame.rdd
@@ -48,10 +48,10 @@ def rows_by_chunks(frame: Any, jobs: TaggedJobs) -> Generator[Any]:
 
 
 def _chunks(partitions: int, slots: int) -> Iterator[tuple[int, int]]:
-    """The first partition of each chunk, and the partition after the chunk.
+    """Yield (first partition, last partition + 1) of each chunk.
 
-    Few partitions are a single chunk. Otherwise the first chunk has a partition for each slot, and
-    later chunks have more.
+    A small number of partitions is a single chunk. Otherwise the first chunk has one partition for
+    each slot, and later chunks have more.
     """
     large = min(slots * _LATER_CHUNKS, MAX_PARTITIONS)
     start, size = 0, large if partitions <= large else min(slots, MAX_PARTITIONS)

@@ -1,7 +1,7 @@
 """`SnapshotCache`: the latest snapshots of tables, in the driver's process.
 
 To open a cached table, Bayou lists the log once and reads only new commits. The cache contains no
-lists of files. It contains parsed statistics, in at most half of its memory.
+lists of files. Parsed statistics take at most half of the cache's memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SnapshotCache:
     The least recently used tables are evicted first. Readers with different credentials share no
     snapshots. A table that was recreated at the same path is detected when its log is listed.
 
-    `max_bytes` is approximate and includes statistics. A snapshot that is larger isn't cached.
+    `max_bytes` is approximate and includes statistics. A snapshot larger than this isn't cached.
     """
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
@@ -45,7 +45,7 @@ class SnapshotCache:
     def latest(self, engine: Engine, path: str, max_bytes: int | None = None) -> Snapshot:
         """Return the latest snapshot of the table at a path, after listing the log.
 
-        `max_bytes` is a new maximum size of the cache; None leaves it unchanged.
+        `max_bytes` is a new maximum size of the cache. If None, the maximum stays unchanged.
         """
         table = Table.for_path(engine, path)
         key = (table.path, engine.description().to_bytes())
@@ -118,8 +118,8 @@ def latest_snapshot(engine: Engine, path: str, spark: Any = None) -> Snapshot:
 def clear_cache() -> None:
     """Clear the snapshot cache of the driver's process.
 
-    Clearing the cache releases memory. It isn't needed to read the latest version, because each
-    read lists the log. It is needed only after a file in a log was changed in place, which no
-    writer does.
+    Clearing the cache releases memory. Reads always return the latest version, because each read
+    lists the log. So clearing is necessary only after a file in a log was changed in place, which
+    no writer does.
     """
     _SNAPSHOTS.clear()

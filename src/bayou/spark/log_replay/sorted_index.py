@@ -1,9 +1,9 @@
 """Sorts the initial snapshots of large tables with Spark jobs, on request by a stream.
 
-Spark plans a stream of a Python data source in a process without a session. The two processes share
-a folder: the stream writes a request for sorted files there, and the driver's process answers with
-the files of a `DistributedScan`. A query that continues after its initial snapshot sends no
-request.
+Spark plans a stream of a Python data source in a separate process without a session. This process
+and the driver's process share a folder: the stream writes a request for sorted files into the
+folder, and the driver's process answers with the files of a `DistributedScan`. A query that
+continues after its initial snapshot sends no request.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def offer_sorted_index(request: ReadRequest) -> Any:
-    """Handler of `load`: let executors sort a large initial snapshot; Spark's `load` follows."""
+    """Handler of `stream_load`: offer to sort a large initial snapshot on executors.
+
+    Returns NotImplemented, so that Spark's `load` runs.
+    """
     names = {key.lower() for key in request.options}
     without_snapshot = names & {"startingversion", "startingtimestamp", DRIVER_FOLDER}
     if request.connect or without_snapshot or len(request.paths) != 1:

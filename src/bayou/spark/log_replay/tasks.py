@@ -2,7 +2,7 @@
 
 The classes provide functions for `mapInArrow`. An object's attributes are pickled into the job;
 Spark broadcasts a large pickle. A cell is a batch of scan files, serialized to one binary value.
-`reconciled` replays a log with many commits by a window function.
+`reconciled` uses a window function to replay a log with many commits.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def sort_indexes(keys: pa.RecordBatch) -> Any:
 
 
 def _projected(scan: Scan, batch: ScanFileBatch) -> ScanFileBatch:
-    """Remove the statistics, which are most of a file's bytes, unless the scan requests them."""
+    """Remove statistics that the scan doesn't request; they are most of a file's bytes."""
     if scan.definition.statistics:
         return batch
     files = batch.data
@@ -358,7 +358,7 @@ def task_numbers(spark: Any, tasks: int) -> Any:
 def assign_slices(parts: Sequence[tuple[bytes, int]], tasks: int) -> list[list[bytes]]:
     """Assign slices to tasks, the largest first, each to the task with the least load.
 
-    `parts` are (serialized slice, number of bytes that the slice reads).
+    `parts` are pairs: a serialized slice, and the number of bytes that the slice reads.
     """
     assigned: list[list[bytes]] = [[] for _ in range(tasks)]
     load = [0] * tasks

@@ -43,8 +43,8 @@ class FileVectors:
 def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVectors | None:
     """Return the files that have deletion vectors; None if no file has one.
 
-    Spark broadcasts at most `max_rows` deleted rows. If the files have more, those with the most
-    deleted rows are assigned to the kernel until the rest has at most `max_rows`.
+    Spark broadcasts at most `max_rows` deleted rows. If the files have more, the kernel reads the
+    files with the most deleted rows, so that the remaining files have at most `max_rows`.
     """
     keys: list[Any] = []
     vectors: list[Any] = []

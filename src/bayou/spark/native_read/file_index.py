@@ -25,7 +25,7 @@ class DeltaFileIndex:
         partition_schema: Spark's schema of the partition columns, with physical names. If the
             table has deletion vectors, the last column is the file's number.
         conf: the session's settings at `load()`. A query can run with other settings.
-        unusable: columns whose filters the kernel must ignore when it skips files.
+        unusable: columns whose filters the kernel can't use to skip files.
     """
 
     def __init__(

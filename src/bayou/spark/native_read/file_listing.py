@@ -22,7 +22,7 @@ LOG_BYTES_A_FILE = 150
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """Lists the files of a version that a native read uses; thread-safe.
+    """Lists the data files for a native read of a version; thread-safe.
 
     Attributes:
         time_zone: the session's time zone, for timestamp partition values without an offset.

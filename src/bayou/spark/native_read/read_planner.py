@@ -34,7 +34,7 @@ from bayou.spark.types import from_spark
 _LOG = logging.getLogger(__name__)
 
 READER = "spark.bayou.reader"
-"""Setting: `native`, `source` (the data source), or `auto`, which decides by the table."""
+"""Setting: `native`, `source` (the data source), or `auto`, which chooses one for each table."""
 
 _READERS = ("auto", "native", "source")
 
@@ -42,18 +42,18 @@ MAX_FILES = 4_000_000
 """Maximum number of files of a table that is read natively.
 
 A native read keeps the list of a query's files in the JVM's memory; the data source doesn't. The
-limit is the table's number of files, although a query with a filter lists fewer.
+limit applies to the number of files in the table, although a query with a filter lists fewer.
 """
 
 _BYTES_A_DELETED_ROW = 200
 _CHANGES = ("readChangeFeed", "readChangeData")
-"""Options of a read of changes, which only the data source supports."""
+"""Options that read the change data feed; only the data source supports them."""
 
 _warned: set[str] = set()
 
 
 def load(request: ReadRequest) -> Any:
-    """Hook of `load`: return a native read's DataFrame; NotImplemented to use the data source."""
+    """Handler of `load`: return a native read's DataFrame; `NotImplemented` for other reads."""
     values = {k.lower(): v for k, v in request.options.items()}
     spark = request.spark
     reader = _reader(spark)
@@ -129,8 +129,8 @@ def _reader(spark: Any) -> str:
 def _record_version(request: ReadRequest) -> None:
     """Add the table's version to the options of a data source read, as `LOADED_VERSION`.
 
-    A write of the rows to the same table uses this version. The data source loads the table later,
-    so it may read a newer version.
+    If the rows are written to the same table, the write is based on this version. The data source
+    opens the table later, so the read itself may return a newer version.
     """
     spark, path = request.spark, request.paths[0]
     try:

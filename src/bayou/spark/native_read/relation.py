@@ -42,7 +42,7 @@ def renamed(column: Column, physical: DataType, logical: DataType) -> Column:
     """Rename the fields of a column from its physical type to its logical type.
 
     Structs are rebuilt field by field. Arrays and maps of structs are cast. Structs with
-    non-nullable fields or field metadata are cast too, because rebuilding would lose both.
+    non-nullable fields or field metadata are also cast, because a rebuilt struct has neither.
     """
     if physical.simpleString() == logical.simpleString():
         return column
@@ -96,9 +96,9 @@ def _all_quoted(names: Any) -> list[str]:
 _FIELD_ID = "parquet.field.id"
 _FIELD_ID_CONF = "spark.sql.parquet.fieldId.read.enabled"
 _EXISTING_DEFAULT = "EXISTS_DEFAULT"
-"""Metadata key of the value that Spark reads for a column that a file doesn't have.
+"""Metadata key of a column's value in files that lack the column.
 
-The key is removed, because in Delta the value is always null.
+The key is removed from Spark's schema, because in Delta this value is always null.
 """
 
 
@@ -164,7 +164,7 @@ def native_frame(
 
 
 def _physical(snapshot: Snapshot) -> StructType:
-    """Return Spark's schema of all columns, partition columns too, with physical names."""
+    """Return Spark's schema of all columns, including partition columns, with physical names."""
     schema = to_physical_schema(snapshot.schema, snapshot.column_mapping)
     without_void = TableSchema(tuple(f for f in schema if f.data_type != VOID))
     spark_schema = to_spark(without_void)

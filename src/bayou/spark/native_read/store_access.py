@@ -1,4 +1,4 @@
-"""Whether Spark's Hadoop client can read a table's store, which native reads require."""
+"""Checks whether Spark's Hadoop client can read a table's store, as native reads require."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _CREDENTIALS = {
     "abfss": ("AZURE_", "fs.azure.account."),
     "gs": ("GOOGLE_", "fs.gs.auth."),
 }
-"""Prefixes of environment variables that Hadoop ignores, and of the equivalent settings."""
+"""By scheme: the prefix of environment variables that Hadoop ignores, and the prefix of Hadoop's
+equivalent settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,8 @@ class Unreachable:
 
     Attributes:
         scheme: the URI scheme of the store in Hadoop.
-        package: the package with Hadoop's file system for this store, if it is missing and known.
+        package: the missing package with Hadoop's file system for this store. None if no package
+            is missing, or its name is unknown.
     """
 
     scheme: str

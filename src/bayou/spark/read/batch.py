@@ -41,11 +41,13 @@ from bayou.spark.read.tasks import MAX_TASK_BYTES, assign_files, task_bytes
 from bayou.spark.types import from_spark, to_spark_arrow
 
 MAX_PLANNED_FILES = 50_000
-"""If a scan has more files, tasks replay slices of the log instead."""
+"""Maximum number of files that the planning process lists for a scan of a large log. If a scan has
+more files, tasks replay slices of the log."""
 
 LARGE_CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""If a checkpoint is larger (about 150,000 files), tasks replay the log instead of the planning
-process. The settings of log replay override this limit."""
+"""Maximum size of a checkpoint that the planning process always replays (about 150,000 files). The
+log of a larger checkpoint may be replayed by tasks. The settings of log replay override this
+limit."""
 
 SLICE_BYTES = 2 * 1024 * 1024
 """Approximate bytes of a checkpoint that each task replays (about 20,000 files)."""
@@ -77,7 +79,7 @@ class PlannedReader(DataSourceReader):
     _plan: tuple[Any, list[InputPartition]] | None = None
 
     def _create_plan(self) -> tuple[Any, list[InputPartition]]:
-        """Return a dataclass with a method `read`, and the partitions that it reads."""
+        """Return a dataclass with a method `read`, and the partitions that this method reads."""
         raise NotImplementedError
 
     def partitions(self) -> list[InputPartition]:
@@ -103,12 +105,12 @@ class PlannedReader(DataSourceReader):
 
 
 class DeltaReader(PlannedReader):
-    """Plans a read in Spark's planning process.
+    """Plans a batch read of a table; runs in Spark's planning process.
 
     Pushed filters are used only if the option `pushFilters` is true and Spark's conf enables the
-    pushdown. Then each `load()` must be used in only one query, and not in a self-join: Spark 4.2
-    and 4.3 keep only the plan with the latest filters, so the other query or the other side of the
-    join would lose rows. The option `filter` doesn't have this limitation.
+    pushdown. In this case, each `load()` must be used in only one query, and not in a self-join:
+    Spark 4.2 and 4.3 keep only the plan with the latest filters, so a second query, or the other
+    side of the join, would lose rows. The option `filter` doesn't have this limitation.
     """
 
     def __init__(
@@ -161,8 +163,8 @@ class DeltaReader(PlannedReader):
     ) -> tuple[ReadTask, list[InputPartition]] | None:
         """List the files that match the filter, and split them into tasks.
 
-        None if the log is large and more than `limit` files match. Then the caller uses
-        `_plan_slices` instead.
+        Returns None if the log is large, and either there is no filter or more than `limit` files
+        match it. The caller then uses `_plan_slices`. If `limit` is None, all files are listed.
         """
         large = limit is not None and self._is_large(scan)
         if large and self._filter is None and self._pushed is None:
@@ -282,10 +284,10 @@ class ReadTask:
 
 
 class _PushFilters:
-    """A replacement of the method `pushFilters` that calls `DeltaReader.push`.
+    """A replacement for the method `pushFilters`, which calls `DeltaReader.push`.
 
-    Spark compares `pushFilters.__func__` with the base class to find an override. `__func__` is the
-    method of the base class, so that Spark finds none.
+    To find an override, Spark compares `pushFilters.__func__` with the method of the base class.
+    This object's `__func__` is the method of the base class, so that Spark finds no override.
     """
 
     def __init__(self, reader: DeltaReader) -> None:

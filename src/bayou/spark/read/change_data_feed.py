@@ -31,7 +31,7 @@ from bayou.spark.types import from_spark, to_spark_arrow
 
 
 class DeltaChangesReader(PlannedReader):
-    """Plans a read of changes in Spark's planning process.
+    """Plans a read of the change data feed; runs in Spark's planning process.
 
     The changes start at `startingVersion` or `startingTimestamp` (inclusive). They end at
     `endingVersion` or `endingTimestamp` (inclusive), by default at the latest version. Rows aren't
@@ -125,7 +125,7 @@ class ChangesTask:
 def changes_schema(
     engine: Engine, options: SourceOptions, user_options: Mapping[str, str]
 ) -> StructType:
-    """Return the schema of a read of changes: the table's columns, then the feed's own columns.
+    """Return the schema of a change data feed: the table's columns, then the feed's own columns.
 
     The keys of `user_options` are in lower case.
     """

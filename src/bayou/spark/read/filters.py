@@ -74,7 +74,7 @@ def _is_literal(value: Any) -> TypeGuard[LiteralValue]:
 
 
 def table_columns(requested: StructType, table_schema: StructType, table: str) -> StructType:
-    """Return the table's columns that `requested` names, in this order.
+    """Return the table's columns that `requested` names, in the order of `requested`.
 
     Raise `SchemaError` if the table doesn't have a column, or has it with another type.
     """
@@ -100,7 +100,7 @@ def table_columns(requested: StructType, table_schema: StructType, table: str) -
 
 
 def cast_to_schema(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
-    """Cast a batch's columns by position to `expected`; drop columns that it doesn't have."""
+    """Cast a batch's columns to `expected` by position; drop columns beyond its last field."""
     if batch.schema.equals(expected):
         return batch
     columns = [

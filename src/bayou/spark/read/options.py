@@ -37,7 +37,7 @@ class SourceOptions:
         max_partition_bytes: `maxPartitionBytes`, the approximate bytes that a task reads.
         replay_partitions: `bayou.replay.numPartitions`, the number of slices of a log. If it is
             set, tasks replay logs of any size.
-        replay_local_bytes: `bayou.replay.localBytes`; tasks replay larger logs.
+        replay_local_bytes: `bayou.replay.localBytes`; logs larger than this are replayed by tasks.
         time_zone: `bayou.timeZone`, for timestamps without a time zone in options and partition
             values.
         storage: storage options in deltalake's names.

@@ -49,7 +49,8 @@ from bayou.spark.streaming.starting_version import set_start_offset
 from bayou.spark.types import from_spark, to_spark, to_spark_arrow
 
 MAX_SINGLE_FILES = 50_000
-"""Maximum number of files of a batch for `assign_files`; see `_run_partitions` for larger ones."""
+"""Maximum number of files that `assign_files` distributes; `_run_partitions` splits larger
+batches."""
 
 
 class StreamPartition(InputPartition):
@@ -209,7 +210,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def _snapshot_with_loaded_schema(self, engine: Engine, latest: Snapshot) -> Snapshot:
-        """Return `latest`, or the version that `load()` read if the schema has changed since."""
+        """Return `latest`, or the version that `load()` read if the schemas of the two differ."""
         assert self._pinned is not None
         if latest.version == self._pinned.version and latest.table_id == self._pinned.table_id:
             return latest

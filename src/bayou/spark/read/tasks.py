@@ -1,4 +1,4 @@
-"""Tasks of reads: distribution of files over tasks by size, and the functions that read them.
+"""Tasks of reads: distribution of files over tasks by size, and functions that read the files.
 
 The inputs are serialized and the results are Arrow batches, for data sources and for `mapInArrow`.
 """
@@ -72,7 +72,7 @@ def assign_files(sizes: Sequence[int], target: int) -> list[list[FilePart]]:
 
     Files of more than `target` bytes are split into equal parts. Parts are assigned from the
     largest to the smallest, each to the task with the fewest bytes. The largest task has less than
-    twice the average bytes, unless a single row group is larger. A task's parts are in file order.
+    twice the average bytes, if no single row group is larger. A task's parts are in file order.
     """
     file_parts = [
         FilePart(file=i, part=part, parts=parts, size=size // parts + FILE_COST_BYTES)

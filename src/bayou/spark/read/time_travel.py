@@ -63,12 +63,13 @@ def parse_timestamp(name: str, string: str, time_zone: str = "UTC") -> int:
     """Parse a timestamp as delta-spark's `timestampAsOf` does, to milliseconds since the epoch.
 
     The string is a date, or a date and time (`2024-01-05 10:00:00.123`, or with `T`), with an
-    optional offset (`Z`, `+02:00`). Without an offset it is in `time_zone`; a time that is
-    ambiguous because clocks were set back is the earlier one.
+    optional offset (`Z`, `+02:00`). Without an offset, it is in `time_zone`. If a time occurs twice
+    because clocks were set back, the earlier occurrence is used.
 
     Args:
-        name: the option, for the error.
-        time_zone: the session's time zone, under any of Spark's names; UTC if it is unknown.
+        name: the option's name, for the error message.
+        time_zone: the session's time zone, under any of Spark's names. If the name is unknown, UTC
+            is used.
     """
     match = _TIMESTAMP.fullmatch(string.strip())
     try:

@@ -1,4 +1,4 @@
-"""The session's settings of stores in its Hadoop configuration, such as `fs.s3a.*`.
+"""Storage settings in a session's Hadoop configuration, such as `fs.s3a.*`.
 
 Users set them for `hadoop-aws`, `hadoop-azure` and `gcs-connector`: as `spark.hadoop.fs.s3a.*` in
 the session's conf, in `core-site.xml`, or in the Hadoop configuration of the Spark context. A
@@ -33,7 +33,7 @@ _OTHER_STORES = {
     "abfss": (HADOOP_AZURE, "azure_"),
     "gs": (HADOOP_GOOGLE, "google_"),
 }
-"""For each scheme the names of Hadoop's settings, and the prefix of the options they stand for."""
+"""By scheme: the names of Hadoop's settings, and the prefix of the equivalent storage options."""
 
 _ANY_CREDENTIALS = frozenset(
     {
@@ -83,7 +83,7 @@ def with_session_storage(
 
 
 def session_engine(spark: Any, path: str, options: Mapping[str, str] | None = None) -> Engine:
-    """Return the engine for a path, with the storage options and the session's S3 settings.
+    """Return the engine for a path, with the storage options and the session's storage settings.
 
     Names of options are case-insensitive.
     """

@@ -48,7 +48,7 @@ class Setting:
     def string(self, options: Mapping[str, str] | None = None, spark: Any = None) -> str | None:
         """Return the setting's value as a string; None if the setting isn't set anywhere.
 
-        Names of options are case-insensitive. If the session conf sets an alias and the name
+        Names of options are case-insensitive. If the session conf sets both an alias and the name
         `bayou.*`, the alias takes precedence. `spark` is None in a process without a session.
         """
         lower_case = {key.lower(): value for key, value in (options or {}).items()}
@@ -251,7 +251,7 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def conf_as_options(spark: Any, options: Mapping[str, str]) -> dict[str, str]:
-    """Return, as options for a data source, the session's settings that `options` don't set."""
+    """Return the session's settings that `options` don't set, as options for a data source."""
     missing = {}
     for setting in SETTINGS:
         if setting.string(options) is None:

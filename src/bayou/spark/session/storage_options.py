@@ -1,6 +1,6 @@
 """Parsing of option values, and storage options under Hadoop's and deltalake's names.
 
-Unless a docstring says otherwise, the keys of `options` must be in lower case. An invalid value
+The keys of `options` must be in lower case; docstrings state the exceptions. An invalid value
 raises `ArgumentError`.
 """
 
@@ -20,7 +20,7 @@ _NO_PATH = (
 
 
 def path_option(options: Mapping[str, str]) -> str:
-    """Return the option `path`; raise `ArgumentError` unless there is exactly one path."""
+    """Return the option `path`; raise `ArgumentError` if there is no path, or more than one."""
     if "paths" in options:
         raise ArgumentError(
             f"path: load() got several paths, {options['paths']}. Load each table and combine them "

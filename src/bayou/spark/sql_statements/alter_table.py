@@ -44,7 +44,7 @@ class AlterTable:
 
 
 def parse_alter_table(cursor: TokenCursor) -> AlterTable | None:
-    """Parse the tokens after `ALTER`; None unless `TABLE` follows, and None for `RENAME TO`."""
+    """Parse the tokens after `ALTER`; None for `TABLE ... RENAME TO`, and if no `TABLE` follows."""
     if not cursor.take("TABLE"):
         return None
     table = cursor.table()
@@ -56,7 +56,7 @@ def parse_alter_table(cursor: TokenCursor) -> AlterTable | None:
 
 
 def parse_comment(cursor: TokenCursor) -> AlterTable | None:
-    """Parse the tokens after `COMMENT`; None unless `ON TABLE` follows."""
+    """Parse the tokens after `COMMENT`; None if `ON TABLE` doesn't follow."""
     if not cursor.take("ON", "TABLE"):
         return None
     table = cursor.table()

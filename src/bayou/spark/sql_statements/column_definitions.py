@@ -24,7 +24,7 @@ class ColumnDefinition:
         path: the column's name, preceded by the names of its enclosing structs.
         field: name, type, nullability and metadata.
         default: the default value as SQL, or None.
-        position: the column name after `AFTER`; "" for `FIRST`; None without `AFTER` and `FIRST`.
+        position: the column name after `AFTER`; "" for `FIRST`; None if the column has neither.
     """
 
     path: tuple[str, ...]
@@ -96,7 +96,7 @@ def is_at_type_end(cursor: TokenCursor) -> bool:
 
 
 def parse_position(cursor: TokenCursor) -> str | None:
-    """Parse `FIRST` to "", and `AFTER column` to the column's name; None if neither is next."""
+    """Parse a position: "" for `FIRST`, `b` for `AFTER b`, None if neither keyword is next."""
     if cursor.take("FIRST"):
         return ""
     return cursor.name("the name of a column") if cursor.take("AFTER") else None

@@ -55,7 +55,7 @@ class StatementContext:
         return TargetTable(spark=self.spark, location=location, name=".".join(table))
 
     def table(self, table: Sequence[str]) -> TargetTable:
-        """Return `find_table`; raise `StatementError` if it is None."""
+        """Return the result of `find_table`; raise `StatementError` if the result is None."""
         target = self.find_table(table)
         if target is None:
             raise StatementError(

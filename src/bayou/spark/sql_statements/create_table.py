@@ -184,7 +184,7 @@ def _parse_clauses(
 
 
 def _parse_partitioning(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[StructField, ...]]:
-    """Return the names of all partition columns, and those that have a type as fields."""
+    """Return the names of all partition columns, and the fields of the columns with a type."""
     added: list[StructField] = []
 
     def column() -> str:

@@ -45,7 +45,7 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
     unchanged.
 
     Args:
-        spark: a session, classic or Connect; names of Delta tables resolve only in a classic one.
+        spark: a session, classic or Connect. Catalog names of Delta tables require a classic one.
         text: one statement.
         args: values of `?` or `:name`, as in `spark.sql`.
         frames: DataFrames and values of `{name}` in the statement, as in `spark.sql`.
@@ -61,7 +61,7 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
 
 
 def sql_hook(request: SqlRequest) -> Any:
-    """Hook of `spark.sql`: run statements about Delta tables; NotImplemented for all others."""
+    """Handler of `sql`: run statements about Delta tables; NotImplemented for all others."""
     text = _in_default_grammar(request.spark, request.text, request.frames)
     first = first_keyword(text)
     if not (reads_tables(first) or may_be_delta_statement(first) or "delta" in text.lower()):
@@ -79,7 +79,7 @@ def sql_hook(request: SqlRequest) -> Any:
 
 
 def _in_default_grammar(spark: Any, text: str, frames: Mapping[str, Any]) -> str:
-    """Return `session_sql` of a statement; unchanged if PySpark substitutes `{name}` first."""
+    """Rewrite a statement with `session_sql`, if PySpark doesn't substitute `{name}` first."""
     return text if frames and "${" in text else session_sql(spark, text)
 
 
@@ -163,7 +163,7 @@ def _may_name_delta_tables(spark: Any, text: str) -> bool:
 
 
 def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | None]:
-    """Map each name in a query that may be a table to its location; None if not a Delta table."""
+    """Locations by name, for all names in a query that may be tables; None if not a Delta table."""
     return {
         parts: parts[-1] if _is_delta_syntax(parts) else location_of(spark, parts)
         for parts in table_candidates(text)
@@ -224,7 +224,7 @@ def _read(spark: Any, reference: TableReference, location: str) -> Any:
 
 
 def _with_boundary(spark: Any, reader: Any, prefix: str, boundary: str) -> Any:
-    """Set the option that starts or ends a read of changes, at a version or at a timestamp.
+    """Set the reader's option for the start or the end of the change data feed.
 
     `prefix` is `starting` or `ending`. `boundary` is a version, or a timestamp expression in SQL.
     """

@@ -29,9 +29,9 @@ def replace_defaults(
 ) -> tuple[str, tuple[str, ...]]:
     """Replace `DEFAULT` in a `VALUES` query, and return the new query and its column names.
 
-    If a column is `DEFAULT` in all rows, it is removed from the query, and the writer adds its
-    default values. In other columns, the keyword is replaced by the default value as SQL. A query
-    that doesn't start with `VALUES` stays unchanged.
+    If a column is `DEFAULT` in all rows, the column is removed from the query, and the writer adds
+    its default value. If a column is `DEFAULT` in some rows, the keyword is replaced by the default
+    value as SQL. A query that doesn't start with `VALUES` stays unchanged.
     """
     cursor = TokenCursor(query)
     if not cursor.take("VALUES") or not cursor.contains("DEFAULT"):

@@ -30,9 +30,9 @@ class Merge:
     """`MERGE [WITH SCHEMA EVOLUTION] INTO table USING source ON condition WHEN ...`.
 
     Attributes:
-        alias: the target's alias; without an alias, the table's name; None for a path.
+        alias: the target's alias; if it has none, the table's name, or None for a path.
         source: a table, or a query in parentheses, as SQL that can follow `FROM`.
-        source_alias: the source's alias; without an alias, the table's name; None for a path or a
+        source_alias: the source's alias; if it has none, the table's name, or None for a path or a
             query.
     """
 
@@ -91,7 +91,7 @@ def parse_merge(cursor: TokenCursor) -> Merge:
 
 
 def _parse_source(cursor: TokenCursor) -> tuple[str, str | None]:
-    """Return the source as SQL that includes the alias, and `Merge.source_alias`."""
+    """Return `Merge.source`, including the alias, and `Merge.source_alias`."""
     source = cursor.until_keywords("ON", what="a source")
     return source, _source_alias(list(tokenize(source)))
 
@@ -156,7 +156,7 @@ def _at_clause(cursor: TokenCursor) -> bool:
 
 
 def _at_action(cursor: TokenCursor) -> bool:
-    """Whether `THEN` and an action are next, which ends the condition of a `WHEN` clause."""
+    """Whether `THEN` and an action are next; they follow the condition of a `WHEN` clause."""
     return cursor.next_are("THEN", "UPDATE|DELETE|INSERT")
 
 

@@ -158,7 +158,7 @@ _UNKNOWN: Any = object()
 
 
 def _instant(value: dt.datetime) -> dt.datetime:
-    """Return a datetime with a time zone; the default is that of the process, as in PySpark."""
+    """Convert a datetime without a time zone from the process's time zone to UTC, as in PySpark."""
     if value.tzinfo is not None:
         return value
     try:
@@ -168,7 +168,7 @@ def _instant(value: dt.datetime) -> dt.datetime:
 
 
 def _is_marker(tokenized: Sequence[Token], index: int) -> bool:
-    """Whether the token is the colon of a parameter `:name`, not of the type `struct<a:int>`."""
+    """Whether a token is the colon of a parameter `:name`; the colon in `struct<a:int>` isn't."""
     token, following = tokenized[index], tokenized[index + 1]
     touches = token.end == following.start and following.text.isidentifier()
     if not (token.is_keyword(":") and touches):

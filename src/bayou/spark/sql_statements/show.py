@@ -77,7 +77,7 @@ class DescribeTable:
 
 
 def parse_show(cursor: TokenCursor) -> Show | None:
-    """Parse the tokens after `SHOW`; None if it isn't a statement of `Show`."""
+    """Parse the tokens after `SHOW`; None for a statement that `Show` doesn't support."""
     if cursor.take("TBLPROPERTIES"):
         table = cursor.table()
         key = parse_property_keys(cursor)[0] if cursor.next_are("(") else None
@@ -93,7 +93,7 @@ def parse_show(cursor: TokenCursor) -> Show | None:
 
 
 def parse_describe_table(cursor: TokenCursor) -> DescribeTable | None:
-    """Parse the tokens after `DESCRIBE`; None for a table name, which Spark describes."""
+    """Parse the tokens after `DESCRIBE`; None for a catalog name, because Spark describes it."""
     cursor.take("TABLE")
     cursor.take("EXTENDED|FORMATTED")
     if not cursor.next_are("DELTA", "."):

@@ -65,7 +65,7 @@ class TokenCursor:
         return TokenCursor(self.text, self._tokens, first=self._at)
 
     def next_are(self, *words: str, after: int = 0) -> bool:
-        """Whether the next tokens, after the first `after` ones, are these keywords.
+        """Whether the next tokens are these keywords, after skipping `after` tokens.
 
         The word `A|B` matches the keyword A or B.
         """
@@ -213,7 +213,7 @@ class TokenCursor:
         return self.until(lambda: False, what=what)
 
     def expect_end(self) -> None:
-        """Raise `StatementError` unless the cursor is at the end of the statement."""
+        """Raise `StatementError` if the cursor isn't at the end of the statement."""
         if not self.at_end:
             start = self._tokens[self._at].start
             raise StatementError(

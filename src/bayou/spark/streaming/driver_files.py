@@ -1,10 +1,10 @@
 """Requests of a stream's Python process to the driver's process, as files in a shared folder.
 
 Spark runs a Python streaming source in a process without a session. To send a request, the stream
-creates a request file in a subfolder. It polls until the driver's process creates the response, or
-the file `failed`. One thread of the driver's process watches all shared folders, and regularly
-updates the modification time of the file `alive` in each. If this time is too old, the stream
-continues without a response.
+creates a request file in a subfolder of the shared folder. The stream polls until the driver's
+process creates the response, or the file `failed`. One thread of the driver's process watches all
+shared folders, and regularly updates the modification time of each folder's file `alive`. If this
+time is too old, the stream continues without a response.
 
 One kind of request asks for the sorted files of a table's version. Its request file is `wanted`, in
 a subfolder named after the version and the table.
@@ -44,10 +44,10 @@ def request(
 ) -> _Response | None:
     """Send a request to the driver's process, wait, and return the response.
 
-    None if the driver's process has stopped, or reports a failure.
+    Returns None if the driver's process has stopped, or reports a failure.
 
     Args:
-        shared: the folder that both processes share; None if there is none.
+        shared: the folder that both processes share. If None, no request is sent.
         folder: name of the subfolder of this request.
         request_file: name of the request file. It isn't created if the response already exists.
         read_response: returns the response in a subfolder, or None if there is none yet.
@@ -163,7 +163,7 @@ WANTED = "wanted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRequest:
-    """A request for the sorted files of a table's version; `folder` is for the response."""
+    """A request for the sorted files of a table's version; the response is written to `folder`."""
 
     table_id: str
     version: int

@@ -1,6 +1,6 @@
 """Reads the commits of a stream, with a cache, and checks whether they delete or update rows.
 
-A stream fails at a commit that deletes or updates rows, unless an option allows such commits.
+A stream fails at a commit that deletes or updates rows, if no option allows such commits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CACHE_BYTES = 64 * 1024 * 1024
 
 
 class CommitReader:
-    """Reads the commits of a table, and caches the commits that were read last.
+    """Reads the commits of a table, and caches the most recently read commits.
 
     Attributes:
         latest: the latest version in the log when the log was last listed.
@@ -95,8 +95,8 @@ class CommitReader:
 
         A table that was recreated, or restored from an older copy, can have different commits at
         versions that the stream has already read. Therefore the newest commit of the last listing
-        is compared with `listed`. It must be unchanged, or removed by log cleanup. Log cleanup
-        never removes the newest commit, so in this case `listed` has newer commits.
+        must be unchanged in `listed`, or removed by log cleanup. Log cleanup never removes a log's
+        newest commit: after a cleanup, `listed` has newer commits.
         """
         if self._newest is None:
             return

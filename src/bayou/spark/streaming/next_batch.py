@@ -31,8 +31,8 @@ class CommitFileSizes:
     """The number and sizes of the files of a commit, or of the initial snapshot.
 
     Attributes:
-        sizes: function that returns the sizes in bytes of the files from an index on, as a sequence
-            of arrays.
+        sizes: function that takes an index, and returns the sizes (bytes) of the files from this
+            index on, as a sequence of arrays.
         excluded: indexes of files that `excludeRegex` excludes; only for a change data feed.
         in_one_batch: whether all files of the commit must be in the same batch.
         changes_metadata: whether the commit changes the metadata. If so, a batch must end before
@@ -96,8 +96,8 @@ def next_feed_offset(
     """Return the end offset of the next micro-batch of a change data feed; see `next_offset`.
 
     With read limits, if a batch ends with the last change data file of a commit, the end offset is
-    the offset of this file, not the start of the next version. If a batch is full, the commits
-    without files after it belong to the next batch.
+    the offset of this file, not the start of the next version. If a batch is full, commits after it
+    that have no files belong to the next batch.
     """
     last = start.position
     for commit in commits:
@@ -192,7 +192,7 @@ def _all_sizes(commit: CommitFileSizes) -> pa.Array[Any]:
 
 
 def check_initial_files(engine: Engine, state: TableState, limit: int | None) -> None:
-    """Raise `ArgumentError` if a version has more than `limit` files; None for no limit."""
+    """Raise `ArgumentError` if a version has more than `limit` files (None: no limit)."""
     if limit is not None:
         check_file_limit(state, count_files(engine, state), limit)
 

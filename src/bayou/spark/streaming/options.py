@@ -14,7 +14,7 @@ from bayou.spark.streaming.errors import illegal_option
 LATEST = "latest"
 
 DRIVER_FOLDER = "bayou.driverfolder"
-"""Option that `enable` sets, in lower case: the folder for requests to the driver's process."""
+"""Option that Bayou's hooks set (lower-case name): folder for requests to the driver's process."""
 
 DEFAULT_MAX_FILES = 1000
 
@@ -66,7 +66,7 @@ class StreamOptions:
 
     @property
     def files_limit(self) -> int | None:
-        """`maxFilesPerTrigger`; a default if neither it nor `maxBytesPerTrigger` is set."""
+        """`maxFilesPerTrigger`; if neither this nor `maxBytesPerTrigger` is set, a default."""
         if self.max_files is None and self.max_bytes is None:
             return DEFAULT_MAX_FILES
         return self.max_files
@@ -81,12 +81,15 @@ class StreamOptions:
 
     @property
     def allows_deletes(self) -> bool:
-        """Whether the stream skips commits that only delete rows. If not, they are an error."""
+        """Whether commits that only delete rows are skipped. If False, they are an error."""
         return self.ignore_deletes or self.allows_changes
 
     @property
     def allows_changes(self) -> bool:
-        """Whether the stream reads or skips commits that update rows. If not, they are an error."""
+        """Whether commits that update rows are allowed: the stream either reads or skips them.
+
+        If False, such a commit is an error.
+        """
         return self.ignore_changes or self.skip_change_commits
 
     @classmethod

@@ -4,8 +4,9 @@ The log is the folder `_schema_log_<table id>[_<streamingSourceTrackingId>]` bel
 `schemaTrackingLocation`. Each entry of the log is a file, named by its number from 0. The file has
 the line `v1`, then a JSON object with the metadata that the stream reads with.
 
-`schemaTrackingLocation` must be below the query's checkpoint. Elsewhere the log could outlive the
-query, or be shared by two queries. `check_schema_locations` checks this when a query starts.
+`schemaTrackingLocation` must be below the query's checkpoint. In another folder, the log could
+outlive the query, or be shared by two queries. `check_schema_locations` checks the location when a
+query starts.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ class SchemaLogEntry:
         )
 
     def metadata(self, current: Metadata) -> Metadata:
-        """Return the metadata `current` with the entry's schema and properties.
+        """Return a copy of `current` with the entry's schema and properties.
 
-        If an old entry has no properties, those of `current` are used.
+        If an old entry has no properties, the copy keeps the properties of `current`.
         """
         partitions = StructType.from_json(self.partition_schema)
         known = current.configuration if self.configuration is None else self.configuration
@@ -147,7 +148,7 @@ class SchemaLog:
 
     Args:
         location: `schemaTrackingLocation`.
-        state: any version's state of the table; only its path and table id are used.
+        state: any version's state of the table; only the table's path and id are used.
         tracking_id: `streamingSourceTrackingId`; None if not set.
 
     Attributes:
@@ -185,7 +186,7 @@ class SchemaLog:
         return self._read(number) if number in self._numbers() else None
 
     def write(self, entry: SchemaLogEntry) -> None:
-        """Append an entry, unless it equals the current entry.
+        """Append an entry if it differs from the current entry.
 
         Raises:
             StreamingSourceError: another stream has written to the log.
@@ -250,9 +251,9 @@ _DEFAULT_CHECKPOINT = "spark.sql.streaming.checkpointLocation"
 
 
 def check_schema_locations(request: StreamWriteRequest) -> Any:
-    """Hook of `start`: raise an error if a schema log isn't below the query's checkpoint.
+    """Handler of `query_start`: raise an error if a schema log isn't below the query's checkpoint.
 
-    Otherwise returns NotImplemented, so that Spark's `start` runs.
+    Otherwise returns NotImplemented.
     """
     if request.connect:
         return NotImplemented

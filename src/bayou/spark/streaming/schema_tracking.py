@@ -4,7 +4,7 @@ A batch ends at each change of metadata or protocol. The position of a change in
 METADATA_CHANGE_INDEX), before the files of v. Spark commits this batch when the stream returns the
 next offset, (v, POST_METADATA_CHANGE_INDEX). Then the stream writes the new metadata to the schema
 log, and stops the query. The next run of the query reads with the new metadata. If the change
-renames, drops or widens columns, the next run fails unless its options allow the change.
+renames, drops or widens columns, and the options of the next run don't allow this, the run fails.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SchemaTracking:
 
         Raises:
             StreamingSourceError: a column is renamed, dropped or widened, and the options don't
-                allow this; or no stream can read the versions before and after the change.
+                allow this; or one stream can't read the versions both before and after the change.
         """
         current, previous = self._log.current, self._log.previous
         if current is None or previous is None:
@@ -118,8 +118,8 @@ class SchemaTracking:
     def merge_consecutive(self, engine: Engine) -> None:
         """Merge the log's current entry with the metadata changes in the commits that follow it.
 
-        The merge ends before the first commit that has files or no metadata change. Without the
-        merge, the query would stop at each of these changes.
+        The merge ends before the first commit that has files, or that doesn't change the metadata
+        or protocol. Without the merge, the query would stop at each of the merged changes.
         """
         current = self._log.current
         if current is None:
@@ -206,7 +206,7 @@ class SchemaTracking:
             raise self._evolved(end.version)
 
     def check_initial(self, engine: Engine, snapshot: TableState) -> None:
-        """If an initial snapshot has newer metadata than the log, write it to the log.
+        """If an initial snapshot has newer metadata than the log, write this metadata to the log.
 
         Raises:
             StreamingSourceError: the log was updated, and the query must be restarted.
@@ -250,8 +250,9 @@ class SchemaTracking:
     def _source_path(self, engine: Engine) -> str:
         """Return the source's folder in the checkpoint, for the schema log.
 
-        Spark doesn't pass the checkpoint to Python sources. It is assumed to be the schema tracking
-        location or the nearest folder above it that contains Spark's file `metadata`.
+        Spark doesn't pass the checkpoint's location to Python sources. Therefore the checkpoint is
+        assumed to be the first folder with Spark's file `metadata`, searched from the schema
+        tracking location upward.
         """
         for folder in _ancestors(self._log.root):
             try:

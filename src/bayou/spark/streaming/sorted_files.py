@@ -1,7 +1,7 @@
 """The sorted files of a stream's initial snapshot, in memory or on local disk.
 
-The sort is an external merge sort: if the files exceed a memory limit, sorted parts of them (runs)
-are written to local disk and merged.
+The sort is an external merge sort: if the list of files exceeds a memory limit, sorted parts of the
+list (runs) are written to local disk and merged.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ _SCHEMA = pa.schema(_FIELDS)
 class SortedFiles:
     """Files sorted by (modification time, path); a file's index is its position from 0.
 
-    If the list of files is too large for memory, it is stored on local disk, and ranges are read on
-    demand. `close` deletes it from disk.
+    If the list of files is too large for memory, the list is stored on local disk, and ranges of it
+    are read on demand. `close` deletes the list from disk.
 
     Args:
         count: number of files.
@@ -253,7 +253,7 @@ class SortedFiles:
 
     @staticmethod
     def write(files: Iterable[tuple[pa.StructArray, pa.Array[Any]]], folder: Path) -> None:
-        """Write files that are already sorted to an existing folder, for `open`.
+        """Write a sorted list of files to an existing folder, which `open` can read.
 
         `files` are batches as for `build`. Only one batch is in memory at a time.
         """
@@ -326,7 +326,7 @@ def _index(folder: Path) -> Path:
 def _local_folder() -> str | None:
     """Return Spark's folder for temporary files; None if it isn't set or writable.
 
-    Spark deletes its files after a crash.
+    Spark deletes the files in this folder, also after a crash of this process.
     """
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     usable = [f for f in folders if f and os.path.isdir(f) and os.access(f, os.W_OK)]

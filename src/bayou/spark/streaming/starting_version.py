@@ -28,12 +28,12 @@ def starting_version(
     """Return the first version to read; None if the stream starts with an initial snapshot.
 
     Args:
-        state: any version's state of the table; only its path is used.
+        state: any version's state of the table; only the table's path is used.
         timestamp: `startingTimestamp` in ms since the epoch; None if not set.
 
     Raises:
-        StreamingSourceError: the log has no commit at the starting version, or at or after the
-            starting timestamp.
+        StreamingSourceError: the log has no commit at the starting version, or none at or after
+            the starting timestamp.
     """
     if options.starting_version == LATEST:
         return load_table_state(engine, state.path).version + 1
@@ -107,7 +107,7 @@ class WaitingStream:
 
 
 def set_start_offset(shared: Path | None, offset: str) -> bool:
-    """Request that the driver's process sets a stream's start offset in Spark; True if it did.
+    """Ask the driver's process to set a stream's start offset in Spark; return whether it did.
 
     `offset` is the offset's JSON in the form that Spark stores.
     """

@@ -66,7 +66,7 @@ class TableStream:
 
     Args:
         state: the table state when the stream is opened. If a new stream has no starting version
-            or timestamp, this is its initial snapshot.
+            or timestamp, this state is the stream's initial snapshot.
         starting_timestamp: `startingTimestamp` in ms since the epoch; None if not set.
         tracking: schema evolution with a schema log; None without `schemaTrackingLocation`.
     """
@@ -134,8 +134,8 @@ class TableStream:
     ) -> SourceOffset:
         """Return the end offset of the next micro-batch; `start` if there is nothing to read.
 
-        `start` is the end offset of the last batch. `files` is the maximum number of files; None
-        for `maxFilesPerTrigger`. If `unlimited` is true, all read limits are ignored.
+        `start` is the end offset of the last batch. `files` is the maximum number of files; if
+        None, `maxFilesPerTrigger` applies. If `unlimited` is true, all read limits are ignored.
         """
         if not start.initial:
             self.close()  # the initial snapshot isn't needed any more
@@ -411,10 +411,10 @@ class TableStream:
     def _check_schema_of_last_run(self, start: SourceOffset) -> None:
         """Raise an error if the schema has changed since an earlier run of the query read rows.
 
-        If the last batch ended with a complete commit, its end offset names the next version.
-        `_check_schema_once` starts there, and misses a schema change in this version. delta-spark
-        finds the change when Spark plans the last batch again after a restart, which Spark doesn't
-        do for Python sources.
+        If the last batch read version v to its end, the batch's end offset names version v + 1.
+        `_check_schema_once` starts with the schema of v + 1, and can't notice that v + 1 changed
+        it. Therefore this method checks the schema of v. delta-spark notices the change when Spark
+        plans the last batch again after a restart; for Python sources, Spark doesn't do that.
         """
         if self._tracking is not None or self._restart_checked:
             return

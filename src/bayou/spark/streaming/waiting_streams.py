@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def offer_to_wait(request: ReadRequest) -> Any:
-    """Hook of `load`: prepare a stream with `startingVersion` `latest` to wait for a commit.
+    """Handler of `stream_load`: let a stream with `startingVersion` `latest` wait for a commit.
 
     Returns NotImplemented, so that Spark's `load` runs.
     """

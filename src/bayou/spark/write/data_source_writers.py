@@ -42,8 +42,8 @@ class TaskFiles(WriterCommitMessage):
 
     Attributes:
         actions: the encoded actions of the files that the task wrote.
-        versions_read: for an overwrite of a table that the query also reads: the versions of this
-            table that were read on the task's executor.
+        versions_read: for an overwrite, the versions of the target table that the query's tasks
+            have read on this task's executor; empty for other writes.
     """
 
     actions: bytes = field(repr=False)

@@ -36,13 +36,13 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
 ) -> int | None:
     """Write the rows of a DataFrame in one commit, and return the table's version after it.
 
-    None if the table didn't exist and wasn't created. The DataFrame's session must be a classic
-    one.
+    Returns None if the table didn't exist and wasn't created. The DataFrame's session must be a
+    classic one.
 
     Args:
         match: whether the DataFrame's columns are matched with an existing table's columns by name
-            or by position; values are cast as for `INSERT`. None matches by name and requires equal
-            types.
+            or by position; values are cast as for `INSERT`. If None, columns are matched by name,
+            and the types must be equal.
         operation: the operation that the table history shows.
     """
     if match is not None and not (options.overwrite_schema and mode is WriteMode.OVERWRITE):

@@ -44,8 +44,8 @@ def write_frame(
     files of successful tasks are deleted.
 
     Returns:
-        The task results for the commit; and the versions of this table that the DataFrame's tasks
-        reported to have read, which are empty unless the write is an overwrite.
+        The task results for the commit, and the versions of this table that the query's tasks have
+        read. Tasks report these versions only for an overwrite.
     """
     spark = frame.sparkSession
     jobs = TaggedJobs(spark, f"Write to {started.plan.table}")

@@ -173,7 +173,7 @@ def _overwrite_mode(lower_case: Mapping[str, str]) -> str:
 
 
 def _records_per_file(lower_case: Mapping[str, str]) -> int | None:
-    """Parse `maxRecordsPerFile`; None for no limit, which is 0 or negative as in Spark."""
+    """Parse `maxRecordsPerFile`; None if it isn't set, 0 or negative (no limit, as in Spark)."""
     value = lower_case.get("maxrecordsperfile", "").strip()
     if not value or value == "0" or value.startswith("-"):
         return None
@@ -211,7 +211,7 @@ _PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
 def overwrites_dynamically(spark: Any) -> bool:
-    """Whether overwrites are dynamic by default: replace only partitions that the rows are in."""
+    """Whether, by default, overwrites replace only the partitions to which the new rows belong."""
     mode = str(spark.conf.get(_OPTIONS["partitionOverwriteMode"], "static"))
     return mode.strip().lower() == "dynamic"
 
@@ -219,9 +219,9 @@ def overwrites_dynamically(spark: Any) -> bool:
 def with_session_defaults(
     spark: Any, path: str | None, options: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the options of a write, plus the session's settings that they don't set.
+    """Return the options of a write, plus the session's settings that the options don't set.
 
-    The session's S3 settings (`fs.s3a.*`), including credentials, are added too.
+    The session's storage settings (such as `fs.s3a.*`), including credentials, are added too.
     """
     result = dict(options)
     lower_case = {key.lower() for key in options}

@@ -8,8 +8,8 @@ An append can also read the table to which it writes, for example to insert only
 doesn't have yet. Such an append isn't a blind append. Its read set contains the rows that match the
 filters of its scans. Therefore two concurrent appends of the same missing row conflict.
 
-Both apply to a MERGE, UPDATE or DELETE if its source or subquery reads the changed table: it is
-based on the version that was read, and its read set contains the rows that were read.
+Both rules apply to a MERGE, UPDATE or DELETE whose source or subquery reads the changed table: the
+operation is based on the version that was read, and its read set contains the rows that were read.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _COLLATIONS = "__COLLATIONS"
 def version_read(frame: Any, table: str) -> int | None:
     """Return the oldest version of a table that a classic DataFrame reads.
 
-    None if the DataFrame doesn't read the table. Reads with time travel are ignored, because they
-    read older rows on purpose. `table` is the table's resolved path.
+    Returns None if the DataFrame doesn't read the table. Reads with time travel are ignored,
+    because they read older rows on purpose. `table` is the table's resolved path.
     """
     reads = map(read_loaded_version, relation_options(frame, LOADED_VERSION))
     versions = [read[1] for read in reads if read is not None and read[0] == table]
@@ -59,8 +59,9 @@ def rows_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, ...]:
 def predicates_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, ...]:
     """Return a predicate for each scan of a table in a DataFrame's plan.
 
-    The predicate matches all rows that the scan returns. None, for a scan without a usable filter,
-    means all rows. Without a visible scan, as in a cached DataFrame, the result is `(None,)`.
+    The predicate matches all rows that the scan returns. If a scan has no usable filter, its
+    predicate is None, which means all rows. If the plan shows no scan of the table, as for a cached
+    DataFrame, the result is `(None,)`.
     """
     zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
     collated = {physical_name(f) for f in snapshot.schema if _COLLATIONS in f.metadata}

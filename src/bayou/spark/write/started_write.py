@@ -24,7 +24,8 @@ from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.tasks import decode_files, delete_task_files, write_task
 
 _MAX_TASKS = 1 << 16
-"""Assumed maximum number of tasks if it is unknown: the step between a task's identity values."""
+"""Assumed maximum number of tasks if the number is unknown. A task's identity values are this
+number of steps apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +70,14 @@ class StartedWrite:
 
         Args:
             messages: the results of `write_task`.
-            engine: engine for the commit; None creates one.
-            rows_read_from: if the rows of an overwrite were read from this table: their version.
-                The commit is based on this version. If it were based on a later version, it would
-                remove rows that were committed since. None for the planned version.
+            engine: engine for the commit. If None, one is created.
+            rows_read_from: version of this table from which an overwrite's rows were read. The
+                commit is based on this version; based on a later one, it would remove rows that
+                were committed in between. If None, the commit is based on the planned version.
 
         Raises:
-            MetadataChangedError: the metadata changed between `rows_read_from` and the plan, so the
-                tasks' files may not fit.
+            MetadataChangedError: the metadata changed between `rows_read_from` and the planned
+                version, so the tasks' files may not match the table's metadata.
         """
         written = decode_files(messages)
         engine = engine or from_description(self.engine)

@@ -119,7 +119,7 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
 
 
 def _save_under_connect(request: WriteRequest) -> Any:
-    """Check that the data source supports the arguments; then return NotImplemented to use it."""
+    """Check that the data source supports the arguments; then return NotImplemented for Spark."""
     if request.method == "insertInto":
         return NotImplemented  # only the server knows the table's format
     if request.method == "saveAsTable":
