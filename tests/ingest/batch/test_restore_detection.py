@@ -13,8 +13,6 @@ from bayou.errors import PipelineError
 from bayou.ingest.batch.target_checks import check_not_restored
 from bayou.ingest.batch.topic_tables import TopicTables
 from bayou.ingest.broker import describe_topic
-from bayou.ingest.topic_table.topic_table import TopicTable
-from bayou.ingest.topic_table.writer import DirectWriter
 from bayou.kernel import Table
 from bayou.kernel.commands.optimize import auto_compaction
 
@@ -88,26 +86,4 @@ def test_an_auto_compaction_after_a_batch_does_not_hide_a_restore(
     newest, restore, *_ = small_pipeline.table.history(2)
     assert newest["operation"] == "OPTIMIZE"
     with pytest.raises(PipelineError, match=f"version {restore['version']} of .* is a RESTORE"):
-        small_pipeline.take_in()
-
-
-@pytest.mark.parametrize("upserts", [False, True])
-def test_rows_that_a_program_writes_do_not_hide_a_restore(small_pipeline, upserts, monkeypatch):
-    small_pipeline.upserts = upserts
-    small_pipeline.write_file()
-    for number in range(2):
-        small_pipeline.produce({"id": number})
-        small_pipeline.take_in()
-    table, read = TopicTable(small_pipeline.configuration, "events"), DirectWriter._read
-
-    def restored_after(writer, records):
-        result = read(writer, records)
-        if small_pipeline.table.snapshot().version == 1:
-            small_pipeline.table.restore(0)  # another process, before the commit
-        return result
-
-    monkeypatch.setattr(DirectWriter, "_read", restored_after)
-    for number in (7, 8):  # the second write begins after the RESTORE
-        table.write([{"id": number}])
-    with pytest.raises(PipelineError, match="version 2 of .* is a RESTORE"):
         small_pipeline.take_in()

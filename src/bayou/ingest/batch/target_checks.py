@@ -150,18 +150,9 @@ _PIPELINES = ("kafka/", "migration/")
 INGEST = " (ingest)"
 """Suffix of `engineInfo` in commits of pipelines."""
 
-DIRECT = " (direct)"
-"""Suffix of `engineInfo` in commits of rows that a program writes."""
-
 
 def check_not_restored(
-    engine: Engine,
-    table: Table,
-    topic: Topic,
-    version: int,
-    known: int | None,
-    *,
-    checked: tuple[str, ...] = (INGEST,),
+    engine: Engine, table: Table, topic: Topic, version: int, known: int | None
 ) -> None:
     """Check that no recent commit is a RESTORE.
 
@@ -169,15 +160,15 @@ def check_not_restored(
 
     Args:
         version: the latest version of the table.
-        known: check the commits after this version; None to check the commits after the last one
-            whose `engineInfo` ends with one of `checked`.
+        known: check the commits after this version; None to check the commits after the
+            pipeline's last commit.
     """
     accepted = topic.config.accept_restore
     accepted = -1 if accepted is None else accepted
     for commit in _newest_commits(engine, table, version, known):
         restored = commit["version"]
         operation, engine_info = commit.get("operation"), str(commit.get("engineInfo"))
-        if known is None and engine_info.endswith(checked) and operation != "OPTIMIZE":
+        if known is None and engine_info.endswith(INGEST) and operation != "OPTIMIZE":
             return  # an auto compaction doesn't check the table
         if operation == "RESTORE" and restored > accepted:
             key = topic.key

@@ -29,7 +29,6 @@ from bayou.ingest.batch.table_definition import (
     with_definition,
 )
 from bayou.ingest.batch.target_checks import (
-    DIRECT,
     INGEST,
     check_not_restored,
     check_target,
@@ -61,11 +60,6 @@ ENGINE_INFO = f"{BAYOU}{INGEST}"
 
 `check_not_restored` looks for a RESTORE after the last commit with this `engineInfo`. Commits that
 don't check for a RESTORE, such as changes of comments, therefore have the `engineInfo` `BAYOU`.
-"""
-_DIRECT_ENGINE_INFO = f"{BAYOU}{DIRECT}"
-"""The `engineInfo` of commits of rows that record no offsets, as `TopicTable.write` makes them.
-
-A RESTORE at the same time doesn't conflict with them.
 """
 
 
@@ -253,12 +247,10 @@ class TargetTable:
             The transaction, and the names of the columns that it adds to the table.
         """
         destination, schema = self._topic.config.destination, layout.schema
-        ids = {**self._transaction_ids(spans), **(transaction_ids or {})}
-        engine_info = _engine_info(ids)
         if self._snapshot is None:
             builder = (
                 self._table.create_transaction_builder(
-                    self._engine, engine_info=engine_info, operation=Operation.STREAMING_UPDATE
+                    self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
                 )
                 .with_table_created()
                 .with_partition_columns(destination.partition_columns)
@@ -267,12 +259,13 @@ class TargetTable:
             schema = with_column_comments(self._topic, schema)
         else:
             builder = self._snapshot.build_update_table_transaction(
-                engine_info, Operation.STREAMING_UPDATE
+                ENGINE_INFO, Operation.STREAMING_UPDATE
             ).with_schema_evolution(True)
         builder = builder.with_schema(schema).with_operation_parameters(
             {"outputMode": "Append", "topic": self._topic.config.kafka_topic}
         )
         builder = builder.with_table_properties(self._properties(layout))
+        ids = {**self._transaction_ids(spans), **(transaction_ids or {})}
         for application, version in ids.items():
             builder = builder.with_transaction_id(application, version)
         with self._schema_errors():
@@ -337,8 +330,7 @@ class TargetTable:
         tags: Mapping[str, str] | None = None,
     ) -> UpsertResult:
         """Upsert rows of `last_of_each_key` and record the offsets of `spans`, in one commit."""
-        ids = {**self._transaction_ids(spans), **(transaction_ids or {})}
-        upserts = self._upserts(tags, _engine_info(ids))
+        upserts = self._upserts(tags)
         upserts.deleted_keys.remember(winners)
         if self._snapshot is None:
             return self._create(winners, layout, spans, transaction_ids)
@@ -346,7 +338,7 @@ class TargetTable:
             result = upserts.merge(
                 self._snapshot,
                 winners,
-                transaction_ids=ids,
+                transaction_ids={**self._transaction_ids(spans), **(transaction_ids or {})},
                 table_properties=self._properties(layout),
             )
         self._committed(result.version, spans)
@@ -422,14 +414,12 @@ class TargetTable:
             **filters,
         }
 
-    def _upserts(
-        self, tags: Mapping[str, str] | None = None, engine_info: str = ENGINE_INFO
-    ) -> UpsertTable:
+    def _upserts(self, tags: Mapping[str, str] | None = None) -> UpsertTable:
         keys = self._topic.upsert_keys
         assert keys is not None
         path, metadata = self._table.path, json.dumps(tags) if tags else None
         return UpsertTable(
-            self._engine, path, keys, engine_info=engine_info, user_metadata=metadata
+            self._engine, path, keys, engine_info=ENGINE_INFO, user_metadata=metadata
         )
 
     def _transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
@@ -501,15 +491,4 @@ class TargetTable:
         self._covered = {} if self._kafka is None else next_offsets(self._kafka, known)
 
     def _check_not_restored(self, known: int | None, latest: Snapshot) -> None:
-        check_not_restored(
-            self._engine,
-            self._table,
-            self._topic,
-            latest.version,
-            known,
-            checked=(INGEST,) if self._kafka is not None else (INGEST, DIRECT),
-        )
-
-
-def _engine_info(transaction_ids: Mapping[str, int]) -> str:
-    return ENGINE_INFO if transaction_ids else _DIRECT_ENGINE_INFO
+        check_not_restored(self._engine, self._table, self._topic, latest.version, known)
