@@ -33,6 +33,11 @@ BARE = "_bayou_bare"
 """Column of `last_of_each_key` and of the deleted keys, boolean: the row is a tombstone without an
 ordering value of its own. Null without an ordering column."""
 
+SUPERSEDED = "_bayou_superseded"
+"""Column of `last_of_each_key`, boolean: the row is a tombstone without an ordering value of its
+own, which a later record of its key follows in the batch. The deleted keys store it, because it
+also deletes older records that come later, such as dead letters; the table ignores it."""
+
 _KIND, _KEY, _AT, _NAN = "_bayou_kind", "_bayou_key", "_bayou_at", "_bayou_nan"
 
 _KAFKA_ORDER = ("_kafka_timestamp", "_kafka_offset", "_kafka_partition")
@@ -91,11 +96,13 @@ def last_of_each_key(
         deleted: the deleted keys, with the columns `keys.all_columns` and `BARE`; may include
             deletes of a batch that isn't committed to the table yet.
         orderings: the table's rows with a key in `keys_of_tombstones`. The columns are
-            `keys.all_columns` without Kafka's timestamp.
+            `keys.all_columns` without Kafka's timestamp. A row at the offset of a bare tombstone
+            sets the tombstone's ordering value.
 
     Returns:
-        Rows of the batch, with the columns `FORCED` and `BARE`. A bare tombstone has the highest
-        ordering value of the key's records that arrived before it.
+        Rows of the batch, with the columns `FORCED`, `BARE` and `SUPERSEDED`. A bare tombstone has
+        the highest ordering value of the key's records that arrived before it. Without the rows
+        with `SUPERSEDED`, each key has at most one row.
     """
     bare: Any = pa.nulls(rows.num_rows, pa.bool_())
     if keys.ordering is not None:
@@ -116,9 +123,12 @@ def last_of_each_key(
     kinds = everything.column(_KIND).combine_chunks()
     competing = pc.not_equal(kinds, _KNOWN)
     forced: Any = pa.repeat(pa.scalar(False), len(ids))
+    tombstones: Any = forced
     ordering = None
     if keys.ordering is not None:
-        ordering, removed, forced = _order_tombstones(keys.ordering, everything, ids, kinds)
+        ordering, removed, forced, tombstones = _order_tombstones(
+            keys.ordering, everything, ids, kinds
+        )
         at = everything.schema.get_field_index(keys.ordering)
         everything = everything.set_column(at, everything.schema.field(at), ordering)
         competing = pc.and_not(competing, removed)
@@ -140,16 +150,32 @@ def last_of_each_key(
     last = ranked.group_by("key").aggregate([("rank", "max")]).column("rank_max").combine_chunks()
     winners = candidates.column(_AT).combine_chunks().take(order.take(last))
     winners = winners.filter(pc.equal(kinds.take(winners), _ROW))
+    others = _superseded(tombstones, ids, winners, rows.column(DELETED))
+    winners = pa.concat_arrays([winners, others])
     winners = winners.take(pc.sort_indices(winners))
+    superseded: Any = pc.is_in(winners, value_set=others)
     result = rows.take(winners)
     if ordering is not None:
         assert keys.ordering is not None
         at = result.schema.get_field_index(keys.ordering)
         result = result.set_column(at, result.schema.field(at), ordering.take(winners))
     bares = everything.column(BARE).combine_chunks()
-    return result.append_column(FORCED, forced.take(winners)).append_column(
-        BARE, bares.take(winners)
+    return (
+        result.append_column(FORCED, pc.and_not(forced.take(winners), superseded))
+        .append_column(BARE, bares.take(winners))
+        .append_column(SUPERSEDED, superseded)
     )
+
+
+def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
+    """Return the indices of tombstones that didn't win, and whose key isn't deleted otherwise.
+
+    `tombstones` is the mask of the keys' last bare tombstones, `ids` has the numbers of the keys.
+    """
+    indices = pc.indices_nonzero(tombstones).cast(pa.int64())
+    deletes = winners.filter(deleted.combine_chunks().take(winners))
+    is_deleted = pc.is_in(ids.take(indices), value_set=ids.take(deletes))
+    return indices.filter(pc.invert(is_deleted))
 
 
 def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
@@ -187,18 +213,19 @@ _ROW, _GONE, _KNOWN = 0, 1, 2
 
 
 def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) -> Any:
-    """Return the ordering value of each row, and two masks of rows.
+    """Return the ordering value of each row, and three masks of rows.
 
     A key's last tombstone has the highest ordering value of the rows that arrived before it. The
     first mask selects these rows, which the tombstone deletes, and the rows that arrived before the
-    bare tombstone of a deleted key. The second mask selects the rows whose column `FORCED` is true.
-    `kinds` is the column `_KIND`.
+    bare tombstone of a deleted key. The second mask selects the rows whose column `FORCED` is true,
+    the third the last bare tombstone of each key. `kinds` is the column `_KIND`.
     """
     values = everything.column(ordering).combine_chunks()
     replayed = _precedes_delete(everything, ids, kinds)
     bare = pc.and_(pc.equal(kinds, _ROW), everything.column(BARE).combine_chunks())
     if not pc.any(bare).as_py():
-        return values, replayed, pa.repeat(pa.scalar(False), len(ids))
+        none = pa.repeat(pa.scalar(False), len(ids))
+        return values, replayed, none, none
     arrival_keys = [(c, "ascending", "at_start") for c in reversed(_KAFKA_ORDER[:2])]
     arrival = pc.sort_indices(everything, sort_keys=arrival_keys)
     arrival = pc.inverse_permutation(arrival.cast(pa.int64())).cast(pa.int64())
@@ -207,14 +234,18 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
     arrival = pc.if_else(of_batch, arrival, -1)
     last_tombstone = _per_key(ids, pc.if_else(bare, arrival, None), "max")
     is_last = pc.fill_null(pc.equal(arrival, last_tombstone), False)
-    later = pc.and_not(_follows(everything, ids, is_last), of_batch)
+    follows, known = _compare_offsets(everything, ids, is_last)
+    later = pc.and_not(follows, of_batch)
     # Rows that don't come from Kafka have no Kafka offset; they count as later.
     not_kafka = pc.and_(of_batch, pc.less(everything.column("_kafka_partition"), 0))
     later = pc.or_(later, pc.fill_null(not_kafka, False).combine_chunks())
     before = pc.and_not(pc.fill_null(pc.less(arrival, last_tombstone), False), later)
     floor = _per_key(ids, pc.if_else(before, values, None), "max")
+    known = pc.and_(known, pc.equal(kinds, _KNOWN))
+    recorded = _per_key(ids, pc.if_else(known, values, None), "max")
+    floor = pc.if_else(_per_key(ids, known, "any"), recorded, floor)
     forced = pc.and_not(pc.is_valid(last_tombstone), _per_key(ids, later, "any"))
-    return pc.if_else(is_last, floor, values), pc.or_(before, replayed), forced
+    return pc.if_else(is_last, floor, values), pc.or_(before, replayed), forced, is_last
 
 
 def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
@@ -236,8 +267,8 @@ def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
     return pc.and_(pc.fill_null(precedes, False), pc.equal(kinds, _ROW))
 
 
-def _follows(everything: pa.Table, ids: Any, is_last: Any) -> Any:
-    """Return a mask of the rows that arrived after the last tombstone of their key.
+def _compare_offsets(everything: pa.Table, ids: Any, is_last: Any) -> Any:
+    """Return masks of the rows after the last tombstone of their key, and of those at its offset.
 
     Only rows in the Kafka partition of the tombstone can be selected. `is_last` is the mask of the
     last tombstones.
@@ -246,8 +277,9 @@ def _follows(everything: pa.Table, ids: Any, is_last: Any) -> Any:
     partition, offset = (
         _per_key(ids, pc.if_else(is_last, values, None), "max") for values in (partitions, offsets)
     )
-    follows = pc.and_(pc.equal(partitions, partition), pc.greater(offsets, offset))
-    return pc.fill_null(follows, False)
+    same = pc.equal(partitions, partition)
+    masks = (pc.and_(same, matches(offsets, offset)) for matches in (pc.greater, pc.equal))
+    return tuple(pc.fill_null(mask, False) for mask in masks)
 
 
 def _per_key(ids: Any, values: Any, function: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -10,7 +11,9 @@ import pytest
 import bayou
 from bayou.engines import for_path
 from bayou.errors import PipelineError
+from bayou.ingest import TopicTable
 from bayou.ingest.batch.target_checks import check_not_restored
+from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.batch.topic_tables import TopicTables
 from bayou.ingest.broker import describe_topic
 from bayou.kernel import Table
@@ -87,3 +90,27 @@ def test_an_auto_compaction_after_a_batch_does_not_hide_a_restore(
     assert newest["operation"] == "OPTIMIZE"
     with pytest.raises(PipelineError, match=f"version {restore['version']} of .* is a RESTORE"):
         small_pipeline.take_in()
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_a_program_that_writes_during_a_restore_does_not_hide_it(
+    new_pipeline, upserts, monkeypatch
+):
+    pipeline = new_pipeline(upserts=upserts)
+    for number in range(2):
+        pipeline.produce({"id": number})
+        pipeline.take_in()
+    name = "upsert" if upserts else "commit"
+    write = getattr(TargetTable, name)
+
+    def restored_before(target, *args, **options):
+        monkeypatch.setattr(TargetTable, name, write)
+        pipeline.table.restore(0)
+        return write(target, *args, **options)
+
+    monkeypatch.setattr(TargetTable, name, restored_before)
+    with contextlib.suppress(PipelineError):
+        TopicTable(pipeline.configuration, "events").write([{"id": 9}])
+    pipeline.produce({"id": 3})
+    with pytest.raises(PipelineError, match="version 2 of .* is a RESTORE"):
+        pipeline.take_in()

@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
+from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 from bayou.ingest.dead_letters.upsert_replay import _with_timestamps
 from bayou.ingest.inspection import prove_offsets
@@ -219,3 +220,78 @@ def test_a_letter_with_a_higher_ordering_value_than_a_later_delete_is_a_row(smal
     assert replay(pipeline).replayed == 1
     assert rows(pipeline) == [(1, 9, "red"), (2, 1, None)]
     assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_letter_before_a_tombstone_stays_away_however_batches_were_cut(small_pipeline, batches):
+    pipeline = small_pipeline
+    pipeline.upserts = True
+    pipeline.write_schema(STRICT)
+    pipeline.write_file()
+    text = pipeline.file.read_text()
+    pipeline.file.write_text(
+        text.replace("delta-config", "ordering-column: n\n        delta-config")
+    )
+    pipeline.produce({"id": 1, "n": 5}, {"id": 1, "n": 9, "colour": "red"})
+    pipeline.broker.produce(pipeline.kafka_topic, [ProducedRecord(None, b"1", 0)])
+    if batches == 2:
+        pipeline.take_in()
+    pipeline.produce({"id": 1, "n": 7})
+    pipeline.take_in()
+    assert rows(pipeline) == [(1, 7, None)]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+    text = pipeline.file.read_text()
+    pipeline.file.write_text(text.replace("evolution: false", "evolution: true"))
+    assert replay(pipeline).replayed == 1
+    assert rows(pipeline) == [(1, 7, None)]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
+def test_a_key_that_is_deleted_during_a_replay_stays_deleted(small_pipeline, monkeypatch):
+    """The tombstone changes no row of the table, because the key's only record is a letter."""
+    pipeline = small_pipeline
+    pipeline.upserts = True
+    pipeline.write_schema(STRICT)
+    pipeline.write_file()
+    pipeline.produce({"id": 1, "n": 1}, {"id": 2, "n": 1, "colour": "red"})
+    pipeline.take_in()
+    fix_schema(pipeline)
+    pipeline.produce({"id": 3, "n": 1, "colour": "blue"})
+    pipeline.take_in()
+    upsert = TargetTable.upsert
+
+    def delete_before(target, *args, **options):
+        monkeypatch.setattr(TargetTable, "upsert", upsert)
+        pipeline.broker.produce(pipeline.kafka_topic, [ProducedRecord(None, b"2", 0)])
+        pipeline.take_in()
+        return upsert(target, *args, **options)
+
+    monkeypatch.setattr(TargetTable, "upsert", delete_before)
+    monkeypatch.setattr("bayou.ingest.topic_table.writer.retry_delay", lambda _: 0)
+    assert replay(pipeline).replayed == 1
+    assert rows(pipeline) == [(1, 1, None), (3, 1, "blue")]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
+def test_a_replay_during_a_batch_is_a_conflict_that_the_batch_retries(small_pipeline, monkeypatch):
+    pipeline = small_pipeline
+    pipeline.upserts = True
+    pipeline.write_schema(STRICT)
+    pipeline.write_file()
+    pipeline.produce({"id": 1, "n": 1}, {"id": 2, "n": 1, "colour": "red"})
+    pipeline.take_in()
+    fix_schema(pipeline)
+    pipeline.produce({"id": 3, "n": 1, "colour": "blue"})
+    pipeline.take_in()
+    upsert = TargetTable.upsert
+
+    def replay_before(target, *args, **options):
+        monkeypatch.setattr(TargetTable, "upsert", upsert)
+        replay(pipeline)
+        return upsert(target, *args, **options)
+
+    monkeypatch.setattr(TargetTable, "upsert", replay_before)
+    monkeypatch.setattr("bayou.ingest.batch.micro_batch.retry_delay", lambda _: 0)
+    pipeline.broker.produce(pipeline.kafka_topic, [ProducedRecord(None, b"2", 0)])
+    assert pipeline.take_in().conflicts == 1
+    assert rows(pipeline) == [(1, 1, None), (3, 1, "blue")]

@@ -147,6 +147,10 @@ _PIPELINES = ("kafka/", "migration/")
 """Prefixes of the application ids of Kafka records and migrated files."""
 
 
+CHECKED_VERSION = "bayou.checkedVersion"
+"""The tag of a commit that doesn't conflict with a RESTORE, because it has no transaction
+identifiers: up to this version, the writer has checked that the table wasn't restored."""
+
 INGEST = " (ingest)"
 """Suffix of `engineInfo` in commits of pipelines."""
 
@@ -165,11 +169,17 @@ def check_not_restored(
     """
     accepted = topic.config.accept_restore
     accepted = -1 if accepted is None else accepted
+    checked = -1
     for commit in _newest_commits(engine, table, version, known):
         restored = commit["version"]
         operation, engine_info = commit.get("operation"), str(commit.get("engineInfo"))
+        if restored <= checked:
+            return
         if known is None and engine_info.endswith(INGEST) and operation != "OPTIMIZE":
-            return  # an auto compaction doesn't check the table
+            # An auto compaction doesn't check the table.
+            tags = commit.get("tags") or {}
+            checked = max(checked, int(tags.get(CHECKED_VERSION, restored - 1)))
+            continue
         if operation == "RESTORE" and restored > accepted:
             key = topic.key
             raise PipelineError(

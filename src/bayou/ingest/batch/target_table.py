@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from bayou.api import SnapshotHandle
 from bayou.errors import (
     BayouError,
+    CommitConflictError,
     ConcurrentTransactionError,
     PipelineError,
     SchemaError,
@@ -29,6 +30,7 @@ from bayou.ingest.batch.table_definition import (
     with_definition,
 )
 from bayou.ingest.batch.target_checks import (
+    CHECKED_VERSION,
     INGEST,
     check_not_restored,
     check_target,
@@ -41,7 +43,7 @@ from bayou.ingest.offsets import (
     app_id,
     next_offsets,
 )
-from bayou.ingest.upsert import DELETED, UpsertResult, UpsertTable
+from bayou.ingest.upsert import DELETED, UPSERTS, UpsertResult, UpsertTable
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
@@ -298,6 +300,8 @@ class TargetTable:
         Returns:
             The committed version; None if the table had already recorded these offsets.
         """
+        if not spans and self._snapshot is not None:
+            tags = {**(tags or {}), CHECKED_VERSION: str(self._snapshot.version)}
         result = transaction.commit(self._engine, adds, tags=tags)
         result.run_post_commit_hooks(self._engine)
         compact_after(self._engine, transaction, result)
@@ -305,7 +309,7 @@ class TargetTable:
         return None if result.already_committed else result.version
 
     def last_of_each_key(self, rows: pa.Table) -> pa.Table:
-        """Return the rows of a batch to upsert: at most one for each key, the last one."""
+        """Return the rows to upsert, the last of each key, and the deletes to remember."""
         self.clear_deleted_keys()
         return self._upserts().last_of_each_key(self._snapshot, rows)
 
@@ -334,11 +338,12 @@ class TargetTable:
         upserts.deleted_keys.remember(winners)
         if self._snapshot is None:
             return self._create(winners, layout, spans, transaction_ids)
-        with self._schema_errors():
+        ids = {**self._transaction_ids(spans), **(transaction_ids or {})}
+        with self._schema_errors(), self._upsert_conflicts(ids):
             result = upserts.merge(
                 self._snapshot,
                 winners,
-                transaction_ids={**self._transaction_ids(spans), **(transaction_ids or {})},
+                transaction_ids=ids,
                 table_properties=self._properties(layout),
             )
         self._committed(result.version, spans)
@@ -368,8 +373,8 @@ class TargetTable:
             self.commit(transaction, (), {})
             self._set_snapshot(self._latest())
         assert self._snapshot is not None
-        with self._schema_errors():
-            ids = self._transaction_ids(spans)
+        ids = self._transaction_ids(spans)
+        with self._schema_errors(), self._upsert_conflicts(ids):
             properties = self._properties(layout)
             result = merge(self._upserts(tags), self._snapshot, ids, properties)
         self._committed(result.version, spans)
@@ -390,6 +395,27 @@ class TargetTable:
         except SchemaError as error:
             raise PipelineError(
                 f"topic {self._topic.key!r}: {error.message}", topic=self._topic.key
+            ) from error
+
+    @contextlib.contextmanager
+    def _upsert_conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
+        """Raise a `CommitConflictError` for a conflict with an upsert of other records.
+
+        A conflict in one of `transaction_ids` remains a `ConcurrentTransactionError`.
+        """
+        try:
+            yield
+        except ConcurrentTransactionError as error:
+            latest = self._latest()
+            if self._snapshot is None or latest is None:
+                raise
+            before, after = self._snapshot.transactions, latest.transactions
+            if any(before.get(i) != after.get(i) for i in transaction_ids):
+                raise
+            if before.get(UPSERTS) == after.get(UPSERTS):
+                raise
+            raise CommitConflictError(
+                error.message, table=self.path, winning_version=error.winning_version
             ) from error
 
     @property

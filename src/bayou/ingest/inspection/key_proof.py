@@ -22,7 +22,15 @@ from bayou.ingest.inspection.filtered_records import FilterHistory
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.seen_offsets import TopicOffsets
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan
-from bayou.ingest.upsert import BARE, DELETED, FORCED, UpsertKeys, key_numbers, last_of_each_key
+from bayou.ingest.upsert import (
+    BARE,
+    DELETED,
+    FORCED,
+    SUPERSEDED,
+    UpsertKeys,
+    key_numbers,
+    last_of_each_key,
+)
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
@@ -116,14 +124,17 @@ class _Records:
 
         Args:
             deleted: the deleted keys with the ordering values of their tombstones. A tombstone gets
-                its ordering value from here if it deleted a row that didn't come from Kafka.
+                its ordering value from here: it may have deleted a row that didn't come from Kafka,
+                and dead letters before it may have been replayed after it.
         """
         rows = pa.concat_tables([self._cast(before), self._cast(more)])
         empty = rows.drop_columns([DELETED]).slice(0, 0)
         orderings = self._cast(deleted).select(
             [n for n in empty.column_names if n != "_kafka_timestamp"]
         )
-        return last_of_each_key(self._keys, rows, empty, orderings).drop_columns([FORCED, BARE])
+        last = last_of_each_key(self._keys, rows, empty, orderings)
+        last = last.filter(pc.invert(last.column(SUPERSEDED)))
+        return last.drop_columns([FORCED, BARE, SUPERSEDED])
 
     def read(self, readable: Mapping[int, OffsetSpan], letters: TopicOffsets) -> Iterator[pa.Table]:
         """Yield the rows of the records in offset ranges, except of records at `letters`.

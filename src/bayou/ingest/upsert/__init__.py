@@ -2,11 +2,12 @@
 
 from bayou.ingest.upsert.changes import Change, ChangeReader, key_columns
 from bayou.ingest.upsert.deleted_keys import DeletedKeys
-from bayou.ingest.upsert.merging import UpsertResult, UpsertTable
+from bayou.ingest.upsert.merging import UPSERTS, UpsertResult, UpsertTable
 from bayou.ingest.upsert_keys import (
     BARE,
     DELETED,
     FORCED,
+    SUPERSEDED,
     UpsertKeys,
     key_numbers,
     last_of_each_key,
@@ -16,6 +17,8 @@ __all__ = [
     "BARE",
     "DELETED",
     "FORCED",
+    "SUPERSEDED",
+    "UPSERTS",
     "Change",
     "ChangeReader",
     "DeletedKeys",

@@ -13,11 +13,13 @@ from bayou.ingest.upsert_keys import (
     BARE,
     DELETED,
     FORCED,
+    SUPERSEDED,
     UpsertKeys,
     keys_of_tombstones,
     last_of_each_key,
 )
 from bayou.kernel import Engine, Snapshot
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.merge import (
     MergeClause,
     MergeDefinition,
@@ -26,6 +28,13 @@ from bayou.kernel.commands.merge import (
     merge,
 )
 from bayou.protocol.sql import quote_identifier
+
+UPSERTS = "upserts"
+"""Application id of a transaction identifier that each upsert increments in its target.
+
+A delete of a key that the target lacks changes no file of the target. Without this identifier,
+a concurrent upsert that has read the deleted keys before could insert an older row of this key.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +93,7 @@ class UpsertTable:
         self.deleted_keys = DeletedKeys(engine, table_path, keys, engine_info=engine_info)
 
     def last_of_each_key(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
-        """Return the rows of a batch to merge, at most one for each key.
+        """Return the rows of a batch to merge, and the deletes to remember.
 
         `snapshot` is None if the target doesn't exist yet.
         """
@@ -108,6 +117,7 @@ class UpsertTable:
 
         Commits even if no row changes, because the transaction identifiers must be stored.
         """
+        winners = winners.filter(pc.invert(winners.column(SUPERSEDED)))
         metrics = merge(
             self.engine,
             snapshot,
@@ -117,12 +127,14 @@ class UpsertTable:
             user_metadata=self.user_metadata,
             transaction_ids=transaction_ids,
             table_properties=table_properties,
+            counter=UPSERTS,
         )
         return UpsertResult.of(metrics)
 
     def definition(self, snapshot: Snapshot, columns: Sequence[str]) -> MergeDefinition:
         """Return the definition of the merge; `columns` are the columns of the rows to merge."""
-        names = [quote_identifier(n) for n in columns if n not in (DELETED, FORCED, BARE)]
+        flags = (DELETED, FORCED, BARE, SUPERSEDED)
+        names = [quote_identifier(n) for n in columns if n not in flags]
         values = {name: f"s.{name}" for name in names}
         newer = self.keys.newer_than(snapshot.schema.names)
         return MergeDefinition(

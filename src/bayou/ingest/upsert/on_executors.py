@@ -21,8 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812  # the usual name
 from bayou.engines import from_description
 from bayou.ingest.batch.arrow_transfer import decode_rows
 from bayou.ingest.upsert.deleted_keys import REMEMBERED_AT
-from bayou.ingest.upsert.merging import UpsertResult, UpsertTable
-from bayou.ingest.upsert_keys import BARE, DELETED, FORCED, UpsertKeys
+from bayou.ingest.upsert.merging import UPSERTS, UpsertResult, UpsertTable
+from bayou.ingest.upsert_keys import BARE, DELETED, FORCED, SUPERSEDED, UpsertKeys
 from bayou.kernel import Snapshot, Table
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.engine.engine import EngineDescription
@@ -92,7 +92,7 @@ def merge_on_executors(
     spark = cached_rows.spark
     enable(spark)
     columns = _nullable(StructType((*columns, StructField(name=DELETED, data_type=BOOLEAN))))
-    flags = (StructField(name=name, data_type=BOOLEAN) for name in (FORCED, BARE))
+    flags = (StructField(name=name, data_type=BOOLEAN) for name in (FORCED, BARE, SUPERSEDED))
     winner_columns = StructType((*columns, *flags))
     selector = _LastRowSelector(
         engine=table.engine.description(),
@@ -121,12 +121,13 @@ def merge_on_executors(
     metrics = merge_deterministic_source(
         TargetTable(spark=spark, location=snapshot.path, options=storage_options),
         snapshot,
-        winners,
+        winners.where(~F.col(SUPERSEDED)),
         table.definition(snapshot, winner_columns.names),
         engine_info=table.engine_info,
         user_metadata=table.user_metadata,
         transaction_ids=transaction_ids,
         table_properties=table_properties,
+        counter=UPSERTS,
     )
     return UpsertResult.of(metrics)
 

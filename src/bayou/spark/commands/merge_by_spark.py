@@ -98,6 +98,7 @@ def merge_deterministic_source(
     transaction_ids: Mapping[str, int],
     table_properties: Mapping[str, str],
     user_metadata: str | None = None,
+    counter: str | None = None,
 ) -> MergeMetrics:
     """Merge a deterministic source of any size, and commit. No rows pass through the driver.
 
@@ -105,6 +106,7 @@ def merge_deterministic_source(
         target: a table in a classic session.
         source: a DataFrame that has the same rows whenever it is computed.
         definition: the MERGE, with conditions and values as SQL strings.
+        counter: see `bayou.kernel.commands.merge.merge`.
     """
     started = time.perf_counter()
     return run_at_version_read(
@@ -121,6 +123,7 @@ def merge_deterministic_source(
             transaction_ids=transaction_ids,
             table_properties=table_properties,
             user_metadata=user_metadata,
+            counter=counter,
         ),
     )
 
@@ -138,6 +141,7 @@ def _merge(
     transaction_ids: Mapping[str, int] | None = None,
     table_properties: Mapping[str, str] | None = None,
     user_metadata: str | None = None,
+    counter: str | None = None,
 ) -> MergeMetrics:
     """Merge a DataFrame's rows, and commit.
 
@@ -159,6 +163,7 @@ def _merge(
         started=started,
         transaction_ids={**(transaction_ids or {}), **target.transaction_ids},
         table_properties=table_properties,
+        counter=counter,
     )
     work = MatchedRowsTask(state=merge.state, assigned=merge_plan.updated_columns)
     plan = _Plan(merge_plan, request, snapshot, columns)

@@ -34,6 +34,7 @@ def merge(
     started: float | None = None,
     transaction_ids: Mapping[str, int] | None = None,
     table_properties: Mapping[str, str] | None = None,
+    counter: str | None = None,
 ) -> MergeMetrics:
     """Merge rows into a table and commit; if nothing changes, nothing is committed.
 
@@ -47,6 +48,8 @@ def merge(
         transaction_ids: version by application id (PROTOCOL.md, Transaction Identifiers); if set,
             the merge commits even if no row changes.
         table_properties: table properties that the commit sets.
+        counter: application id of a transaction identifier that the commit increments. Merges with
+            the same counter conflict if they run at the same time, even if they change no row.
     """
     operation = MergeOperation(
         engine,
@@ -58,6 +61,7 @@ def merge(
         started=started,
         transaction_ids=transaction_ids,
         table_properties=table_properties,
+        counter=counter,
     )
     with operation.files(engine) as files:
         result = operation.task.run(engine, operation.source, files, inserting=True)
@@ -72,7 +76,7 @@ class MergeOperation:
     unmatched source rows (`unmatched`, `MergeTask.insert`), and `commit` commits everything.
 
     Args:
-        started, transaction_ids, table_properties: see `merge`.
+        started, transaction_ids, table_properties, counter: see `merge`.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class MergeOperation:
         started: float | None = None,
         transaction_ids: Mapping[str, int] | None = None,
         table_properties: Mapping[str, str] | None = None,
+        counter: str | None = None,
     ) -> None:
         self._started = time.perf_counter() if started is None else started
         self._plan = check_merge(table, source.schema, definition)
@@ -100,6 +105,7 @@ class MergeOperation:
             started=self._started,
             transaction_ids=transaction_ids,
             table_properties=table_properties,
+            counter=counter,
         )
         builder = (
             ScanBuilder(table)

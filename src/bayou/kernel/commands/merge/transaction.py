@@ -23,6 +23,7 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.protocol.actions import Transaction as TransactionIdentifier
 from bayou.protocol.column_metadata import identity_column
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
@@ -48,7 +49,7 @@ class MergeTransaction:
 
     Args:
         definition: the merge with all its expressions, which the history shows.
-        started, transaction_ids, table_properties: see `merge`.
+        started, transaction_ids, table_properties, counter: see `merge`.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class MergeTransaction:
         started: float | None = None,
         transaction_ids: Mapping[str, int] | None = None,
         table_properties: Mapping[str, str] | None = None,
+        counter: str | None = None,
     ) -> None:
         self.plan = plan
         self._started = time.perf_counter() if started is None else started
@@ -86,6 +88,10 @@ class MergeTransaction:
             builder = builder.with_schema(plan.schema)
         for name, version in (transaction_ids or {}).items():
             builder = builder.with_transaction_id(name, version)
+        if counter is not None:
+            count = table.transactions.get(counter, -1) + 1
+            identifier = TransactionIdentifier(app_id=counter, version=count)
+            builder = builder.with_copied_transaction_ids([identifier])
         self._transaction = builder.build(engine)
         self.state = RowChangeState.of(engine, self._transaction)
 
