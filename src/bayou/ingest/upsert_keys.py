@@ -161,7 +161,7 @@ def last_of_each_key(
         result = result.set_column(at, result.schema.field(at), ordering.take(winners))
     bares = everything.column(BARE).combine_chunks()
     return (
-        result.append_column(FORCED, pc.and_not(forced.take(winners), superseded))
+        result.append_column(FORCED, forced.take(winners))
         .append_column(BARE, bares.take(winners))
         .append_column(SUPERSEDED, superseded)
     )

@@ -295,3 +295,31 @@ def test_a_replay_during_a_batch_is_a_conflict_that_the_batch_retries(small_pipe
     pipeline.broker.produce(pipeline.kafka_topic, [ProducedRecord(None, b"2", 0)])
     assert pipeline.take_in().conflicts == 1
     assert rows(pipeline) == [(1, 1, None), (3, 1, "blue")]
+
+
+def test_the_latest_of_two_tombstones_counts_whatever_their_timestamps(small_pipeline):
+    pipeline = small_pipeline
+    pipeline.upserts = True
+    pipeline.write_schema(STRICT)
+    pipeline.write_file()
+    text = pipeline.file.read_text()
+    ordering = "ordering-column: n\n        delta-config"
+    pipeline.file.write_text(text.replace("delta-config", ordering))
+    start = 1_700_000_000_000
+
+    def send(value, at):
+        record = ProducedRecord(value, b"1", 0, timestamp=start + at)
+        pipeline.broker.produce(pipeline.kafka_topic, [record])
+
+    send(b'{"id": 1, "n": 1}', 0)
+    send(None, 6000)
+    pipeline.take_in()
+    send(b'{"id": 1, "n": 3, "colour": "red"}', 8000)
+    send(None, 4000)
+    send(b'{"id": 1, "n": 2}', 7000)
+    pipeline.take_in()
+    text = pipeline.file.read_text()
+    pipeline.file.write_text(text.replace("evolution: false", "evolution: true"))
+    assert replay(pipeline).replayed == 1
+    assert rows(pipeline) == [(1, 2, None)]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
