@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import CorruptTableError, VersionNotFoundError
-from bayou.kernel import Table
+from bayou.kernel import Operation, Table
 from bayou.kernel.log.commit_times import version_at_or_after
 from support.log_writer import LogWriter, add, commit_info, metadata, protocol
 
@@ -113,6 +113,16 @@ def test_in_commit_timestamps_count_and_not_the_files_times(log, timestamp, vers
 def test_a_snapshots_timestamp_is_the_in_commit_one(log):
     write_in_commit(log, [100, 200])
     assert Table.for_path(log.engine, log.table).latest_snapshot(log.engine).timestamp == 200
+
+
+def test_a_snapshot_at_its_checkpoint_has_the_in_commit_timestamp_without_a_checksum(log):
+    write_in_commit(log, [100, 2_000_000_000_000])
+    table = Table.for_path(log.engine, log.table)
+    table.checkpoint(log.engine)
+    assert table.latest_snapshot(log.engine).timestamp == 2_000_000_000_000
+    builder = table.create_transaction_builder(log.engine, "test/1", Operation.WRITE)
+    builder.build(log.engine).commit(log.engine, [])
+    assert table.latest_snapshot(log.engine).timestamp == 2_000_000_000_001
 
 
 @pytest.mark.parametrize("timestamp", [99, 501])

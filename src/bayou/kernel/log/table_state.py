@@ -25,7 +25,12 @@ from bayou.kernel.elapsed_time import ElapsedTime
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.action_reconciliation import NewestActions
 from bayou.kernel.log.listing import Checkpoint
-from bayou.kernel.log.replay import ReplayState, read_commit_files, replay_commits
+from bayou.kernel.log.replay import (
+    ReplayState,
+    read_commit_files,
+    read_commit_info,
+    replay_commits,
+)
 from bayou.kernel.log.segment import LogSegment, load_log_segment
 from bayou.kernel.scan.scan_file import adds_to_array
 from bayou.kernel.table_features.column_mapping import (
@@ -36,7 +41,6 @@ from bayou.kernel.table_features.reader_support import check_readable, table_sch
 from bayou.protocol import features
 from bayou.protocol.actions import (
     Action,
-    CommitInfo,
     DomainMetadata,
     Metadata,
     Protocol,
@@ -44,7 +48,7 @@ from bayou.protocol.actions import (
     decode_actions,
 )
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, clustering_columns
-from bayou.protocol.properties import TableProperties
+from bayou.protocol.properties import IN_COMMIT_TIMESTAMPS, TableProperties
 from bayou.protocol.schema import StructType
 from bayou.protocol.version_checksum import VersionChecksum
 
@@ -355,9 +359,7 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
         replay=replay,
         contents=contents,
         stated_totals=checksum_totals(segment, checksum),
-        in_commit_timestamp=(
-            timestamp if replay.commit_info is None else _in_commit_timestamp(replay.commit_info)
-        ),
+        in_commit_timestamp=_in_commit_timestamp(engine, segment, replay, metadata, timestamp),
         protocol=protocol,
         metadata=metadata,
         schema=schema,
@@ -419,5 +421,22 @@ def _checkpoint_actions(
     return actions or contents.actions, contents
 
 
-def _in_commit_timestamp(info: CommitInfo) -> int | None:
-    return info.integer("inCommitTimestamp")
+def _in_commit_timestamp(
+    engine: Engine,
+    segment: LogSegment,
+    replay: ReplayState,
+    metadata: Metadata,
+    in_checksum: int | None,
+) -> int | None:
+    """Return the in-commit timestamp of a version; None if it has none.
+
+    If the checkpoint has the same version, its commit wasn't replayed. Without a checksum, the
+    commit is read: the next commit must be later, and the file's time may be earlier.
+    """
+    info = replay.commit_info
+    if info is None and not segment.commits:
+        enabled = metadata.configuration.get(IN_COMMIT_TIMESTAMPS.key, "").lower() == "true"
+        if in_checksum is not None or not enabled or segment.last_commit is None:
+            return in_checksum
+        info = read_commit_info(engine, segment.table, segment.version, segment.last_commit)
+    return None if info is None else info.integer("inCommitTimestamp")
