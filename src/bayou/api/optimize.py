@@ -198,7 +198,7 @@ class TableRewrites(BoundTable):
                 earlier than the latest version.
             VersionNotFoundError: the log can't reconstruct the version or timestamp.
             DataFileError: data files of the version are missing; the message names them.
-            CommitConflictError: another writer committed concurrently.
+            CommitConflictError: another writer committed concurrently, or a vacuum hasn't ended.
         """
         if (version is None) == (timestamp is None):
             raise ArgumentError(
@@ -380,6 +380,7 @@ class Maintenance(BoundTable):
             TableNotFoundError: the table doesn't exist.
             UnsupportedFeatureError: the table has a writer feature that isn't supported.
             VersionNotFoundError: `lite` needs commits that were deleted from the log.
+            CommitConflictError: a restore committed concurrently; nothing was deleted.
             StorageError: the store failed. The history records the failure; repeat the call.
         """
         checked_number(retention_hours, "retention_hours", "a number of hours", whole=False)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import bayou
 from bayou.errors import ArgumentError, CommitConflictError, DataFileError, VersionNotFoundError
-from bayou.kernel import Operation, Table
+from bayou.kernel import Engine, Operation, Snapshot, Table
+from bayou.kernel.commands import restore as restore_module
 from bayou.kernel.commands.restore import restore
+from bayou.kernel.commands.vacuum import vacuum as vacuum_module
 
 
 def ids(path: str) -> list[int]:
@@ -181,3 +184,75 @@ def test_an_append_meanwhile_stops_it_at_every_isolation_level(
     with pytest.raises(CommitConflictError):
         restore(engine, latest, wanted, "test/1")
     assert ids(path) == [*before, 3]
+
+
+@pytest.fixture
+def old_files(path, written) -> None:
+    """Version 1 has two files, which a vacuum deletes, because version 2 removed them."""
+    written(rows(1), rows(2))
+    bayou.table(path).delete("true")
+
+
+def vacuum_now(path: str) -> None:
+    bayou.table(path).vacuum(0, enforce_retention_duration=False)
+
+
+def restore_to_1(engine: Engine, path: str, latest: Snapshot) -> None:
+    wanted = Table.for_path(engine, path).snapshot_as_of_version(engine, 1)
+    restore(engine, latest, wanted, "test/1")
+
+
+def test_a_vacuum_after_the_files_were_looked_for_stops_it(
+    engine, path, snapshot, old_files, monkeypatch
+):
+    look = restore_module._check_files
+
+    def look_and_vacuum(*arguments: Any) -> None:
+        look(*arguments)
+        vacuum_now(path)
+
+    monkeypatch.setattr(restore_module, "_check_files", look_and_vacuum)
+    with pytest.raises(CommitConflictError, match="VACUUM START"):
+        restore_to_1(engine, path, snapshot())
+    assert ids(path) == []
+
+
+def test_a_vacuum_deletes_nothing_that_was_restored_since_its_plan(path, old_files, monkeypatch):
+    plan = vacuum_module.plan_full
+
+    def plan_and_restore(*arguments: Any, **options: Any) -> Any:
+        planned = plan(*arguments, **options)
+        bayou.table(path).restore(1)
+        return planned
+
+    monkeypatch.setattr(vacuum_module, "plan_full", plan_and_restore)
+    with pytest.raises(CommitConflictError, match="RESTORE"):
+        vacuum_now(path)
+    assert ids(path) == [1, 2]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_nothing_is_restored_while_a_vacuum_deletes_files(path, old_files, monkeypatch, killed):
+    delete = vacuum_module._delete
+
+    def restore_and_delete(*arguments: Any) -> int:
+        with pytest.raises(CommitConflictError, match="hasn't ended"):
+            bayou.table(path).restore(1)
+        if killed:
+            raise KeyboardInterrupt
+        return delete(*arguments)
+
+    monkeypatch.setattr(vacuum_module, "_delete", restore_and_delete)
+    if not killed:
+        vacuum_now(path)
+        with pytest.raises(DataFileError):
+            bayou.table(path).restore(1)
+        return
+    with pytest.raises(KeyboardInterrupt):
+        vacuum_now(path)
+    monkeypatch.undo()
+    with pytest.raises(CommitConflictError, match="hasn't ended"):
+        bayou.table(path).restore(1)
+    bayou.table(path).vacuum(10_000)
+    bayou.table(path).restore(1)
+    assert ids(path) == [1, 2]

@@ -11,7 +11,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from bayou.errors import ArgumentError, DataFileError, FileMissingError
+from bayou.errors import (
+    ArgumentError,
+    CommitConflictError,
+    DataFileError,
+    FileMissingError,
+)
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.clone import (
     clustering_domain,
@@ -20,18 +25,22 @@ from bayou.kernel.commands.clone import (
 )
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, key_strings
+from bayou.kernel.log.replay import read_commits
+from bayou.kernel.log.segment import commit_files
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch, vector_file_path
 from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.conflict_checker import operation_of
 from bayou.kernel.transaction.table_update import to_remove
 from bayou.protocol import features
-from bayou.protocol.actions import Action
+from bayou.protocol.actions import Action, CommitInfo
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
 from bayou.protocol.file_names import canonical_path
 
 _REQUESTS = 16
+_MAX_VACUUM_MS = 86_400_000
 _MAX_LISTED = 10
 """Maximum number of missing files in an error message."""
 
@@ -78,7 +87,8 @@ def restore(
         )
     restored, removed, counts = _difference(engine, target, latest)
     renumbered = _renumbered(engine, target, latest)
-    if not ignore_missing_files:
+    if not ignore_missing_files and restored:
+        _check_vacuums(engine, target, latest)
         _check_files(engine, target, restored)
     transaction = _builder(latest, target, engine_info, timestamp).build(engine)
     transaction.record_read()
@@ -229,6 +239,39 @@ def _adds(batch: ScanFileBatch) -> pa.StructArray:
     adds: Any = batch.selected().column("add")
     assert isinstance(adds, pa.StructArray)
     return adds
+
+
+def _check_vacuums(engine: Engine, target: TableState, latest: TableState) -> None:
+    """Raise an error if a vacuum may be deleting files of the target version.
+
+    The transaction conflicts with a vacuum that starts later. A vacuum that started more than a day
+    ago was probably killed.
+    """
+    commits = commit_files(engine, latest.path, target.version + 1, catalog=latest.catalog)
+    with commits as files:
+        newest_first = [(v, f) for v, f in files if v <= latest.version][::-1]
+    with read_commits(engine, latest.path, newest_first) as commits_read:
+        for commit in commits_read:
+            operation = operation_of(commit)
+            if operation == Operation.VACUUM_END:
+                return
+            if operation == Operation.VACUUM_START:
+                break
+        else:
+            return
+    info = next(action for action in commit.actions if isinstance(action, CommitInfo))
+    if (info.integer("timestamp") or 0) < time.time_ns() // 1_000_000 - _MAX_VACUUM_MS:
+        return
+    raise CommitConflictError(
+        f"{latest.path}: version {target.version} can't be restored, because the vacuum that "
+        f"started at version {commit.version} hasn't ended and may be deleting the version's "
+        "files. Nothing was changed; repeat the restore after the end of the vacuum. If the vacuum "
+        "was killed, first run another one with a retention period so long that it deletes "
+        "nothing.",
+        table=latest.path,
+        winning_version=commit.version,
+        winning_operation=Operation.VACUUM_START,
+    )
 
 
 def _check_files(engine: Engine, target: TableState, files: Sequence[ScanFile]) -> None:

@@ -2,8 +2,8 @@
 
 A transaction records what it read (`ReadSet`) and what it writes (`WriteSet`). Each winning commit
 is checked against both sets by delta-spark's rules for the table's isolation level
-(`delta.isolationLevel`). Bayou has one more rule: a commit with transaction identifiers conflicts
-with a winning RESTORE.
+(`delta.isolationLevel`). Bayou has two more rules: a commit with transaction identifiers conflicts
+with a winning RESTORE, and a RESTORE and a VACUUM conflict with each other.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class WriteSet:
         isolation_level: decides whether files that a winning commit adds are a conflict.
         read_protocol, read_metadata: protocol and metadata of the version that the transaction
             read; None for a new table.
+        operation: of the transaction; None if it is unknown.
     """
 
     removed_paths: frozenset[str] = frozenset()
@@ -91,6 +92,7 @@ class WriteSet:
     isolation_level: str = "Serializable"
     read_protocol: Protocol | None = None
     read_metadata: Metadata | None = None
+    operation: Operation | None = None
 
 
 def check_winner(
@@ -149,7 +151,7 @@ class _WinnerActions:
     metadata: Metadata | None = None
     identity_only: bool = False
     is_blind_append: bool = False
-    restores: bool = False
+    operation: object = None
 
 
 def _find_conflict(
@@ -161,6 +163,7 @@ def _find_conflict(
     """
     return (
         _metadata_conflict(winner, writes)
+        or _vacuum_conflict(winner, writes)
         or _identifier_conflict(winner, reads, writes)
         or _read_conflict(table, winner, reads, writes)
         or _delete_conflict(winner, writes)
@@ -209,13 +212,27 @@ def _identifier_conflict(
     apps = sorted({t.app_id for t in winner.transactions} & reads.app_ids)
     if apps:
         return ConcurrentTransactionError, f"also changed the transaction identifier {apps[0]!r}"
-    if winner.restores and reads.app_ids:
+    if winner.operation == Operation.RESTORE and reads.app_ids:
         # Not a rule of delta-spark. A transaction identifier states that the table contains all
         # rows up to its version, but RESTORE keeps the identifiers although it removes rows.
         return CommitConflictError, (
             "restored the table, and may have removed rows that earlier commits with the "
             "application ids of this commit added"
         )
+    return None
+
+
+def _vacuum_conflict(
+    winner: _WinnerActions, writes: WriteSet
+) -> tuple[type[CommitConflictError], str] | None:
+    """Find out whether a VACUUM may delete files that a concurrent RESTORE adds again.
+
+    In delta-spark, a RESTORE conflicts with every concurrent commit, but a VACUUM with none.
+    """
+    if writes.operation == Operation.RESTORE and winner.operation == Operation.VACUUM_START:
+        return CommitConflictError, "started a vacuum, which may delete files of the older version"
+    if writes.operation == Operation.VACUUM_START and winner.operation == Operation.RESTORE:
+        return CommitConflictError, "restored files that this vacuum would delete"
     return None
 
 
@@ -312,7 +329,7 @@ def _group(winner: CommitActions) -> _WinnerActions:
                 grouped.metadata = action
             case CommitInfo():
                 grouped.is_blind_append = action.get("isBlindAppend") is True
-                grouped.restores = action.get("operation") == Operation.RESTORE
+                grouped.operation = action.get("operation")
                 tags = action.get("tags")
                 grouped.identity_only = (
                     isinstance(tags, dict)

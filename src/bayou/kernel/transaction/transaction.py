@@ -347,6 +347,7 @@ class Transaction:
             isolation_level=update.isolation_level(contents),
             read_protocol=None if state is None else state.protocol,
             read_metadata=None if state is None else state.metadata,
+            operation=update.operation,
         )
         commit = CommitLines(
             update=update,

@@ -190,7 +190,8 @@ def _requested_retention(
 class _History:
     """Writes the commits that record a vacuum in the history; they have no file actions.
 
-    The commits are based on the version that was read, and don't conflict with other commits.
+    The commits are based on the version that was read. VACUUM START conflicts with a RESTORE, which
+    may have restored files of the plan; no commit conflicts with any other commit.
     """
 
     def __init__(
