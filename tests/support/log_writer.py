@@ -193,6 +193,7 @@ class LogWriter:
         *,
         kind: Literal["json", "parquet", "classic"] = "parquet",
         sidecars: int = 0,
+        inline: int = 0,
         tags: Mapping[str, str] | None = None,
     ) -> list[str]:
         """Write a V2 checkpoint; return the name of its top-level file, then those of its sidecars.
@@ -204,10 +205,11 @@ class LogWriter:
                 classic checkpoint.
             sidecars: number of sidecars, which have the adds and removes; 0 to write these to the
                 top-level file.
+            inline: number of adds and removes that stay in the top-level file beside sidecars.
             tags: tags of the checkpointMetadata action.
         """
         top = [{"checkpointMetadata": {"version": version, "tags": dict(tags or {})}}]
-        files = [a for a in actions if "add" in a or "remove" in a] if sidecars else []
+        files = [a for a in actions if "add" in a or "remove" in a][inline:] if sidecars else []
         names = []
         for number in range(sidecars):
             name = f"_sidecars/{uuid.uuid4()}.parquet"

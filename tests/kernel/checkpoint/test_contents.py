@@ -55,6 +55,21 @@ def test_a_v2_checkpoint_is_read_whatever_its_name_and_with_any_number_of_sideca
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("inline", [1, 4])
+def test_file_actions_beside_the_sidecars_count_too(log, kind, inline):
+    write(log, kind=kind, sidecars=2, inline=inline)
+    assert paths(log) == ["a", "c", "d", "e"]
+    assert paths(log, 1) == ["a", "b", "c", "d"]
+    scan = snapshot(log).scan_builder().build()
+    parts = scan.slices(log.engine, 4)
+    found = [f.path for p in parts for b in scan.replay_slice(log.engine, p) for f in b.rows()]
+    assert sorted(found) == ["a", "c", "d", "e"]
+    checkpoint(log.engine, log.table)
+    assert snapshot(log).log_segment.checkpoint.version == 2
+    assert paths(log) == ["a", "c", "d", "e"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sidecars", [0, 3])
 def test_slices_over_sidecars_serialize_and_need_nothing_of_each_other(log, kind, sidecars):
     write(log, kind=kind, sidecars=sidecars)

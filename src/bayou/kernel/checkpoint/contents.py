@@ -42,8 +42,9 @@ class CheckpointContents:
     Attributes:
         actions: protocol, metadata, transactions and domains; empty if only file actions were
             located.
-        files: Parquet files with the adds and removes: the checkpoint's own files or its sidecars.
-        adds, removes: file actions of a JSON checkpoint without sidecars.
+        files: Parquet files with the adds and removes: the checkpoint's own files or its sidecars,
+            or both, if the top-level file has file actions beside its references to sidecars.
+        adds, removes: file actions of a JSON checkpoint.
         file_contents: bytes of small Parquet files by path, so that these files aren't read again.
     """
 
@@ -84,7 +85,7 @@ def read_checkpoint(engine: Engine, table: str, checkpoint: Checkpoint) -> Check
             actions.extend(_read_actions(engine, table, _split(file, held)))
     except StorageError as error:
         raise unreadable_checkpoint(table, error.path, error) from error
-    return _contents(table, checkpoint, actions, held)
+    return _contents(engine, table, checkpoint, actions, held)
 
 
 def locate_checkpoint_files(
@@ -105,7 +106,7 @@ def locate_checkpoint_files(
                 sidecars.extend(_to_actions(table, split, batch.column("sidecar"), SidecarFile))
     except StorageError as error:
         raise unreadable_checkpoint(table, error.path, error) from error
-    return _contents(table, checkpoint, sidecars, held)
+    return _contents(engine, table, checkpoint, sidecars, held)
 
 
 def unreadable_checkpoint(table: str, path: str, error: StorageError) -> CorruptTableError:
@@ -143,6 +144,9 @@ _KEY_FIELDS = pa.schema(
 )
 """One required field of each kind of non-file action."""
 
+_FILE_PATHS = pa.schema(
+    [pa.field(name, pa.struct([pa.field("path", pa.string())])) for name in ("add", "remove")]
+)
 _SIDECARS = pa.schema([SIDECAR_SCHEMA.field("sidecar")])
 _SCHEMA = pa.schema([*METADATA_SCHEMA, *SIDECAR_SCHEMA])
 
@@ -182,14 +186,15 @@ def _from_json(
     except StorageError as error:
         raise unreadable_checkpoint(table, top.path, error) from error
     actions = read_commit(table, checkpoint.version, top, data).actions
-    return _contents(table, checkpoint, actions)
+    return _contents(engine, table, checkpoint, actions, {})
 
 
 def _contents(
+    engine: Engine,
     table: str,
     checkpoint: Checkpoint,
     actions: Iterable[Action],
-    held: Mapping[str, bytes] | None = None,
+    held: Mapping[str, bytes],
 ) -> CheckpointContents:
     non_file_actions: list[Action] = []
     adds: list[AddFile] = []
@@ -210,14 +215,33 @@ def _contents(
                 non_file_actions.append(action)
     _check_sidecars(table, checkpoint, metadata, sidecars)
     own_files = () if _is_json(checkpoint.files[0]) else checkpoint.files
+    if sidecars:
+        own_files = _with_file_actions(engine, table, own_files, held)
     return CheckpointContents(
         checkpoint=checkpoint,
         actions=tuple(non_file_actions),
-        files=tuple(_sidecar_status(table, s) for s in sidecars) if sidecars else own_files,
+        files=(*(_sidecar_status(table, s) for s in sidecars), *own_files),
         adds=tuple(adds),
         removes=tuple(removes),
-        file_contents={} if sidecars or held is None else held,
+        file_contents=held if own_files else {},
     )
+
+
+def _with_file_actions(
+    engine: Engine, table: str, files: tuple[FileStatus, ...], held: Mapping[str, bytes]
+) -> tuple[FileStatus, ...]:
+    """Return the files that have adds or removes."""
+
+    def has_file_actions(file: FileStatus) -> bool:
+        try:
+            with engine.parquet.read_parquet_files([_split(file, held)], _FILE_PATHS) as batches:
+                return any(
+                    column.null_count < len(column) for batch in batches for column in batch.columns
+                )
+        except StorageError as error:
+            raise unreadable_checkpoint(table, file.path, error) from error
+
+    return tuple(file for file in files if has_file_actions(file))
 
 
 def _check_sidecars(
