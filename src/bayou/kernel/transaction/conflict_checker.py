@@ -253,11 +253,13 @@ def _read_conflict(
 
 
 def _ignores_adds(winner: _WinnerActions, writes: WriteSet) -> bool:
+    if writes.metadata:
+        return False  # the new metadata, such as a constraint, must be true for all rows
     match writes.isolation_level:
         case "SnapshotIsolation":
             return True
         case "WriteSerializable":
-            return winner.is_blind_append and not writes.metadata
+            return winner.is_blind_append
         case _:
             return False
 
