@@ -95,6 +95,28 @@ def test_a_client_refuses_values_that_are_cast_in_another_zone(value, same):
             expressions.value("ts", RowExpression(value))
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "same"),
+    [
+        ("da", "ts", False),
+        ("s", "ts", False),
+        ("`s`", "TIMESTAMP'2024-01-01 06:00:00Z'", False),
+        ("`ts`", "'2024-01-01 06:00:00Z'", False),
+        ("`ts`", "made", True),
+        ("s", "upper(s)", True),
+        ("da", "da", True),
+    ],
+)
+def test_a_client_refuses_timestamps_that_are_cast_in_another_zone(column, value, same):
+    client_expressions().value(column, RowExpression(value))
+    expressions = client_expressions(zone="Asia/Kolkata")
+    if same:
+        expressions.value(column, RowExpression(value))
+    else:
+        with pytest.raises(PredicateError, match="time zone Asia/Kolkata"):
+            expressions.value(column, RowExpression(value))
+
+
 def test_a_client_refuses_what_depends_on_ansi_mode():
     expressions = client_expressions(ansi="false")
     expressions.predicate(RowExpression("id > 3 AND s = 'a'"))

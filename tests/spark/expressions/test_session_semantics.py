@@ -105,3 +105,28 @@ def test_rows_are_changed_that_spark_s_own_functions_find(spark, tmp_path):
     assert merged.num_updated_rows == 20
     assert spark.sql(f"DELETE FROM {table} WHERE exp(id) = v AND id > 5").first()[0] == 20
     assert spark.sql(f"SELECT * FROM {table} WHERE v = ln(exp(id))").count() == 20
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "expression"),
+    [
+        ("spark.sql.decimalOperations.allowPrecisionLoss", "false", "CAST(d / e AS STRING)"),
+        ("spark.sql.decimalOperations.allowPrecisionLoss", "false", "CAST(d * e AS STRING)"),
+        ("spark.sql.legacy.timeParserPolicy", "LEGACY", "date_format(ts, 'SSSSSS')"),
+        ("spark.sql.legacy.exponentLiteralAsDecimal.enabled", "true", "CAST(1E10 AS STRING)"),
+    ],
+)
+def test_values_follow_settings_that_change_expressions(
+    spark, tmp_path, setting, value, expression
+):
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set(setting, value)
+    path, types = str(tmp_path / "t"), "DECIMAL(38,18)"
+    session.sql(
+        f"SELECT 'x' v, CAST(7.777777777777777777 AS {types}) d, CAST(1.3333333333 AS {types}) e, "
+        "TIMESTAMP'2024-02-05 01:02:03.089' ts"
+    ).write.format("delta").save(path)
+    expected = session.sql(f"SELECT {expression} FROM delta.`{path}`").first()[0]
+    session.sql(f"UPDATE delta.`{path}` SET v = {expression}")
+    assert session.sql(f"SELECT v FROM delta.`{path}`").first()[0] == expected

@@ -11,10 +11,11 @@ from bayou.kernel.commands.merge import ClauseAction, ClauseKind, MergeClause, M
 from bayou.kernel.expressions.functions import inexact_function
 from bayou.kernel.expressions.model import Column, Expression
 from bayou.kernel.expressions.sql.parser import parse_expression
-from bayou.protocol.schema import DataType, StructType
+from bayou.protocol.schema import TIMESTAMP, DataType, StructType
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import (
+    assigned_type,
     check_client_evaluates,
     has_timestamps,
     matches_session,
@@ -31,12 +32,6 @@ class RequestedClause:
     action: ClauseAction
     condition: RowExpression | None = None
     values: Mapping[str, RowExpression] | None = None
-
-    @property
-    def expressions(self) -> list[RowExpression]:
-        """The clause's condition and values, without values that are `DEFAULT`."""
-        conditions = [] if self.condition is None else [self.condition]
-        return [*conditions, *(v for v in (self.values or {}).values() if not v.is_default)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +98,13 @@ class MergeRequest:
 
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
         """Whether the kernel evaluates all conditions and values exactly as the session does."""
-        expressions = [self.on, *(e for clause in self.clauses for e in clause.expressions)]
-        if any(expression.sql is None for expression in expressions):
+        expressions = self._assigned_expressions(target, source)
+        if any(expression.sql is None for expression, _ in expressions):
             return False
         is_plain = session_matches_kernel(spark, (target, source))
         if not is_plain and _casts_timestamps(target, source):
             return False
-        for expression in expressions:
+        for expression, assigned in expressions:
             try:
                 parsed: Expression = parse_expression(expression.sql or "")
             except PredicateError:
@@ -118,20 +113,16 @@ class MergeRequest:
                 return False
             if inexact_function(parsed) is not None:
                 return False
-            if not is_plain and not matches_session(spark, parsed, (target, source)):
+            if not is_plain and not matches_session(
+                spark, parsed, (target, source), assigned=assigned
+            ):
                 return False
         return True
 
     def check_client_evaluates(self, spark: Any, target: StructType, source: StructType) -> None:
         """Raise `PredicateError` if kernel and session may evaluate an expression differently."""
         schemas = (target, source)
-        conditions = [self.on, *(c.condition for c in self.clauses if c.condition is not None)]
-        checked: list[tuple[RowExpression, DataType | None]] = [(e, None) for e in conditions]
-        for clause in self.clauses:
-            for name, value in (clause.values or {}).items():
-                field = next((f for n in _names(name) if (f := target.get(n)) is not None), None)
-                if not value.is_default:
-                    checked.append((value, None if field is None else field.data_type))
+        checked = self._assigned_expressions(target, source)
         for expression, assigned in checked:
             sql = expression.sql or ""
             try:
@@ -148,11 +139,22 @@ class MergeRequest:
                         spark, column, Column((field.name,)), [source], assigned=of_target.data_type
                     )
 
+    def _assigned_expressions(
+        self, target: StructType, source: StructType
+    ) -> list[tuple[RowExpression, DataType | None]]:
+        """Return all conditions and values, and for a value the type of the assigned column.
 
-def _names(column: str) -> list[str]:
-    """Possible names of a column that is assigned as `a.b`: `b` if `a` is an alias, or `a`."""
-    parts = [part.strip("`") for part in column.split(".")]
-    return [*reversed(parts[:2])]
+        An unknown column counts as a timestamp, the type with the most careful checks.
+        """
+        alias, schemas = self.definition.target_alias, (target, source)
+        pairs: list[tuple[RowExpression, DataType | None]] = [(self.on, None)]
+        for clause in self.clauses:
+            if clause.condition is not None:
+                pairs.append((clause.condition, None))
+            for name, value in (clause.values or {}).items():
+                if not value.is_default:
+                    pairs.append((value, assigned_type(name, alias, schemas) or TIMESTAMP))
+        return pairs
 
 
 def _casts_timestamps(target: StructType, source: StructType) -> bool:

@@ -13,9 +13,10 @@ from bayou.kernel.expressions.functions import inexact_function
 from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.kernel.expressions.resolution import map_columns, resolve, resolve_expression
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
-from bayou.protocol.schema import StructType
+from bayou.protocol.schema import DataType, StructType
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import (
+    assigned_type,
     check_client_evaluates,
     has_timestamps,
     matches_session,
@@ -71,23 +72,24 @@ class KernelExpressions:
             return "DEFAULT"
         expression = map_columns(parse_expression(self._sql(value)), self._without_alias)
         resolve_expression(expression, self.schema)
-        column = self.schema.get(self.column(name).partition(".")[0])
+        assigned = assigned_type(name, self.target.alias, [self.schema])
         if not is_classic(self.target.spark):
             check_client_evaluates(
                 self.target.spark,
                 self._sql(value),
                 expression,
                 [self.schema],
-                assigned=None if column is None else column.data_type,
+                assigned=assigned,
             )
             return expression
-        if column is not None and has_timestamps(column.data_type) and not self._is_plain:
+        casts = assigned is None or has_timestamps(assigned)
+        if casts and not self._is_plain:
             raise OnlySparkError(
                 f"{value.display_string}: the value is cast in the session's time zone, so only "
                 "Spark can evaluate it.",
                 expression=value.display_string,
             )
-        self._check(expression, value)
+        self._check(expression, value, assigned)
         return expression
 
     def column(self, name: str) -> str:
@@ -103,7 +105,9 @@ class KernelExpressions:
     def _is_plain(self) -> bool:
         return session_matches_kernel(self.target.spark, [self.schema])
 
-    def _check(self, expression: Expression, source: RowExpression) -> None:
+    def _check(
+        self, expression: Expression, source: RowExpression, assigned: DataType | None = None
+    ) -> None:
         spark = self.target.spark
         if not is_classic(spark):
             check_client_evaluates(spark, self._sql(source), expression, [self.schema])
@@ -111,7 +115,7 @@ class KernelExpressions:
         is_exact = inexact_function(expression) is None
         if is_exact and self._is_plain:
             return
-        if not matches_session(spark, expression, [self.schema]):
+        if not matches_session(spark, expression, [self.schema], assigned=assigned):
             raise OnlySparkError(
                 f"{source.display_string}: the kernel's result may differ from the session's, so "
                 "only Spark can evaluate it.",

@@ -1,11 +1,12 @@
 """Whether the kernel evaluates an expression as Spark does in a session.
 
 The kernel evaluates expressions as Spark does in ANSI mode and in UTC. Inexact functions, whose
-results may differ in the last digit, are evaluated by Spark. If the session has ANSI mode off,
-Spark also evaluates expressions that depend on ANSI mode. If the session's time zone isn't UTC,
-Spark also evaluates expressions that depend on the time zone. The condition of an overwrite is
-passed to the kernel as a string, so `with_zone` adds the session's time zone to timestamps in the
-string.
+results may differ in the last digit, are evaluated by Spark. If the session has ANSI mode off, or
+a setting of `_RULES` with another value than the kernel's, Spark also evaluates expressions that
+may depend on these settings. If the session's time zone isn't UTC, Spark also evaluates expressions
+that depend on the time zone, and values whose cast to the type of the assigned column depends on
+it. The condition of an overwrite is passed to the kernel as a string, so `with_zone` adds the
+session's time zone to timestamps in the string.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from bayou.kernel.expressions.model import (
     referenced_columns,
 )
 from bayou.kernel.expressions.resolution import resolve, type_of
-from bayou.kernel.expressions.sql.parser import parse_predicate
+from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.kernel.expressions.types import kind_of
 from bayou.protocol.schema import (
     DATE,
@@ -211,7 +212,7 @@ def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bo
     `inexact_function`.
     """
     special = any(_has_special_comparison(field) for schema in schemas for field in schema)
-    return not special and _is_ansi(spark) and _is_utc(spark)
+    return not special and _changed_rule(spark) is None and _is_utc(spark)
 
 
 def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> None:
@@ -233,8 +234,18 @@ def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> N
             )
 
 
-def matches_session(spark: Any, expression: Expression, schemas: Iterable[StructType]) -> bool:
-    """Whether the kernel evaluates an expression as the session does."""
+def matches_session(
+    spark: Any,
+    expression: Expression,
+    schemas: Iterable[StructType],
+    *,
+    assigned: DataType | None = None,
+) -> bool:
+    """Whether the kernel evaluates an expression as the session does.
+
+    Args:
+        assigned: type of the column to which the value is assigned; None for a condition.
+    """
     schemas = tuple(schemas)
     if inexact_function(expression) is not None:
         return False
@@ -242,11 +253,34 @@ def matches_session(spark: Any, expression: Expression, schemas: Iterable[Struct
     fields = [field for schema in schemas for field in schema]
     if any(_has_special_comparison(f) and f.name.lower() in names for f in fields):
         return False
-    if not _is_ansi(spark) and not _is_ansi_independent(expression, schemas):
+    if not _is_ansi_independent(expression, schemas) and _changed_rule(spark) is not None:
         return False
-    if _is_utc(spark) or isinstance(expression, Column):
+    if _is_utc(spark):
         return True
-    return not depends_on_zone(expression, schemas)
+    if assigned is not None and _is_cast_in_zone(expression, assigned, schemas):
+        return False
+    return isinstance(expression, Column) or not depends_on_zone(expression, schemas)
+
+
+def assigned_type(name: str, alias: str | None, schemas: Iterable[StructType]) -> DataType | None:
+    """Return the type of the column or nested field that a SET clause names; None if unknown.
+
+    Args:
+        name: as the user wrote it: with or without backticks, and with or without `alias`.
+        alias: the target's alias.
+        schemas: the table's schema, then schemas of columns that the command may add.
+    """
+    paths: list[tuple[str, ...]] = [(name,)]
+    try:
+        column = parse_expression(name)
+    except PredicateError:
+        column = Literal(None)
+    if isinstance(column, Column):
+        paths.insert(0, column.path)
+        if alias is not None and column.path[0].lower() == alias.lower():
+            paths.insert(0, column.path[1:])
+    fields = (_field(schema, path) for schema in schemas for path in paths if path)
+    return next((field.data_type for field in fields if field is not None), None)
 
 
 def check_client_evaluates(
@@ -275,18 +309,17 @@ def check_client_evaluates(
                 f"uses column {field.name!r}, which is a CHAR or has a collation",
                 "Use another column, or a classic session.",
             )
-    if not _is_ansi(spark) and not _is_ansi_independent(expression, schemas):
+    rule = None if _is_ansi_independent(expression, schemas) else _changed_rule(spark)
+    if rule == _ANSI:
         raise _not_as_in_session(
             sql, "depends on ANSI mode, which is off", "Set spark.sql.ansi.enabled to true."
         )
+    if rule is not None:
+        raise _not_as_in_session(sql, f"may depend on {rule}", "Unset this setting.")
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     if is_utc(zone):
         return
-    casts = (
-        assigned is not None
-        and has_timestamps(assigned)
-        and not _has_type(expression, assigned, schemas)
-    )
+    casts = assigned is not None and _is_cast_in_zone(expression, assigned, schemas)
     if casts or _uses_zone(sql, expression, schemas):
         raise _not_as_in_session(
             sql,
@@ -351,6 +384,20 @@ def _is_zone_free(expression: Expression, schemas: Sequence[StructType]) -> bool
     return isinstance(expression, IsNull) or kinds == {"timestamp"}
 
 
+def _is_cast_in_zone(
+    expression: Expression, assigned: DataType, schemas: Sequence[StructType]
+) -> bool:
+    """Whether assigning a value casts it to or from a timestamp, which depends on the time zone.
+
+    A value that isn't a column or a literal counts as a timestamp only if the column has them.
+    """
+    if _has_type(expression, assigned, schemas):
+        return False
+    if isinstance(expression, Column | Literal) and depends_on_zone(expression, schemas):
+        return True
+    return has_timestamps(assigned)
+
+
 def _has_type(expression: Expression, data_type: DataType, schemas: Sequence[StructType]) -> bool:
     """Whether an expression needs no cast to `data_type`, a type that contains timestamps."""
     match expression:
@@ -359,8 +406,9 @@ def _has_type(expression: Expression, data_type: DataType, schemas: Sequence[Str
         case Literal(data_type=own):
             return own == data_type
         case Column(path=path):
-            fields = [_field(s, names) for s in schemas for names in (path, path[1:])]
-            return all(f is None or same_type(f.data_type, data_type) for f in fields)
+            found = [_field(s, names) for s in schemas for names in (path, path[1:])]
+            fields = [field for field in found if field is not None]
+            return bool(fields) and all(same_type(f.data_type, data_type) for f in fields)
         case _:
             return False
 
@@ -424,8 +472,32 @@ def _field(schema: StructType, names: tuple[str, ...]) -> StructField | None:
     return field
 
 
-def _is_ansi(spark: Any) -> bool:
-    return str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true"
+_ANSI = "spark.sql.ansi.enabled"
+_RULES = {
+    _ANSI: "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.function.concatBinaryAsString": "false",
+    "spark.sql.function.eltOutputAsString": "false",
+    "spark.sql.legacy.castComplexTypesToString.enabled": "false",
+    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "false",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
+    "spark.sql.legacy.integralDivide.returnBigint": "true",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
+    "spark.sql.legacy.lpadRpadAlwaysReturnString": "false",
+    "spark.sql.mapKeyDedupPolicy": "exception",
+}
+"""Settings that change the results of expressions, and the values with which the kernel agrees."""
+
+_TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
+
+
+def _changed_rule(spark: Any) -> str | None:
+    """Return a setting with which the session's results may differ from the kernel's, or None."""
+    for name, value in _RULES.items():
+        if str(spark.conf.get(name, value)).strip().lower() != value:
+            return name
+    legacy = str(spark.conf.get(_TIME_PARSER, "exception")).strip().lower() == "legacy"
+    return _TIME_PARSER if legacy else None
 
 
 def _is_utc(spark: Any) -> bool:
