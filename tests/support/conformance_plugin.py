@@ -24,9 +24,20 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Ignore conformance tests if the sets don't exist; None for other files."""
     if conformance_sets.folder() is not None or collection_path.suffix != ".py":
         return None
-    is_test = collection_path.name.startswith("test_")
-    in_folder = collection_path.parent.name == "conformance" and is_test
-    return True if in_folder or collection_path.name == "test_conformance.py" else None
+    return True if _needs_sets(collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect conformance tests that the command line names, if the sets don't exist."""
+    if conformance_sets.folder() is None:
+        unavailable = [item for item in items if _needs_sets(item.path)]
+        config.hook.pytest_deselected(items=unavailable)
+        items[:] = [item for item in items if item not in unavailable]
+
+
+def _needs_sets(path: Path) -> bool:
+    in_folder = path.parent.name == "conformance" and path.name.startswith("test_")
+    return in_folder or path.name == "test_conformance.py"
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
+from bayou.errors import ArgumentError
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.protocol.schema import DATE, FLOAT, INTEGER, STRING, StructField, StructType
 from bayou.spark.expressions.session_semantics import matches_session
@@ -130,3 +131,66 @@ def test_values_follow_settings_that_change_expressions(
     expected = session.sql(f"SELECT {expression} FROM delta.`{path}`").first()[0]
     session.sql(f"UPDATE delta.`{path}` SET v = {expression}")
     assert session.sql(f"SELECT v FROM delta.`{path}`").first()[0] == expected
+
+
+@pytest.fixture
+def three_rows(lenient, tmp_path):
+    path = str(tmp_path / "t")
+    lenient.sql(
+        "SELECT id, CAST(16777216 AS FLOAT) f, ' 2 ' s, DATE'2024-01-05' day, "
+        "CAST(7.777777777777777777 AS DECIMAL(38,18)) d, "
+        "CAST(1.3333333333333333 AS DECIMAL(38,18)) e FROM range(3)"
+    ).write.format("delta").save(path)
+    return path
+
+
+def replace_where(session, path, condition):
+    rows = session.read.format("delta").load(path).where("false")
+    rows.write.format("delta").mode("overwrite").option("replaceWhere", condition).save(path)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "condition", "problem"),
+    [
+        ("spark.sql.ansi.enabled", "false", "f = 16777217", "depend on ANSI mode, which is off"),
+        ("spark.sql.ansi.enabled", "false", "s = 2", "depend on ANSI mode, which is off"),
+        ("spark.sql.ansi.enabled", "false", "id < 2 AND s = 2", "depend on ANSI mode"),
+        ("spark.sql.ansi.enabled", "false", "day = s", "depend on ANSI mode, which is off"),
+        (
+            "spark.sql.decimalOperations.allowPrecisionLoss",
+            "false",
+            "d / e > 5.8333333333333333",
+            "depend on the session's setting spark.sql.decimalOperations.allowPrecisionLoss",
+        ),
+    ],
+)
+def test_rows_are_not_replaced_by_another_rule_than_the_session_s(
+    lenient, three_rows, setting, value, condition, problem
+):
+    lenient.conf.set("spark.sql.ansi.enabled", "true")
+    lenient.conf.set(setting, value)
+    with pytest.raises(ArgumentError, match=f"replaceWhere: .* may {problem}"):
+        replace_where(lenient, three_rows, condition)
+    assert bayou.table(three_rows).to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "day = '2024-01-05' AND id < 2",
+        "id IN (0, 1) AND NOT day > '2024-01-06'",
+        "day BETWEEN '2024-01-01' AND '2024-01-31' AND id <> 2",
+    ],
+)
+def test_rows_are_replaced_where_every_setting_means_the_same(lenient, three_rows, condition):
+    replace_where(lenient, three_rows, condition)
+    assert bayou.table(three_rows).to_arrow()["id"].to_pylist() == [2]
+
+
+def test_consecutive_strings_are_one_string_where_the_session_says_so(lenient, three_rows):
+    lenient.conf.set("spark.sql.ansi.enabled", "true")
+    lenient.conf.set("spark.sql.legacy.consecutiveStringLiterals.enabled", "true")
+    lenient.sql(f"UPDATE delta.`{three_rows}` SET s = 'a''b' WHERE id = 1")
+    assert bayou.table(three_rows).to_arrow(filter="id = 1")["s"].to_pylist() == ["ab"]
+    with pytest.raises(ArgumentError, match="consecutiveStringLiterals"):
+        replace_where(lenient, three_rows, "s = 'a''b'")

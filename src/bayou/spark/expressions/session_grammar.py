@@ -49,11 +49,18 @@ def session_literal(spark: Any, string: str) -> str:
 
 
 def has_raw_strings(spark: Any, text: str) -> bool:
-    r"""Whether the SQL has a string that the session reads without escapes, such as `'\d'`."""
-    return ("\\" in text or "''" in text) and _is_set(spark, _RAW_STRINGS)
+    r"""Whether the SQL has a string such as `'\d'` or `'a''b'` that the session reads differently.
+
+    By two of Spark's settings, a backslash or a doubled quote isn't an escape.
+    """
+    doubled = "''" in text
+    if doubled and _is_set(spark, _CONSECUTIVE_STRINGS):
+        return True
+    return ("\\" in text or doubled) and _is_set(spark, _RAW_STRINGS)
 
 
 _RAW_STRINGS = "spark.sql.parser.escapedStringLiterals"
+_CONSECUTIVE_STRINGS = "spark.sql.legacy.consecutiveStringLiterals.enabled"
 
 
 def _substituted(spark: Any, text: str, within: tuple[str, ...]) -> str:

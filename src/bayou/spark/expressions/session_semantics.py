@@ -212,7 +212,7 @@ def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bo
     `inexact_function`.
     """
     special = any(_has_special_comparison(field) for schema in schemas for field in schema)
-    return not special and _changed_rule(spark) is None and _is_utc(spark)
+    return not special and changed_rule(spark) is None and _is_utc(spark)
 
 
 def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> None:
@@ -234,6 +234,49 @@ def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> N
             )
 
 
+def check_session_rules(condition: str, schema: StructType, rule: str, *, name: str) -> None:
+    """Raise `ArgumentError` if a condition may depend on a setting that the session has changed.
+
+    A string that is compared with a date or timestamp column is a value of the column's type by
+    every setting, provided that it can be cast.
+
+    Args:
+        rule: the setting, as `changed_rule` returns it.
+    """
+    try:
+        expression = parse_predicate(condition)
+        resolved = resolve(expression, schema)
+    except PredicateError:
+        return  # the caller reports the error with the table
+    if _is_ansi_independent(expression, [schema]) or _compares_datetimes(resolved, schema):
+        return
+    problem = "ANSI mode, which is off" if rule == _ANSI else f"the session's setting {rule}"
+    action = "Set it to true" if rule == _ANSI else "Unset it"
+    raise ArgumentError(
+        f"{name}: {condition!r} may depend on {problem}, but Bayou evaluates it in ANSI mode. "
+        f"{action}, use DELETE and an append, or compare columns only with values of their own "
+        "types.",
+        argument=name,
+    )
+
+
+def _compares_datetimes(resolved: Predicate, schema: StructType) -> bool:
+    """Whether a condition only compares dates and timestamps with constants, as resolved."""
+    if isinstance(resolved, And | Or | Not):
+        operands = operands_of(resolved)
+        return all(
+            isinstance(operand, Predicate)
+            and (_is_ansi_independent(operand, [schema]) or _compares_datetimes(operand, schema))
+            for operand in operands
+        )
+    operands = operands_of(resolved)
+    return isinstance(resolved, Comparison | In) and all(
+        isinstance(operand, Column | Literal)
+        and type_of(operand, schema) in (DATE, TIMESTAMP, TIMESTAMP_NTZ)
+        for operand in operands
+    )
+
+
 def matches_session(
     spark: Any,
     expression: Expression,
@@ -253,7 +296,7 @@ def matches_session(
     fields = [field for schema in schemas for field in schema]
     if any(_has_special_comparison(f) and f.name.lower() in names for f in fields):
         return False
-    if not _is_ansi_independent(expression, schemas) and _changed_rule(spark) is not None:
+    if not _is_ansi_independent(expression, schemas) and changed_rule(spark) is not None:
         return False
     if _is_utc(spark):
         return True
@@ -309,7 +352,7 @@ def check_client_evaluates(
                 f"uses column {field.name!r}, which is a CHAR or has a collation",
                 "Use another column, or a classic session.",
             )
-    rule = None if _is_ansi_independent(expression, schemas) else _changed_rule(spark)
+    rule = None if _is_ansi_independent(expression, schemas) else changed_rule(spark)
     if rule == _ANSI:
         raise _not_as_in_session(
             sql, "depends on ANSI mode, which is off", "Set spark.sql.ansi.enabled to true."
@@ -491,7 +534,7 @@ _RULES = {
 _TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 
 
-def _changed_rule(spark: Any) -> str | None:
+def changed_rule(spark: Any) -> str | None:
     """Return a setting with which the session's results may differ from the kernel's, or None."""
     for name, value in _RULES.items():
         if str(spark.conf.get(name, value)).strip().lower() != value:

@@ -16,7 +16,7 @@ from bayou.kernel.commands.write import TableWrite, WriteMode
 from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.protocol.schema import StructType
 from bayou.spark.expressions.session_grammar import has_raw_strings, session_sql
-from bayou.spark.expressions.session_semantics import with_zone
+from bayou.spark.expressions.session_semantics import changed_rule, with_zone
 from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.settings import TIME_ZONE
 from bayou.spark.session.storage_options import (
@@ -59,6 +59,8 @@ class WriteOptions:
         storage: storage options in deltalake's names.
         time_zone: `bayou.timeZone`, for timestamps without a time zone in `replaceWhere` and
             partition values.
+        session_rule: `bayou.sessionRule`, which the hooks set: a setting of the session with which
+            Spark may evaluate `replaceWhere` differently from Bayou; None if there is none.
     """
 
     path: str
@@ -79,6 +81,7 @@ class WriteOptions:
     defines: bool = False
     description: str | None = None
     time_zone: str = "UTC"
+    session_rule: str | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -109,6 +112,7 @@ class WriteOptions:
             properties={k: v for k, v in options.items() if k.lower().startswith(_PROPERTY_PREFIX)},
             storage=storage_options(lower_case),
             time_zone=TIME_ZONE.string(lower_case) or "UTC",
+            session_rule=lower_case.get("bayou.sessionrule"),
         )
 
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
@@ -232,6 +236,8 @@ def with_session_defaults(
     for name in options:
         if name.lower() == "replacewhere":
             result[name] = _session_condition(spark, options[name])
+            if (rule := changed_rule(spark)) is not None:
+                result["bayou.sessionRule"] = rule
     if "replacewhere" in lower_case and "partitionoverwritemode" not in lower_case:
         # The option replaceWhere takes precedence over the session's overwrite mode.
         result["partitionOverwriteMode"] = "static"
@@ -248,9 +254,10 @@ def with_session_defaults(
 def _session_condition(spark: Any, condition: str) -> str:
     if has_raw_strings(spark, condition):
         raise ArgumentError(
-            f"replaceWhere: {condition!r} has a backslash or a doubled quote, which the session's "
-            "setting spark.sql.parser.escapedStringLiterals keeps in the string. Unset it, or use "
-            "DELETE and an append.",
+            f"replaceWhere: {condition!r} has a backslash or a doubled quote, which isn't an "
+            "escape by the session's setting spark.sql.parser.escapedStringLiterals or "
+            "spark.sql.legacy.consecutiveStringLiterals.enabled. Unset the setting, or use DELETE "
+            "and an append.",
             argument="replaceWhere",
         )
     return session_sql(spark, condition)

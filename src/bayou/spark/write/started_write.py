@@ -19,7 +19,11 @@ from bayou.kernel.commands.write import (
 )
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.transaction.commit import discard_unless_committed
-from bayou.spark.expressions.session_semantics import check_kernel_compares, with_zone
+from bayou.spark.expressions.session_semantics import (
+    check_kernel_compares,
+    check_session_rules,
+    with_zone,
+)
 from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.tasks import decode_files, delete_task_files, write_task
 
@@ -129,6 +133,8 @@ def _with_session_semantics(engine: Engine, options: WriteOptions, write: TableW
         return write
     schema = table.latest_snapshot(engine).schema
     check_kernel_compares(write.replace_where, schema, name=name)
+    if options.session_rule is not None:
+        check_session_rules(write.replace_where, schema, options.session_rule, name=name)
     where = with_zone(write.replace_where, schema, options.time_zone, name=name)
     return replace(write, replace_where=where)
 
