@@ -83,7 +83,7 @@ def open_table(
     """Return the handle of a table, without reading the table.
 
     Args:
-        table: a table's path. With `config`, also a topic's key or the name of a topic's table.
+        table: a table's path. If `config` is set, also the key or the table name of a topic.
         settings: `key=value` overrides of the YAML file.
     """
     import bayou
@@ -103,14 +103,14 @@ def open_table(
 
 
 def select_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
-    """Return the topics with these keys, table names or paths; without `names`, all topics."""
+    """Return the topics whose key, table name or path is in `names`; all topics if it is empty."""
     if not names:
         return configuration.topics
     return tuple(configuration.topic(name) for name in names)
 
 
 def with_topic(topic: str, message: str) -> str:
-    """Prefix a message with the topic's key, unless the message already begins so."""
+    """Prefix a message with the topic's key; a message that already has the prefix is unchanged."""
     return message if message.startswith(f"topic {topic!r}") else f"topic {topic!r}: {message}"
 
 
@@ -148,7 +148,7 @@ def completion(
 
 
 def prepare_completion() -> None:
-    """Enable shell completion: typer does so only if the app has `--install-completion`."""
+    """Enable shell completion. Typer enables it only for apps with `--install-completion`."""
     from typer._completion_classes import completion_init
 
     completion_init()
@@ -158,7 +158,7 @@ def table_differences_warning(differences: Sequence[str], *, changed: bool) -> s
     """Return the notice about differences between a table and its definition in the YAML file.
 
     Args:
-        changed: whether the pipeline changes the table according to the YAML file.
+        changed: whether the pipeline changes the table to match the YAML file.
     """
     listed = "; ".join(differences)
     if changed:
@@ -170,7 +170,7 @@ def table_differences_warning(differences: Sequence[str], *, changed: bool) -> s
 
 
 def unseen_fields_warning(paths: Sequence[str]) -> str:
-    """Return the warning about fields that expressions read and that no record has."""
+    """Return the warning that expressions read fields that no record has."""
     return (
         f"processing: no record has the field {', '.join(repr(path) for path in paths)}. Check the "
         "spelling: in the expressions of columns and where, the field is NULL"
@@ -178,7 +178,7 @@ def unseen_fields_warning(paths: Sequence[str]) -> str:
 
 
 def unseen_masks_warning(paths: Sequence[str]) -> str:
-    """Return the warning about fields that the YAML file masks and that no record has."""
+    """Return the warning that the YAML file masks fields that no record has."""
     return (
         f"masks: no record has the field {', '.join(repr(path) for path in paths)}. Check the "
         "spelling: the field of a misspelled mask isn't masked"

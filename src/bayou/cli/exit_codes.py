@@ -35,7 +35,7 @@ INTERRUPTED = 130
 
 @contextlib.contextmanager
 def exit_on_error(output: Output) -> Iterator[None]:
-    """Context manager that prints an exception in one line and exits with its exit code.
+    """Context manager that prints an exception on one line and exits with the exit code for it.
 
     If the environment variable `BAYOU_DEBUG` is set, exceptions are raised with their traceback.
     """
@@ -63,7 +63,7 @@ def exit_on_error(output: Output) -> Iterator[None]:
 
 
 def _discard_stdout() -> None:
-    """Redirect stdout to /dev/null, so that the interpreter doesn't fail to flush it at exit."""
+    """Redirect stdout to /dev/null, so that the interpreter can flush stdout at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

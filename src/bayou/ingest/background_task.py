@@ -43,9 +43,9 @@ class BackgroundTask:
 
 
 def run_parallel(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-    """Call a function for each item, all in parallel threads; return the results in order.
+    """Call a function for each item in its own thread; return the results in the items' order.
 
-    The first exception in the order of items is raised.
+    If several calls fail, the exception for the first of their items is raised.
     """
     answers: dict[int, Answer] = {}
 

@@ -1,6 +1,6 @@
 """Kafka metadata that the pipeline reads: partitions, their offsets, cluster and topic ids.
 
-Each parameter `properties` has properties of librdkafka, including `bootstrap.servers`.
+Parameters named `properties` hold properties of librdkafka, including `bootstrap.servers`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from bayou.spark.kafka.options import TopicSelection
 
 
 def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
-    """Describe a Kafka topic.
+    """Query the brokers for the ids of a Kafka topic and the offsets of its partitions.
 
     Raises:
-        KafkaError: no broker answers, the topic doesn't exist, its metadata is incomplete, or a
-            property is invalid.
+        KafkaError: no broker answers, the topic doesn't exist, the brokers' metadata of the topic
+            is incomplete, or a property is invalid.
     """
     try:
         cluster = KafkaCluster(parse_properties(properties))
@@ -58,13 +58,15 @@ def first_start(
     properties: Mapping[str, str],
     recorded: Mapping[int, int],
 ) -> Mapping[int, int]:
-    """Return the offset at which a first run starts each partition, from `starting-offsets`.
+    """Return the offsets at which a first run starts, according to `starting-offsets`.
 
     A partition that is omitted starts at its first record.
 
     Args:
-        recorded: the start offsets that an earlier first run recorded. They are used unless
-            `starting-offsets` has since been changed to a value that they don't satisfy.
+        recorded: the start offsets that an earlier attempt of the first run recorded; may be empty.
+            They are returned if `starting-offsets` is `latest` or lists the same offsets. If
+            `starting-offsets` is a time, a partition starts at the lower one of the recorded offset
+            and the offset that the time has now.
 
     Raises:
         PipelineError: `starting-offsets` has an offset or a partition that the topic lacks.
@@ -157,9 +159,10 @@ class TopicEndOffsets:
         self._known_until = 0.0
 
     def latest(self, names: Collection[str]) -> dict[str, dict[int, int]]:
-        """Return the end offsets of topics, by topic and partition, as `end_offsets` does.
+        """Return the end offsets of topics, by topic and partition.
 
-        The list of a topic's partitions is cached for ten seconds.
+        Topics that don't exist, or that the brokers don't report, are omitted. The list of a
+        topic's partitions is cached for ten seconds.
 
         Raises:
             KafkaError: no broker answers.
@@ -197,7 +200,7 @@ def _query_visible(names: Collection[str], ask: Callable[[Collection[str]], Answ
 
 
 _PARTITIONS_TTL = 10.0
-"""Seconds."""
+"""Seconds for which the list of a topic's partitions is cached."""
 
 
 class RecreatedTopicCheck:
@@ -217,7 +220,7 @@ class RecreatedTopicCheck:
     def check_not_recreated(self) -> None:
         """Check with one request that the topic wasn't recreated.
 
-        If this returns, all records that were read before the call are from the original topic.
+        If the check passes, all records that were read before the call are from the original topic.
 
         Raises:
             PipelineError: the topic was deleted and recreated.

@@ -23,7 +23,7 @@ class TopicStarted:
             has had the field yet.
         unseen_fields: paths of fields that expressions read and that no record has had yet.
         table_differences: configured settings, such as `cluster-by`, that the table didn't have.
-        table_changed: whether the run has changed the table to these settings.
+        table_changed: whether the run has applied these settings to the table.
     """
 
     topic: str
@@ -44,14 +44,14 @@ class BatchReport:
 
     Attributes:
         spans: the offsets of the batch in each partition.
-        rows: number of rows added to the target; for an upsert, of inserted and updated rows.
+        rows: number of rows added to the target; in an upsert, number of inserted and updated rows.
         left_out: number of records that were skipped, because the target or the dead letter table
             already had them.
         filtered: number of records that `processing.where` filtered out.
         deleted: number of rows that an upsert deleted.
         superseded: number of records that changed no row in an upsert: the table or the batch has a
             newer record of the key, or the record deletes a key that the table doesn't have.
-        version: the committed version of the target; None if nothing was committed to it.
+        version: the version of the target that the batch committed; None if it committed none.
         ignored: paths of fields that were dropped, because the table has no column for them.
         new_columns: names of the columns that this commit added; all columns for a new table.
         seconds: time from the arrival of the batch to its commit.
@@ -82,16 +82,16 @@ class BatchReport:
 
     @property
     def records(self) -> int:
-        """Number of records that the batch processed, without those that were skipped."""
+        """Number of records that the batch processed. Skipped records aren't counted."""
         return self.rows + self.dead_letters + self.filtered + self.deleted + self.superseded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed:
-    """A batch or a query failed and will be retried.
+    """A batch, or a query of a topic's brokers or tables, failed and will be retried.
 
     Attributes:
-        what: `batch`, or `topic` if the topic's brokers or tables can't be queried.
+        what: `batch` if a batch failed, `topic` if a query failed.
         retry: the number of the next retry, from 1.
         of: the maximum number of retries (`max-retries`).
         pause: seconds until the retry.
@@ -109,7 +109,7 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsLost:
-    """Kafka deleted records before they were read, and the pipeline continues after them.
+    """Kafka deleted records before they were read. The pipeline continues with later records.
 
     `spans` are the offsets of the deleted records in each partition.
     """
@@ -133,8 +133,8 @@ class TopicSummary:
         version: the target's last version; None if there is no table.
         seconds: time from the start of reading to the end of the last batch.
         error: the error that stopped the topic; None if there was none.
-        restart: seconds until the pipeline starts the topic again, provided that other topics still
-            run; None if the topic stays stopped.
+        restart: seconds until the pipeline starts the topic again. If all topics have stopped by
+            then, the topic isn't started. None if the topic stays stopped.
     """
 
     topic: str
@@ -156,13 +156,13 @@ class MaintenanceReport:
     Attributes:
         task: `compaction` compacts the small files of partitions that were written since the last
             compaction, `optimize` compacts the small files of all partitions, `vacuum` deletes
-            files that no version within the retention needs, `forget` removes deleted keys of an
-            upsert that exceed their retention.
+            files that no version within the retention needs, `forget` removes an upsert's deleted
+            keys after their retention.
         started: start time in seconds since the epoch.
         result: `done`, `nothing` if there was nothing to do, or `failed`.
         files_added: number of data files that the task added to the table.
-        files_removed: number of data files that it removed from the table; for a vacuum, number of
-            files that it deleted.
+        files_removed: number of data files that the task removed from the table; for `vacuum`,
+            number of deleted files.
         keys: number of deleted keys that `forget` removed.
         left: number of table partitions that are left for the next run.
     """
@@ -189,7 +189,7 @@ class MigrationReport:
         source: the folder of the JSON files.
         files: number of files read by this migration.
         known: number of files that earlier migrations have read.
-        waiting: how many of `files` have a last line without a newline, which may be incomplete.
+        waiting: number of `files` whose last line may be incomplete, because it has no newline.
         records: number of records read by this migration.
         rows: number of rows that these records added or changed.
         filtered: number of records that `processing.where` filtered out.
@@ -197,9 +197,9 @@ class MigrationReport:
         version: the committed version of the table; None if nothing was written.
         offsets: for each Kafka partition, the highest offset in the records of this and earlier
             migrations.
-        other_files: number of files that weren't read, because their names don't end like the name
-            of a JSON file.
-        other_file: name of one of these other files.
+        other_files: number of files that weren't read, because their names don't have the ending of
+            a JSON file.
+        other_file: name of one of the files that weren't read; None if there are none.
     """
 
     topic: str
@@ -232,11 +232,11 @@ class Reporter(Protocol):
     def attempt_failed(self, event: AttemptFailed) -> None: ...
 
     def records_lost(self, event: RecordsLost) -> None:
-        """Records were lost before they were read, with `on-data-loss: continue`."""
+        """Kafka deleted records before they were read, and `on-data-loss` is `continue`."""
         ...
 
     def migrated(self, event: MigrationReport) -> None:
-        """A topic's JSON files were migrated, before the run reads the first record."""
+        """A topic's JSON files were migrated. The run hasn't read a record yet."""
         ...
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:

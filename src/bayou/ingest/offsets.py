@@ -1,9 +1,9 @@
 """The Kafka offsets that a table has recorded, and the offset ranges of micro-batches.
 
-A table has one transaction identifier (`txn` action) per Kafka partition. Its `appId` contains
-cluster, topic and partition. Its version is the last *covered* offset: each offset up to this one
-belongs to a row, to a dead letter, or to no record (offsets have gaps). The next offset to read is
-version + 1. A run needs no other state.
+A table has one transaction identifier (`txn` action) per Kafka partition. The identifier's `appId`
+contains cluster, topic and partition. The identifier's `version` is the last *covered* offset: all
+records up to this offset have been processed, and the next offset to read is `version + 1`. A run
+needs no other state.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class KafkaTopic:
     """A topic as the brokers describe it.
 
     Attributes:
-        topic_id: the topic's id, which is different after the topic is recreated; None if the
-            brokers report no ids.
+        topic_id: the topic's id; a recreated topic has another id. None if the brokers report no
+            ids.
         bounds: for each partition, the range of offsets that the brokers have.
     """
 
@@ -50,9 +50,9 @@ def app_id(topic: KafkaTopic, partition: int) -> str:
 
 
 def start_app_id(topic: KafkaTopic, partition: int) -> str:
-    """Return the `appId` by which the dead letter table records a partition's start offset.
+    """Return the `appId` with which the dead letter table records a partition's start offset.
 
-    This is the offset at which the first run starts.
+    The start offset is the offset at which the first run starts to read the partition.
     """
     return f"{app_id(topic, partition)}/start"
 
@@ -60,8 +60,8 @@ def start_app_id(topic: KafkaTopic, partition: int) -> str:
 def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
     """Return the next offset to read of each partition that has a transaction identifier.
 
-    Identifiers with another topic id are ignored. A missing topic id, in the identifier or from the
-    brokers, counts as equal.
+    Identifiers with another topic id are ignored. If the identifier or `topic` has no topic id, the
+    ids count as equal.
     """
     offsets: dict[int, int] = {}
     for application, version in transactions.items():
@@ -72,7 +72,7 @@ def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int
 
 
 def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Return the next offset of each partition of a topic, whatever its cluster and topic id."""
+    """Return the next offset of each partition of a topic; cluster and topic id aren't compared."""
     offsets: dict[int, int] = {}
     for application, version in transactions.items():
         kind, _, rest = application.partition("/")
@@ -84,7 +84,7 @@ def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int
 
 
 def recorded_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Return the start offset of each partition that the first run recorded; see `start_app_id`."""
+    """Return the start offsets that the first run recorded, by partition; see `start_app_id`."""
     partitions = {start_app_id(topic, p): p for p in topic.bounds}
     return {partitions[app]: version for app, version in transactions.items() if app in partitions}
 
@@ -100,7 +100,7 @@ def check_not_recreated(
         table: how messages name the table.
 
     Raises:
-        PipelineError: the offsets are of another cluster, or the topic was recreated.
+        PipelineError: the offsets are from another cluster, or the topic was recreated.
     """
     clusters = {
         application.split("/")[1]
@@ -148,16 +148,16 @@ def resume_positions(
 
     Args:
         covered: the next offsets that the table has recorded.
-        existing: the last offsets of existing rows or migrated records, for partitions that
-            `covered` lacks.
-        recorded_start: the start offsets that the first run recorded, for partitions that both
-            other arguments lack.
+        existing: the last offsets of existing rows or migrated records. Used for partitions that
+            aren't in `covered`.
+        recorded_start: the start offsets that the first run recorded. Used for partitions that
+            aren't in `covered` or `existing`.
     """
     return {**recorded_start, **{p: last + 1 for p, last in existing.items()}, **covered}
 
 
 def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, OffsetSpan]:
-    """Return the offsets of each partition that Kafka deleted before they were read.
+    """Return the offsets that Kafka deleted before they were read, by partition.
 
     `covered` has the next offset to read of each partition.
     """
@@ -169,7 +169,7 @@ def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, Off
 
 
 def skip_lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, int]:
-    """Return the next offset to read of each partition, after the offsets that Kafka deleted."""
+    """Return the next offset to read of each partition; offsets that Kafka deleted are skipped."""
     return {**covered, **{p: s.end for p, s in lost_offsets(topic, covered).items()}}
 
 
@@ -182,8 +182,8 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
         key: the topic's key, for messages.
 
     Raises:
-        PipelineError: the topic lacks a partition or an offset of `covered`: it was recreated, or
-            Kafka deleted records before they were read.
+        PipelineError: the topic lacks a partition or an offset of `covered`, because the topic was
+            recreated, or because Kafka deleted records before they were read.
         KafkaError: the brokers don't report a partition, although the topic wasn't recreated.
     """
     gone = sorted(covered.keys() - topic.bounds.keys())
@@ -231,16 +231,16 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
 
 
 def ranges_between(start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, OffsetSpan]:
-    """Return for each partition the offset range from `start` to `end`, unless it is empty.
+    """Return the offset range from `start` to `end` of each partition; empty ranges are omitted.
 
-    A partition that `start` lacks starts at 0.
+    A partition that isn't in `start` starts at 0.
     """
     ranges = {p: OffsetSpan(start=start.get(p, 0), end=offset) for p, offset in end.items()}
     return {p: r for p, r in ranges.items() if not r.empty}
 
 
 def _parse_app_id(topic: KafkaTopic, application: str) -> tuple[str | None, int | None]:
-    """Return the topic id and the partition in an `appId`; both None if it has another topic."""
+    """Return the topic id and the partition in an `appId`; both are None for another topic."""
     prefix = f"kafka/{topic.cluster_id}/{topic.name}/"
     # A topic id is base64 and may contain slashes.
     topic_id, _, partition = application.removeprefix(prefix).rpartition("/")
@@ -253,7 +253,7 @@ _MAX_SPANS = 16
 
 
 def join_spans(ranges: Iterable[OffsetSpan]) -> list[OffsetSpan]:
-    """Join neighboring ranges, the closest first, until at most 16 ranges remain.
+    """Join ranges with the smallest gaps between them, until at most 16 ranges remain.
 
     The result is sorted, and its ranges don't overlap.
     """

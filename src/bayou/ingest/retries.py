@@ -28,7 +28,7 @@ TRANSIENT_ERRORS = (
 
 
 class BatchFailedError(PipelineError):
-    """A batch failed with an error that is retried, and all retries failed too."""
+    """A batch failed with a transient error, and all retries failed too."""
 
 
 _FIRST_PAUSE = 0.5
@@ -36,7 +36,7 @@ _LONGEST_PAUSE = 30.0
 
 
 def retry_delay(retry: int) -> float:
-    """Return the pause before a retry in seconds; it doubles with each retry, up to a maximum.
+    """Return the seconds to wait before a retry. They double with each retry, up to 30 seconds.
 
     `retry` is the number of the retry, from 1.
     """
@@ -54,9 +54,9 @@ def restart_interval(topic: Topic, error: BayouError | None) -> float | None:
 def attempt_failed_event(
     topic: Topic, what: Literal["batch", "topic"], retry: int, error: BayouError
 ) -> AttemptFailed:
-    """Return the event for a failure before its retry. `retry` is the number of the retry, from 1.
+    """Return the event for a failed attempt that will be retried.
 
-    `what` is described in `AttemptFailed`.
+    `retry` is the number of the next retry, from 1. `what` is described in `AttemptFailed`.
     """
     return AttemptFailed(
         topic=topic.key,

@@ -79,7 +79,7 @@ def state_path_error(path: Path, error: OSError) -> PrerequisiteError:
 
 
 def topic_folder(state_path: Path, topic: str) -> Path:
-    """Return the folder of a topic's state, unique for each topic."""
+    """Return the folder of a topic's state. Each topic has a different folder."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", topic)
     if name != topic or not name.strip("."):
         name += "-" + hashlib.sha256(topic.encode()).hexdigest()[:8]

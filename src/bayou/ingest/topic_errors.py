@@ -30,7 +30,7 @@ class UnexpectedError(PipelineError):
 
 
 def topic_error(fault: BaseException, topic: str) -> BayouError:
-    """Return the error that stops a topic: `fault` if a `BayouError`, else an `UnexpectedError`."""
+    """Return the error that stops a topic. If `fault` isn't a `BayouError`, it is converted."""
     if isinstance(fault, BayouError):
         return fault
     message = str(fault).strip()
@@ -45,10 +45,10 @@ def topic_error(fault: BaseException, topic: str) -> BayouError:
 
 @contextlib.contextmanager
 def report_topic_errors(topic: str, report: Callable[[BayouError], None]) -> Iterator[None]:
-    """Context manager that reports exceptions as errors of a topic; interrupts are re-raised.
+    """Context manager that passes exceptions to `report`, as errors of a topic.
 
-    Panics of native extensions derive from `BaseException`, so they are reported too.
-    `KeyboardInterrupt`, `SystemExit` and `GeneratorExit` aren't reported.
+    Panics of native extensions derive from `BaseException` and are reported too.
+    `KeyboardInterrupt`, `SystemExit` and `GeneratorExit` are re-raised instead.
     """
     try:
         yield
@@ -91,7 +91,7 @@ def translate_errors(topic: str = "") -> Iterator[None]:
 
 
 def to_bayou_error(error: Exception, topic: str) -> BayouError:
-    """Return the `BayouError` for an exception of Spark; `topic_error` handles other exceptions.
+    """Return the `BayouError` for an exception. If it isn't from Spark, `topic_error` converts it.
 
     `topic` is empty if the error belongs to no topic.
     """
@@ -128,9 +128,9 @@ def to_bayou_error(error: Exception, topic: str) -> BayouError:
 
 
 def records_lost_error(message: str, topic: str) -> RecordsLostError:
-    """Return the error for lost records; it names the setting with which the topic continues.
+    """Return the error for lost records; its message names the setting to continue the topic.
 
-    `message` is the message of the Kafka reader's error, or of an error from this function.
+    `message` is the message of an error of the Kafka reader or of this function.
     """
     advice = (
         " To continue with the records that remain, set "

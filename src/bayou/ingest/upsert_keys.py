@@ -1,14 +1,14 @@
 """Keys of an upsert: the order of a key's records, and the last record of each key.
 
 Records of a key are ordered by (ordering column if configured, Kafka timestamp, offset, partition),
-nulls first. The last record is the key's row, or deletes it.
+nulls first. The last record of a key becomes the key's row, or deletes the row.
 
 A tombstone has no ordering value. It gets the highest ordering value of the key's records that
 arrived before the tombstone. So the tombstone deletes the existing row, and records that are older
 than the deleted row don't restore the row. The order of arrival is the order of offsets, so all
 records of a key must be in one partition, as Kafka's partitioner ensures. Rows of the table count
-as arrived before the batch, except rows that have a higher offset than the tombstone in its
-partition. These rows occur when a tombstone is replayed from the dead letters.
+as arrived before the batch. If a tombstone is replayed from the dead letters, the table may have
+rows of the tombstone's partition with a higher offset: these rows count as arrived later.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from bayou.kernel.arrow.compute import pc
 from bayou.protocol.sql import quote_identifier
 
 DELETED = "_bayou_deleted"
-"""Column of a batch's rows, boolean: the record deletes its key."""
+"""Boolean column of a batch's rows: true if the record deletes its key."""
 
 FORCED = "_bayou_forced"
-"""Column of `last_of_each_key`, boolean: a tombstone of the batch precedes the row, so the row
-replaces the table's row in any case."""
+"""Boolean column that `last_of_each_key` adds: true if the row replaces the table's row without a
+comparison, because a tombstone of the batch deletes the table's row."""
 
 BARE = "_bayou_bare"
-"""Column of `last_of_each_key` and of the deleted keys, boolean: the row is a tombstone without an
-ordering value of its own. Null without an ordering column."""
+"""Boolean column that `last_of_each_key` adds and that the deleted keys have: true if the row is a
+tombstone whose record has no ordering value. Null if no ordering column is configured."""
 
 SUPERSEDED = "_bayou_superseded"
-"""Column of `last_of_each_key`, boolean: the row is a tombstone without an ordering value of its
-own, which a later record of its key follows in the batch. The deleted keys store it, because it
-also deletes older records that come later, such as dead letters; the table ignores it."""
+"""Boolean column that `last_of_each_key` adds: true if the row is a tombstone without an ordering
+value, and a later record of its key is in the batch. The tombstone isn't merged into the target.
+It is stored in the deleted keys, because it also deletes older records that arrive later, such as
+replayed dead letters."""
 
 _KIND, _KEY, _AT, _NAN = "_bayou_kind", "_bayou_key", "_bayou_at", "_bayou_nan"
 
@@ -49,7 +50,8 @@ class UpsertKeys:
 
     Attributes:
         columns: the key columns; two nulls count as equal.
-        ordering: the column that is compared before Kafka's timestamp and offset, if configured.
+        ordering: the column that is compared before Kafka's timestamp and offset; None if no
+            ordering column is configured.
     """
 
     columns: tuple[str, ...]
@@ -66,7 +68,7 @@ class UpsertKeys:
 
     @property
     def matching(self) -> str:
-        """SQL condition: a row `s` of a batch and a row `t` of the table have the same key."""
+        """SQL condition that a row `s` of a batch and a row `t` of the table have the same key."""
         return " AND ".join(f"t.{c} <=> s.{c}" for c in map(quote_identifier, self.columns))
 
     def newer_than(self, known: Collection[str]) -> str:
@@ -89,7 +91,7 @@ class UpsertKeys:
 def last_of_each_key(
     keys: UpsertKeys, rows: pa.Table, deleted: pa.Table, orderings: pa.Table
 ) -> pa.Table:
-    """Return the rows of a batch that may change a table: at most one for each key.
+    """Return rows of a batch that may change a table: the last of each key, superseded tombstones.
 
     Args:
         rows: the batch, with `DELETED`.
@@ -101,8 +103,8 @@ def last_of_each_key(
 
     Returns:
         Rows of the batch, with the columns `FORCED`, `BARE` and `SUPERSEDED`. A bare tombstone has
-        the highest ordering value of the key's records that arrived before it. Without the rows
-        with `SUPERSEDED`, each key has at most one row.
+        the highest ordering value of the key's records that arrived before the tombstone. Each key
+        has at most one row for which `SUPERSEDED` is false.
     """
     bare: Any = pa.nulls(rows.num_rows, pa.bool_())
     if keys.ordering is not None:
@@ -168,7 +170,7 @@ def last_of_each_key(
 
 
 def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
-    """Return the indices of tombstones that didn't win, and whose key isn't deleted otherwise.
+    """Return the indices of `tombstones` whose key isn't deleted by one of the rows `winners`.
 
     `tombstones` is the mask of the keys' last bare tombstones, `ids` has the numbers of the keys.
     """
@@ -181,7 +183,7 @@ def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
 def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
     """Return the keys of the batch's tombstones whose ordering value must be read from the table.
 
-    None if no tombstone needs the value, or no ordering column is configured.
+    The result is None if no tombstone needs the value, or if no ordering column is configured.
     """
     if keys.ordering is None:
         return None
@@ -192,7 +194,7 @@ def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
 def key_numbers(columns: Sequence[Any]) -> Any:
     """Return one number for each row; two rows have the same number if their keys are equal.
 
-    Two nulls count as equal. None if there are no key columns.
+    Two nulls count as equal. If there are no key columns, the result is None.
     """
     numbers: Any = None
     for column in columns:
@@ -215,10 +217,10 @@ _ROW, _GONE, _KNOWN = 0, 1, 2
 def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) -> Any:
     """Return the ordering value of each row, and three masks of rows.
 
-    A key's last tombstone has the highest ordering value of the rows that arrived before it. The
-    first mask selects these rows, which the tombstone deletes, and the rows that arrived before the
-    bare tombstone of a deleted key. The second mask selects the rows whose column `FORCED` is true,
-    the third the last bare tombstone of each key. `kinds` is the column `_KIND`.
+    The last bare tombstone of a key gets the highest ordering value of the key's rows that arrived
+    before the tombstone. The first mask selects these rows, which the tombstone deletes, and the
+    rows of `_precedes_delete`. The second mask is the column `FORCED`. The third mask selects the
+    last bare tombstone of each key. `kinds` is the column `_KIND`.
     """
     values = everything.column(ordering).combine_chunks()
     replayed = _precedes_delete(everything, ids, kinds)
@@ -251,9 +253,9 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
 def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
     """Return a mask of the batch's rows that arrived before the tombstone of their deleted key.
 
-    Such rows occur when dead letters are replayed. Their ordering value may be higher than that of
-    a bare tombstone, which was computed without them. Only rows in the Kafka partition of the
-    tombstone can be selected.
+    These rows occur when dead letters are replayed. Their ordering value may be higher than the
+    ordering value of a bare tombstone, which was computed without these rows. The mask selects only
+    rows in the tombstone's Kafka partition.
     """
     bare = pc.fill_null(everything.column(BARE).combine_chunks(), False)
     gone = pc.and_(pc.equal(kinds, _GONE), bare)
@@ -268,10 +270,10 @@ def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
 
 
 def _compare_offsets(everything: pa.Table, ids: Any, is_last: Any) -> Any:
-    """Return masks of the rows after the last tombstone of their key, and of those at its offset.
+    """Return masks of the rows after their key's last tombstone, and of the rows at its offset.
 
-    Only rows in the Kafka partition of the tombstone can be selected. `is_last` is the mask of the
-    last tombstones.
+    The masks select only rows in the tombstone's Kafka partition. `is_last` is the mask of the last
+    tombstones.
     """
     _, offsets, partitions = (everything.column(c).combine_chunks() for c in _KAFKA_ORDER)
     partition, offset = (
@@ -283,7 +285,7 @@ def _compare_offsets(everything: pa.Table, ids: Any, is_last: Any) -> Any:
 
 
 def _per_key(ids: Any, values: Any, function: str) -> Any:
-    """Return for each row the result of the aggregate `function` over all values of its key."""
+    """Return for each row the aggregate `function` over the values of all rows with its key."""
     grouped: Any = pa.table({"key": ids, "value": values}).group_by("key")
     result = grouped.aggregate([("value", function)])
     keys = result.column("key").combine_chunks()

@@ -60,7 +60,7 @@ def _show(output: Output, result: DemoResult, question: str) -> None:
 
 
 def _commands(result: DemoResult) -> list[str]:
-    """Return two shell commands to try next, which need no activated virtual environment."""
+    """Return two shell commands to try next. They work without an active virtual environment."""
     on_path = shutil.which("bayou")
     bin_folder = Path(sys.executable).parent
     cwd = Path.cwd()

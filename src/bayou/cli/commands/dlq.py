@@ -121,8 +121,8 @@ def replay(
 ) -> None:
     """Process dead letters again with the current schema.
 
-    Dead letters that fit the schema become rows, exactly once. The pipeline may be running. Run
-    the command again if it is interrupted.
+    Dead letters that fit the schema become rows, exactly once. The pipeline may run at the same
+    time. If the command is interrupted, run it again.
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
@@ -161,7 +161,7 @@ def drop(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete dead letters. Earlier versions of their table keep them until VACUUM."""
+    """Delete dead letters. Earlier versions of the dead letter table keep them until VACUUM."""
     output = output_for(as_json=as_json)
     with exit_on_error(output):
         if (where is None) is not every:

@@ -40,8 +40,8 @@ def migrate(
 ) -> None:
     """Load JSON files into a topic's table.
 
-    Reads JSON arrays (batch_*.json) and JSON lines, also with .gz. The command can be interrupted
-    and repeated at any time: each record is loaded exactly once.
+    Reads JSON arrays (batch_*.json) and JSON lines; both may be compressed (.gz). The command can
+    be interrupted and repeated at any time: each record is loaded exactly once.
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):

@@ -67,7 +67,7 @@ def read(
 
 
 def format_cell(value: Any) -> Any:
-    """Return a column's value as the printed table shows it, with long strings shortened."""
+    """Return a column's value as the printed table shows it; long strings are shortened."""
     match value:
         case bool() | None | float():
             return value

@@ -40,7 +40,7 @@ def run(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run all topics until stopped; with --once until all existing records are ingested."""
+    """Run all topics until stopped. With --once, exit when all existing records are ingested."""
     output = output_for(as_json=as_json)
     with exit_on_error(output):
         from bayou.ingest.config import load_configuration

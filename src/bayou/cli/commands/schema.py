@@ -78,7 +78,7 @@ def diff(
 ) -> None:
     """Show the differences between the schemas of two versions of a table.
 
-    The exit code is 1 if they differ.
+    The exit code is 1 if there are differences.
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
@@ -117,7 +117,7 @@ def diff(
 def _first(handle: TableHandle) -> SnapshotHandle:
     """Return the snapshot of the earliest version that can be read.
 
-    The history may begin with earlier commits, whose versions can't be reconstructed any more.
+    The history may begin with commits whose versions can no longer be reconstructed.
     """
     from bayou.errors import VersionNotFoundError
 

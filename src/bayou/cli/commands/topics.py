@@ -1,4 +1,4 @@
-"""`bayou topics`: list the topics of a configuration, and on request the topics of the brokers."""
+"""`bayou topics`: list a configuration's topics; with `--all` also all other topics of brokers."""
 
 from __future__ import annotations
 

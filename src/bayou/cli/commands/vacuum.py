@@ -23,12 +23,12 @@ def vacuum(
         typer.Option(
             "--retention-hours",
             min=0,
-            help="At least the table's retention, which is a week by default.",
+            help="Retention period; at least the table's own, which is a week by default.",
         ),
     ] = None,
     lite: Annotated[
         bool,
-        typer.Option("--lite", help="Find files in the log only: faster, keeps untracked files."),
+        typer.Option("--lite", help="Find files in the log only: faster; keeps untracked files."),
     ] = False,
     config: FromConfig = None,
     settings: Settings = None,

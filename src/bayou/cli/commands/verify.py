@@ -37,8 +37,8 @@ def verify(
 ) -> None:
     """Check Delta tables; with --config prove exactly-once ingestion.
 
-    The proof compares a table with its topic: no record is missing, and none is duplicated. The
-    exit code is 1 if a path isn't a Delta table, or a proof fails.
+    The proof compares a table with its topic, and fails if a record is missing or duplicated. The
+    exit code is 1 if a path isn't a Delta table, or if a proof fails.
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor
 
 _UNLIMITED_WIDTH = 4_000
-"""Width of a pipe or a file, so that paths and reasons aren't wrapped."""
+"""Console width for output to a pipe or a file: so large that no path or reason is wrapped."""
 
 
 class ConsoleOutput:

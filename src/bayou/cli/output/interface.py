@@ -30,8 +30,8 @@ class ReaderClosedError(BrokenPipeError):
 class Output(Protocol):
     """Prints what a command reports.
 
-    The console form prints results and progress to stdout, and notices and errors to stderr. The
-    JSON form prints one object per line to stdout.
+    `ConsoleOutput` prints results and progress to stdout, and notices and errors to stderr.
+    `JsonOutput` prints one object per line to stdout, including notices and errors.
     """
 
     def step(self, text: str) -> None:
@@ -39,19 +39,19 @@ class Output(Protocol):
         ...
 
     def notice(self, text: str) -> None:
-        """Print a note of one line."""
+        """Print a one-line note."""
         ...
 
     def error(self, message: str, *, kind: str) -> None:
-        """Print an error and what to do; `kind` is the error's type."""
+        """Print an error message; `kind` is the name of the error's type."""
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        """Print a few named values; in the JSON form, `event` is the event type."""
+        """Print a few named values; `event` is the event type in JSON output."""
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
-        """Print a table whose rows all have the same keys, or `empty` if it has no rows."""
+        """Print a table of rows that all have the same keys. If there are none, print `empty`."""
         ...
 
     def text(self, title: str, text: str) -> None:
@@ -59,16 +59,16 @@ class Output(Protocol):
         ...
 
     def run(self) -> AbstractContextManager[Reporter]:
-        """Return a context that shows the progress of a run that ends, such as `run --once`."""
+        """Return a context manager that shows the progress of a finite run (`run --once`)."""
         ...
 
     @property
     def is_live(self) -> bool:
-        """Whether `watch` shows a live display. If true, its `monitor` must collect the status."""
+        """Whether `watch` shows a live display, which needs a monitor that collects the status."""
         ...
 
     def watch(self, monitor: Monitor) -> AbstractContextManager[Reporter]:
-        """Return a context that shows the progress of a run that continues until it is stopped."""
+        """Return a context manager that shows the progress of a run until it is stopped."""
         ...
 
 
@@ -81,7 +81,7 @@ class ResilientReporter:
     Events are reported in the middle of a batch: an exception would fail the batch.
 
     Args:
-        on_closed: called when the reader of the output closed the pipe.
+        on_closed: function that is called when the reader of stdout has closed the pipe.
     """
 
     def __init__(self, listener: Reporter, on_closed: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""A reporter that writes a `key=value` line for each event, for output that goes to a log."""
+"""A reporter that writes each event as a line of `key=value` pairs, for logs."""
 
 from __future__ import annotations
 

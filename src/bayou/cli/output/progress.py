@@ -49,7 +49,7 @@ class _Topic:
 
 
 class LineReporter:
-    """Writes a line for each commit; implements `Reporter`."""
+    """Writes a line for each event, such as a commit; implements `Reporter`."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write

@@ -6,7 +6,7 @@ from bayou.cli.output.interface import Output
 
 
 def output_for(*, as_json: bool) -> Output:
-    """Return the JSON or console output. Its class is imported here, to keep `--help` fast."""
+    """Return the JSON or console output. Only its class is imported, which keeps `--help` fast."""
     if as_json:
         from bayou.cli.output.json import JsonOutput
 

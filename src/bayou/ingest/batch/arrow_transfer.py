@@ -30,7 +30,7 @@ def driver_bytes(spark: SparkSession) -> int:
 
 
 def encode_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """Yield chunks of consecutive batches, each of some megabytes, encoded by `encode_batches`."""
+    """Group consecutive batches into chunks of some megabytes; yield each chunk encoded."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -44,7 +44,7 @@ def encode_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def encode_batches(batches: Iterable[pa.RecordBatch], max_bytes: int | None = None) -> bytes:
-    """Encode batches of one schema as an Arrow IPC stream; no batches give empty bytes.
+    """Encode batches of one schema as an Arrow IPC stream; empty bytes if there are no batches.
 
     Raises:
         TooManyRowsError: the batches exceed `max_bytes` in memory.
@@ -66,6 +66,6 @@ def encode_batches(batches: Iterable[pa.RecordBatch], max_bytes: int | None = No
 
 
 def decode_rows(parts: Iterable[bytes]) -> pa.Table | None:
-    """Decode the streams of `encode_batches` to one table; None if all are empty."""
+    """Decode results of `encode_batches` to one table; None if all results are empty bytes."""
     tables = [pyarrow.ipc.open_stream(part).read_all() for part in parts if part]
     return pa.concat_tables(tables) if tables else None

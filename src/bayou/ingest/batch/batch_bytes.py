@@ -17,7 +17,7 @@ from bayou.spark.kafka.offsets import TopicPartition, limit_offsets
 
 _COUNTED = ("key", "value", "headers")
 _FILL = 0.9
-"""Planned size of a batch, as a fraction of the limit. Sizes of later records vary."""
+"""Planned size of a batch, as a fraction of the limit; records may be larger than expected."""
 
 
 class TooManyBytesError(Exception):
@@ -51,10 +51,10 @@ def _size(column: Any) -> int:
 
 
 def record_limit(batch_size: int, max_bytes: int | None, bytes_per_record: float) -> int:
-    """Return the number of records of a batch, from both limits and the expected size of records.
+    """Return how many records a batch may have to exceed neither `batch_size` nor `max_bytes`.
 
     Args:
-        bytes_per_record: 0 if it isn't known.
+        bytes_per_record: expected size of a record; 0 if unknown.
     """
     if max_bytes is None or bytes_per_record <= 0:
         return batch_size
@@ -62,7 +62,7 @@ def record_limit(batch_size: int, max_bytes: int | None, bytes_per_record: float
 
 
 def shortened(spans: Mapping[int, OffsetSpan], records: int) -> dict[int, OffsetSpan] | None:
-    """Return the first `records` offsets of spans; None if the spans can't be shortened.
+    """Shorten spans to their first `records` offsets; return None if they can't be shortened.
 
     Each partition keeps at least one offset.
     """

@@ -1,8 +1,8 @@
 """The Spark tasks of a micro-batch, which read, decode and write records.
 
 A task reads its records from Kafka directly, without the JVM, and writes Parquet files of the
-target and the dead letter table. The driver commits the returned actions. Rows of an upsert are
-sent to the driver if they are small; otherwise executors cache the rows for other tasks.
+target and the dead letter table. The driver commits the returned actions. If the rows of an upsert
+are small, they are sent to the driver. If they are large, executors cache them for other tasks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bayou.spark.kafka import KafkaTasks
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
 _WAITING_BYTES = 32 << 20
-"""Size of dead letters in memory at which they are written to a file."""
+"""When dead letters in memory reach this size, they are written to a file."""
 
 _CRASH_REASON = "a worker process ended each time it read this record alone"
 
@@ -41,12 +41,12 @@ class BatchTaskResult:
         filtered: number of records that the filter removed.
         row_actions: encoded `add` actions of the target.
         dead_letter_actions: encoded `add` actions of the dead letter table.
-        encoded_rows: the rows of an upsert, encoded by `encode_batches` instead of written.
-        too_many: whether the rows of an upsert exceed `BatchTask.max_bytes`. Then nothing was
+        encoded_rows: the rows of an upsert, encoded by `encode_batches`. They aren't written.
+        too_many: whether the rows of an upsert exceed `BatchTask.max_bytes`. If True, nothing was
             written, and the batch must be run again with `BatchTask.run_in_chunks`.
         records_read: number of records that the task has read.
         bytes_read: total size of the keys, values and headers that the task has read.
-        too_large: whether `bytes_read` exceeds `BatchTask.max_batch_bytes`. Then nothing was
+        too_large: whether `bytes_read` exceeds `BatchTask.max_batch_bytes`. If True, nothing was
             written, and the batch must be run again with fewer records.
         new_fields: fields without a column. If there are any, nothing was written and the batch
             must be run again with more columns.
@@ -76,15 +76,16 @@ class BatchTask:
     Each task calls `run` or `run_in_chunks` with its number.
 
     Attributes:
-        row_state: transaction state of the target, None while the table can't be created because
+        row_state: transaction state of the target; None if the table can't be created yet, because
             its partition or clustering columns aren't known.
-        covered: for each Kafka partition the offset below which the target has all records.
-        known_dead_letters: for each Kafka partition the offsets that the dead letter table has but
-            the target doesn't cover, each with the fingerprints of the dead letters at this offset.
-        set_aside: for each Kafka partition the offsets of records that crash a Python worker; they
-            become dead letters without being decoded.
+        covered: for each Kafka partition, the offset below which the target covers all records.
+        known_dead_letters: for each Kafka partition, the offsets in the dead letter table that the
+            target doesn't cover, each with the fingerprints of the dead letters at this offset.
+        set_aside: for each Kafka partition, the offsets of records that crash a Python worker.
+            These records become dead letters without being decoded.
         max_bytes: maximum size in memory of a task's upsert rows in `run`.
-        max_batch_bytes: maximum of `BatchTaskResult.bytes_read` of all tasks together.
+        max_batch_bytes: maximum total of `BatchTaskResult.bytes_read` over all tasks; None for no
+            limit.
     """
 
     topic: str
@@ -111,7 +112,7 @@ class BatchTask:
     def run_in_chunks(self, share: int) -> Iterator[bytes | BatchTaskResult]:
         """Process the records of one task of an upsert; yield encoded rows, then the task's result.
 
-        If the result has a failure or requests another run of the batch, the rows are invalid.
+        If the result has a failure or requests another run, the yielded rows are invalid.
 
         Args:
             share: number of the task.
@@ -231,7 +232,7 @@ class _TaskRun:
             self._dead_letter_actions.append(actions)
 
     def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the records whose offset isn't set aside; the others become dead letters."""
+        """Return the records that aren't set aside. Records set aside become dead letters."""
         aside = _at_offsets(batch, self._task.set_aside)
         if aside is None:
             return batch
@@ -296,7 +297,7 @@ def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -
 
 
 MAX_CRASHING_RECORDS = 20
-"""Maximum number of crashing records of a batch. If more crash, the records aren't the cause."""
+"""Maximum number of records of a batch that crash a worker. If more do, they aren't the cause."""
 
 
 def crashing_offsets(
@@ -305,12 +306,12 @@ def crashing_offsets(
     """Return the offsets of records that crash a Python worker each time they are read alone.
 
     Args:
-        crashes: reads a part of the batch and returns whether this crashes a worker.
+        crashes: function that reads a part of the batch and returns whether a worker crashed.
 
     Returns:
-        The sorted offsets by Kafka partition. Empty if more than `MAX_CRASHING_RECORDS` records
-        crash a worker, or if none does: then the crash had another cause, such as a lack of
-        memory.
+        The sorted offsets by Kafka partition. If no record crashes a worker, or more than
+        `MAX_CRASHING_RECORDS` do, the crash had another cause, such as a lack of memory, and the
+        result is empty.
     """
     crashing: dict[int, list[int]] = {}
     waiting = [dict(spans)]

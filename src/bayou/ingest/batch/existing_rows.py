@@ -19,9 +19,9 @@ from bayou.ingest.offsets import KafkaTopic, skip_lost_offsets, starting_offsets
 def cover_existing_rows(
     topic: Topic, kafka: KafkaTopic, target: TargetTable, storage_options: dict[str, str]
 ) -> bool:
-    """Commit the offsets of existing rows and migrated records, so that they aren't ingested again.
+    """Commit the offsets of existing rows and migrated records, so that none is ingested again.
 
-    Returns whether there were any.
+    Returns whether there were such offsets.
     """
     covered = target.covered
     new = existing_offsets(topic, kafka, covered, target.snapshot, storage_options)
@@ -45,7 +45,7 @@ def existing_offsets(
 ) -> dict[int, int]:
     """Return the last offset of existing rows and migrated records, by partition.
 
-    Partitions without them are omitted, and so are the partitions in `covered`.
+    Partitions without these rows and records are omitted, and so are the partitions in `covered`.
 
     Args:
         covered: the next offset by partition, as committed to the table.

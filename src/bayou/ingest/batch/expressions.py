@@ -1,8 +1,8 @@
 """Resolves and evaluates a topic's expressions: `processing.columns` and `processing.where`.
 
 Expressions read the fields of records, with masks applied, and the columns `KAFKA_INPUTS`. A field
-that no record has had yet is NULL. A record for which an expression fails is refused, with the
-expression's name and the error as the reason.
+that no record has had yet is NULL. A record for which an expression fails is refused. The reason is
+the expression's setting and the error.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ KAFKA_INPUTS = StructType(
         StructField(name="_kafka_headers", data_type=HEADERS),
     )
 )
-"""The columns with a record's Kafka metadata that expressions can read."""
+"""The columns of Kafka metadata that expressions can read."""
 
 _POSSIBLE_TYPES: tuple[DataType, ...] = (
     STRING,
@@ -84,7 +84,7 @@ _POSSIBLE_TYPES: tuple[DataType, ...] = (
 """Possible types of a field that no record has had yet."""
 _MAX_ATTEMPTS = 200
 _UNSEEN = "\0unseen "
-"""Prefix of the names of NULL columns, which stand for fields that no record has had yet."""
+"""Prefix of the names of the NULL columns that replace fields that no record has had yet."""
 _MAX_REASON = 300
 
 
@@ -94,9 +94,10 @@ class RowExpressions:
 
     Attributes:
         columns: the derived columns, each with its expression.
-        where: the condition that rows must meet; None if all rows do.
-        masks: masks by the path of a field, see `apply_masks`.
-        ingestion_timestamp: the timestamp of records without one, in microseconds since the epoch.
+        where: the condition that rows must meet; None if there is no condition.
+        masks: the mask of each field path; see `apply_masks`.
+        ingestion_timestamp: value of `_kafka_timestamp` if no record of a batch has a timestamp, in
+            microseconds since the epoch.
     """
 
     columns: tuple[tuple[StructField, RowExpression], ...] = ()
@@ -107,10 +108,11 @@ class RowExpressions:
     def filter(self, decoded: Decoded, source: pa.RecordBatch) -> Decoded:
         """Return the decoded records for which the condition is TRUE.
 
-        The others are added to `Decoded.filtered`, or refused if the condition fails.
+        Records for which the condition is FALSE or NULL are added to `Decoded.filtered`. Records
+        for which the condition fails are refused.
 
         Args:
-            decoded: records before masks.
+            decoded: the decoded records, to which no masks have been applied.
             source: the records, with the columns of the Kafka source.
         """
         if not len(decoded.positions):
@@ -131,7 +133,7 @@ class RowExpressions:
     def rejected(self, decoded: Decoded, source: pa.RecordBatch) -> pa.Array[Any]:
         """Return the positions of the decoded records for which the condition is FALSE.
 
-        Unlike in `filter`, NULL doesn't count: the records may be invalid.
+        Records for which the condition is NULL aren't returned, because they may be invalid.
         """
         values, _ = self._condition(decoded, source)
         return decoded.positions.filter(pc.fill_null(pc.invert(values), False))
@@ -139,10 +141,10 @@ class RowExpressions:
     def derive(self, decoded: Decoded, source: pa.RecordBatch) -> Decoded:
         """Add the derived columns; records for which an expression fails are refused.
 
-        A derived column replaces the field of its name.
+        A derived column replaces the field with the same name.
 
         Args:
-            decoded: records after masks.
+            decoded: the decoded records, to which masks have been applied.
             source: the records, with the columns of the Kafka source.
         """
         if not self.columns:
@@ -170,7 +172,10 @@ class RowExpressions:
     def _condition(
         self, decoded: Decoded, source: pa.RecordBatch
     ) -> tuple[pa.Array[Any], dict[int, str]]:
-        """Evaluate the condition for decoded records before masks; see `RowExpression.values`."""
+        """Evaluate the condition for decoded records; see `RowExpression.values`.
+
+        The records aren't masked yet: this method applies the masks.
+        """
         if self.where is None:
             return pa.repeat(pa.scalar(True), len(decoded.positions)), {}
         columns = apply_masks(_read_by((self.where,), decoded.columns), self.masks)
@@ -191,7 +196,7 @@ class RowExpressions:
         decoded: Decoded,
         source: pa.RecordBatch,
     ) -> pa.RecordBatch:
-        """Return `columns` and the Kafka columns that the expressions read."""
+        """Return `columns`, extended by the Kafka columns that the expressions read."""
         read = {field.name for expression in expressions for field in expression.schema}
         for column in KAFKA_INPUTS:
             # Keep at least one column, because a batch without columns has no row count.
@@ -219,8 +224,8 @@ class RowExpression:
         setting: the setting that defines the expression, such as `processing.where`.
         expression: the resolved expression, on columns of `schema`.
         schema: the columns that the expression may read.
-        data_type: the type of the result; None while it depends on the type of a field that no
-            record has had yet.
+        data_type: the type of the result; None if it depends on the type of a field that no record
+            has had yet.
         fields: lowercase names of the top-level columns that the expression reads.
         unseen: lowercase paths of the fields that the expression reads and that no record has had
             yet.
@@ -237,7 +242,7 @@ class RowExpression:
         """Return this expression with its result cast to `target`.
 
         Raises:
-            PredicateError: not all values of the expression's type are values of `target`.
+            PredicateError: the expression's type can't be widened to `target`.
         """
         if self.data_type == target:
             return self
@@ -253,11 +258,11 @@ class RowExpression:
         return replace(self, expression=cast, data_type=target)
 
     def values(self, inputs: pa.RecordBatch) -> tuple[pa.Array[Any], dict[int, str]]:
-        """Evaluate the expression for each row of `inputs`, which have the columns it reads.
+        """Evaluate the expression for each row of `inputs`, which has the columns to read.
 
         Returns:
-            The values, and for each row for which the expression fails, the reason. Such a row has
-            the value null.
+            The values, and the reasons of failures by row index. The value of a row for which the
+            expression fails is null.
         """
         data_type = BOOLEAN if self.data_type is None else self.data_type
         for unseen in self.schema:
@@ -285,7 +290,7 @@ def _read_by(expressions: tuple[RowExpression, ...], columns: pa.RecordBatch) ->
 
 
 def _at(rows: Mapping[int, str], count: int) -> pa.Array[Any]:
-    """Return a mask of `count` rows with TRUE for each of `rows`."""
+    """Return a mask of `count` rows that is true for the indexes in `rows`."""
     mask = [False] * count
     for row in rows:
         mask[row] = True
@@ -319,11 +324,12 @@ def derived_columns(
 
     Args:
         columns: the columns of the fields that records have had so far.
-        complete: whether records have no other fields.
+        complete: whether records can't have more fields than `columns`.
 
     Raises:
-        PredicateError: an expression can't be evaluated for columns of these types. The attribute
-            `expression` is the expression's setting, with which the message begins.
+        PredicateError: an expression can't be evaluated for columns of these types. The error's
+            attribute `expression` names the expression's setting; the message begins with this
+            name.
     """
     return {
         name: _resolved(
@@ -336,7 +342,7 @@ def derived_columns(
 def row_filter(
     config: TopicConfig, columns: StructType, *, complete: bool = False
 ) -> RowExpression | None:
-    """Resolve the condition of `where`, see `derived_columns`; None if there is none."""
+    """Resolve `processing.where`, see `derived_columns`; None if it isn't configured."""
     condition = config.processing.condition
     if condition is None:
         return None
@@ -350,7 +356,7 @@ def row_filter(
 
 
 def unseen_fields(config: TopicConfig, columns: StructType) -> tuple[str, ...]:
-    """Return the paths of fields that expressions read and that `columns` lacks."""
+    """Return the paths of fields that expressions read and that aren't in `columns`."""
     processing = config.processing
     condition = processing.condition
     expressions = [*processing.expressions.values(), *([] if condition is None else [condition])]
@@ -359,13 +365,13 @@ def unseen_fields(config: TopicConfig, columns: StructType) -> tuple[str, ...]:
 
 
 def _readable(columns: StructType) -> StructType:
-    """Return the columns that expressions read: fields of records, and the record's metadata."""
+    """Return the columns that expressions can read: record fields and `KAFKA_INPUTS`."""
     others = (f for f in columns if KAFKA_INPUTS.get(f.name) is None)
     return StructType((*others, *KAFKA_INPUTS))
 
 
 def _missing(expression: Expression, schema: StructType) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each column that an expression reads and that a schema lacks."""
+    """Yield the path of each column that an expression reads and that isn't in a schema."""
     for path in dict.fromkeys(referenced_columns(expression)):
         level: DataType = schema
         for name in path:

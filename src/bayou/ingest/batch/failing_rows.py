@@ -1,7 +1,7 @@
-"""Evaluates an expression for a batch in which it fails for some rows.
+"""Evaluates an expression for a batch in which the expression fails for some rows.
 
-The rows are first divided by whether a cast in the expression fails, which one evaluation shows.
-Then each part that still fails is split, until each failing row is alone.
+First, one evaluation separates the rows for which a cast in the expression fails from the remaining
+rows. Then each part for which the expression still fails is split, until each failing row is alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FailingRows:
     """Evaluates one resolved expression for one batch.
 
     Attributes:
-        failures: the error of each row for which the expression fails.
+        failures: the error message of each row for which the expression fails, by row index.
     """
 
     def __init__(self, schema: StructType, expression: Expression, kind: pa.DataType) -> None:
@@ -36,7 +36,7 @@ class FailingRows:
         self.failures: dict[int, str] = {}
 
     def values(self, rows: pa.RecordBatch) -> pa.Array[Any]:
-        """Return the value for each row; null where the expression fails."""
+        """Return the value for each row; null if the expression fails for the row."""
         if rows.num_rows == 0:
             return self._nulls(0)
         try:
@@ -80,7 +80,7 @@ class FailingRows:
     def _failed_casts(self, rows: pa.RecordBatch) -> Any:
         """Return a mask of the rows for which a cast in the expression fails.
 
-        In such a row the expression needn't fail: a CASE may not use the cast's value.
+        The expression doesn't always fail for these rows: a CASE may not use the cast's value.
         """
         failed = [
             And((Not(IsNull(cast.operand)), IsNull(replace(cast, safe=True))))
@@ -101,7 +101,7 @@ class FailingRows:
 
 
 def _innermost_casts(expression: Expression) -> list[Cast]:
-    """Return the casts in an expression that can fail, and whose operand has no such cast."""
+    """Return the casts in an expression that can fail, and whose operand contains no such cast."""
     inner = [cast for part in operands_of(expression) for cast in _innermost_casts(part)]
     if inner or not isinstance(expression, Cast) or expression.safe:
         return inner

@@ -1,8 +1,8 @@
-"""The conditions by which a table's records were filtered, each with its first offsets.
+"""The conditions with which a table's records were filtered, each with its first offsets.
 
-A table property stores them. It is updated in the commit of the first batch that a new condition
-filters. With it, `bayou verify` distinguishes filtered records from missing records, even after
-`processing.where` was changed.
+A table property stores the conditions. It is updated in the commit of the first batch to which a
+new condition applies. The property lets `bayou verify` distinguish filtered records from missing
+records, even after `processing.where` was changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bayou.ingest.config import Topic, TopicConfig
 from bayou.ingest.offsets import OffsetSpan, join_spans
 
 _FILTERS = "bayou.filters"
-"""The table property: a JSON object with the periods of each Kafka topic."""
+"""The table property: a JSON object with the `FilterPeriod`s of each Kafka topic."""
 
 
 class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,11 +25,13 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     Attributes:
         where: the condition; None if records weren't filtered.
-        columns: the derived columns, if the condition reads one of them.
+        columns: the expressions of all derived columns. Empty if the condition reads no derived
+            column.
         deletes: whether records that are filtered out delete the rows of their keys.
         starts: the first offset of each Kafka partition. A partition that is omitted starts at 0.
-        replays: for each Kafka partition, ranges of offsets (start, end) with the dead letters that
-            were replayed with the condition. There are few ranges, so they can have other offsets.
+        replays: for each Kafka partition, ranges of offsets (start, end) that contain the dead
+            letters replayed with the condition. The number of ranges is limited, so they may also
+            contain offsets of other records.
     """
 
     where: str | None = None
@@ -50,7 +52,7 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def filter_periods(topic: Topic, properties: Mapping[str, str]) -> list[FilterPeriod]:
-    """Return the periods of a topic that a table's properties record, in order."""
+    """Return the periods of a topic from a table's properties, the oldest first."""
     value = properties.get(_FILTERS)
     return [] if value is None else _DECODER.decode(value).get(topic.config.kafka_topic, [])
 
@@ -58,7 +60,7 @@ def filter_periods(topic: Topic, properties: Mapping[str, str]) -> list[FilterPe
 def updated_periods(
     topic: Topic, properties: Mapping[str, str], covered: Mapping[int, int]
 ) -> list[FilterPeriod]:
-    """Return the periods, followed by a new one if the configured condition is another one.
+    """Return the recorded periods, followed by a new period if the condition has changed.
 
     Args:
         properties: the table's properties.
@@ -77,10 +79,10 @@ def filter_properties(
     covered: Mapping[int, int],
     replayed: Mapping[int, Iterable[OffsetSpan]] | None = None,
 ) -> dict[str, str]:
-    """Return the table property with the `updated_periods`; nothing if they are unchanged.
+    """Return the table property with the `updated_periods`; empty if they are unchanged.
 
     Args:
-        replayed: for each Kafka partition, the offsets of dead letters that are replayed.
+        replayed: for each Kafka partition, the offsets of the dead letters to replay.
     """
     periods = updated_periods(topic, properties, covered)
     if replayed and periods and periods[-1].where is not None:
@@ -95,9 +97,9 @@ def filter_properties(
 def split_by_period(
     periods: Sequence[FilterPeriod], partition: int, span: OffsetSpan
 ) -> Iterator[tuple[OffsetSpan, int]]:
-    """Split a range of offsets of a Kafka partition; yield parts with the index of their period.
+    """Split a range of offsets of a Kafka partition; yield each part with its period's index.
 
-    The index is -1 for offsets before the first period.
+    The index of offsets before the first period is -1.
     """
     starts = [min(max(p.starts.get(partition, 0), span.start), span.end) for p in periods]
     bounds = [span.start, *starts, span.end]

@@ -1,9 +1,9 @@
-"""Decodes records and removes those that `processing.where` filters out.
+"""Decodes records, and removes the records that `processing.where` filters out.
 
-A record that is filtered out adds no column, and isn't validated if the condition is FALSE. To save
-time, the filter is applied to decoded records. The columns that the condition reads are decoded
-alone only for records that are refused, and for batches with new fields, whose remaining records
-are decoded again.
+A record that is filtered out adds no column. If the condition is FALSE, the record isn't validated.
+To save time, records are decoded completely, and then filtered. Refused records are decoded a
+second time, with only the columns that the condition reads. A batch with new fields is also decoded
+again: first with only these columns, then with all columns for the records that pass the filter.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from bayou.protocol.schema import StructType
 
 
 class FilteredDecoder:
-    """Decodes records of one format to the columns of a plan, with a filter. Not thread-safe.
+    """Decodes records of one format to the columns of a plan and filters them. Not thread-safe.
 
     Attributes:
-        decoder: decodes records without the filter.
+        decoder: decoder without the filter.
     """
 
     def __init__(self, format: RecordFormat, plan: DecodePlan, expressions: RowExpressions) -> None:
@@ -51,7 +51,7 @@ class FilteredDecoder:
             self._where_decoder = RecordDecoder(replace(format, json_schema=None), where_plan)
 
     def decode(self, values: pa.Array[Any], source: pa.RecordBatch) -> Decoded:
-        """Decode values, see `JsonDecoder.decode`; remove those that are filtered out.
+        """Decode values as `JsonDecoder.decode` does, and filter them.
 
         Args:
             source: the records of the values, with the columns of the Kafka source.
@@ -79,7 +79,7 @@ class FilteredDecoder:
         )
 
     def _decode_remaining(self, values: pa.Array[Any], source: pa.RecordBatch) -> Decoded:
-        """Decode a batch with new fields, which aren't those of records that are filtered out."""
+        """Decode a batch with new fields; new fields of filtered records aren't reported."""
         inputs = self._where_decoder.decode(values)
         if inputs.new_fields.fields:
             return inputs
@@ -103,7 +103,7 @@ class FilteredDecoder:
 
 
 def _at(decoded: Decoded, positions: pa.Array[Any]) -> Decoded:
-    """Return decoded values with the positions that `positions` has for each value."""
+    """Map the positions of decoded values: position `i` becomes `positions[i]`."""
     return replace(
         decoded,
         positions=positions.take(decoded.positions),

@@ -23,8 +23,8 @@ from bayou.kernel.arrow.compute import pc
 def apply_masks(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
     """Return a batch with masked fields.
 
-    The keys of `masks` are paths of fields, such as `place.city`, also inside arrays. Paths are
-    case-insensitive; missing fields are skipped.
+    The keys of `masks` are paths of fields, such as `place.city`; fields inside arrays are allowed.
+    Paths are case-insensitive. A path that matches no field is skipped.
     """
     for path, mask in masks.items():
         for at, rest in _matches(batch.schema, path.split(".")):
@@ -53,9 +53,9 @@ def has_field(schema: pa.Schema, path: str) -> bool:
 def _field_types(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[pa.DataType, bool]]:
-    """Yield the type of each field on which a path ends, and whether parts of the path remain.
+    """Yield the type of each field at which a path ends, and whether parts of the path remain.
 
-    Parts remain after a field that has no nested fields, such as a string that contains JSON.
+    Parts of the path remain if the field isn't a struct, such as a string that contains JSON.
     """
     known = list(fields)
     for at, rest in _matches(known, parts):
@@ -70,9 +70,9 @@ def _field_types(
 def _matches(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield the index of each field with which the path may start, and the remaining parts.
+    """Yield the index of each field with which a path may start, and the path's remaining parts.
 
-    A name may contain dots, so `a.b` matches both a column of that name and a field of `a`. The
+    A name may contain dots, so `a.b` matches both a field named `a.b` and the field `b` of `a`. The
     suffix `[]` of an array is optional.
     """
     known = list(fields)

@@ -1,4 +1,4 @@
-"""The driver side of a micro-batch: run its tasks, commit dead letters, then rows."""
+"""The driver side of a micro-batch: runs its tasks, commits dead letters, then commits rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from bayou.spark.write.tasks import decode_adds
 class MicroBatchWriter:
     """Writes the micro-batches of one topic sequentially.
 
-    `on_retry` is called with each failed attempt before the attempt is repeated.
+    Before a failed attempt is repeated, `on_retry` is called with the failure.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class MicroBatchWriter:
         """Write a micro-batch to the tables exactly once.
 
         Raises:
-            RecordsLostError: Kafka doesn't have all records any more.
-            BayouError: the batch failed; transient errors are retried `max-retries` times first.
+            RecordsLostError: Kafka no longer has all records of the batch.
+            BayouError: the batch failed. A transient error is raised after `max-retries` retries.
         """
         self._set_aside = {}
         began = time.monotonic()
@@ -201,7 +201,7 @@ class MicroBatchWriter:
         """Whether an upsert's rows may exceed the driver's memory.
 
         True if an earlier batch exceeded the memory, and this batch has at least half as many
-        records.
+        offsets as the earlier one.
         """
         size = sum(span.end - span.start for span in spans.values())
         return self._large is not None and 2 * size >= self._large
@@ -225,7 +225,7 @@ class MicroBatchWriter:
         *,
         max_bytes: int | None,
     ) -> list[BatchTaskResult]:
-        """Run the tasks; records that crash a Python worker are located and become dead letters."""
+        """Run the tasks. Records that crash a Python worker are located and become dead letters."""
 
         def crashes(part: Mapping[int, OffsetSpan]) -> bool:
             try:
@@ -308,8 +308,8 @@ class MicroBatchWriter:
     ) -> int | None:
         """Commit dead letters, then rows; return the new version of the target.
 
-        After a crash between the commits, the batch is repeated. The result is None if
-        `transaction` is None, or if the target already has the records of `spans`.
+        After a crash between the two commits, the batch is repeated. The result is None if
+        `transaction` is None, or if the target already covers the offsets of `spans`.
         """
         rows = decode_adds([r.row_actions for r in results])
         with discard_unless_committed(lambda: self._target.discard(rows)):
@@ -331,7 +331,7 @@ class MicroBatchWriter:
         layout: RowLayout,
         tags: Mapping[str, str],
     ) -> BatchReport:
-        """Commit an upsert: dead letters, deleted keys, then rows. Return the complete report."""
+        """Commit dead letters, deleted keys and rows, in this order. Return the complete report."""
         self._commit_dead_letters(results, report.spans)
         if self._cached_rows is not None and (count := sum(r.rows for r in results)):
             added = self._target.new_columns(layout)
@@ -385,10 +385,10 @@ class MicroBatchWriter:
     def _begin(
         self, layout: RowLayout, spans: Mapping[int, OffsetSpan]
     ) -> tuple[Transaction | None, tuple[str, ...]]:
-        """Return a new transaction of the target, and the names of the columns to be added.
+        """Return a new transaction of the target, and the names of the columns that it adds.
 
-        The transaction is None for an upsert, and if the table doesn't exist and its partition or
-        clustering columns aren't known yet.
+        The transaction is None for an upsert. It is also None if the table doesn't exist and its
+        partition or clustering columns aren't known yet.
         """
         if self._topic.upsert_keys is not None:
             return None, ()

@@ -25,10 +25,11 @@ class RecordReading:
 
     Attributes:
         ingestion_timestamp: microseconds since the epoch.
-        masks: masks by the path of a field, see `apply_masks`.
+        masks: the mask of each field path; see `apply_masks`.
         expressions: the derived columns and the filter.
-        deletes_filtered: whether records of an upsert that are filtered out delete their keys.
-        folders: whether folder names contain partition values, which limits the values' length.
+        deletes_filtered: whether records that are filtered out in an upsert delete their keys.
+        folders: whether folder names contain the partition values. If True, the length of the
+            values is limited.
     """
 
     plan: DecodePlan
@@ -48,9 +49,9 @@ class RecordReader:
     """Converts batches of records to rows and dead letters. Not thread-safe.
 
     Attributes:
-        new_fields: record fields for which the table has no column. After the first such field,
+        new_fields: record fields for which the table has no column. After the first new field,
             `read` yields no more rows.
-        filtered: number of records that the filter removed, and that delete no keys.
+        filtered: number of records that the filter removed; records that delete a key don't count.
     """
 
     def __init__(self, reading: RecordReading) -> None:
@@ -95,8 +96,8 @@ class RecordReader:
     def decode(self, source: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded, bool]]:
         """Decode, mask and filter a batch, and add derived columns; see `read`.
 
-        Yields records, their values for `RowLayout.rows`, and whether the records delete their
-        keys. Yields nothing after the first new field.
+        Yields tuples of records, their decoded values, and whether the records delete their keys.
+        Yields nothing after the first new field.
         """
         reading = self._reading
         for part, decoded, deleted in self._decoded(source):
@@ -121,7 +122,7 @@ class RecordReader:
             yield part_with_key, good, deleted
 
     def _key_decoder(self) -> RecordDecoder:
-        """Return a decoder of the key and ordering columns of records that aren't validated."""
+        """Return a decoder that decodes only key and ordering columns and doesn't validate."""
         reading = self._reading
         assert reading.upsert is not None
         columns = key_columns(reading.plan.columns, reading.upsert)

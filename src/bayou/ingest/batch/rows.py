@@ -6,19 +6,19 @@
 | `_kafka_topic`, `_kafka_partition`, `_kafka_offset` | string, int, long | not null |
 | `_ingestion_timestamp` | timestamp | when the batch was read, not null |
 | `_processed_at` | timestamp | when the row was written, not null |
-| `_kafka_timestamp` | timestamp | the record's, else a neighbor's; optional, except in upserts |
+| `_kafka_timestamp` | timestamp | of the record or a neighboring one; optional, not in upserts |
 | `_kafka_key`, `_kafka_headers` | binary, array of (`key`, `value`) | optional |
 | `_kafka_key_json` | string | the decoded key as JSON, optional |
 | `year`, `month`, `day` | strings `2024`, `01`, `05` | of the event time, UTC; not null |
 
-`year`, `month` and `day` are only added if they are partition columns and the record has no such
-field.
+`year`, `month` and `day` are added if they are partition columns and records have no field of this
+name.
 
 Partition columns: Delta's log can't distinguish an empty string from null. Empty strings and empty
-binary values of partition columns become null before an upsert compares rows with the table;
-otherwise `''` would never match the table's row, which has null. A record becomes a dead letter if
-the value of a partition column is too long for a folder name, or is binary but not UTF-8, because
-the log stores strings.
+binary values of partition columns become null before an upsert compares rows with the table.
+Without this, `''` would never match the table's row, which has null. A record becomes a dead letter
+if the value of a partition column is too long for a folder name. It also becomes one if the value
+is binary but not UTF-8, because the log stores strings.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ RECORD_COLUMNS = StructType(
         StructField(name="_kafka_key_json", data_type=STRING),
     )
 )
-"""Optional columns with Kafka's metadata of a record; a topic's configuration selects them."""
+"""Optional columns of Kafka metadata; a topic's configuration selects them."""
 
 TIME_PARTS = {"year": (pc.year, 4), "month": (pc.month, 2), "day": (pc.day, 2)}
-"""Partition columns derived from the event time: pyarrow's function and the number of digits."""
+"""For each partition column derived from the event time: pyarrow's function, number of digits."""
 _KAFKA_KEY = "_kafka_key"
 _KEY_JSON = "key_json"
 _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
@@ -70,13 +70,13 @@ class RowLayout:
     """The columns of a target table. Can be pickled.
 
     Attributes:
-        record: columns for the fields of records that are decoded.
+        record: the columns of all record fields that are decoded.
         time_parts: which of year, month and day are derived from the event time.
-        event_time: the column of the event time, None for the record's Kafka timestamp.
+        event_time: the column of the event time; None if it is the record's Kafka timestamp.
         more: names of the optional columns (`RECORD_COLUMNS`) that the table has.
-        unstored: lowercase names of fields in `record` that the table's rows don't have.
+        unstored: lowercase names of columns in `record` that aren't columns of the table.
         derived: the columns that expressions define.
-        dropped: the table's columns for fields that are dropped now; new rows have null.
+        dropped: columns of the table whose fields are now dropped; new rows have null in them.
     """
 
     record: StructType
@@ -119,12 +119,12 @@ class RowLayout:
 
     @property
     def stored(self) -> StructType:
-        """The columns of `record` that the table has."""
+        """The columns of `record` that are stored in the table."""
         return StructType(tuple(f for f in self.record if f.name.lower() not in self.unstored))
 
     @property
     def inputs(self) -> StructType:
-        """The columns of `record` that are only read by expressions or as the event time."""
+        """The columns of `record` that aren't stored: only expressions or event time read them."""
         return StructType(tuple(f for f in self.record if f.name.lower() in self.unstored))
 
     @property
@@ -144,7 +144,7 @@ class RowLayout:
     def rows(
         self, decoded: Decoded, source: pa.RecordBatch, ingestion_timestamp: int
     ) -> pa.RecordBatch:
-        """Return the table's rows for a decoded batch with the derived columns.
+        """Return the table's rows for a decoded batch that has the derived columns.
 
         `ingestion_timestamp` is in microseconds since the epoch.
         """
@@ -204,7 +204,8 @@ def with_key_json(
 ) -> tuple[Decoded, pa.RecordBatch]:
     """Add the keys as JSON to the source, if the layout has the column `_kafka_key_json`.
 
-    Records whose key can't be read become dead letters, except records that delete a row.
+    A record whose key can't be read becomes a dead letter. If the record deletes a row, the JSON is
+    null instead.
     """
     if "_kafka_key_json" not in layout.more:
         return decoded, source
@@ -228,7 +229,7 @@ def with_key_json(
 def record_part(
     schema: StructType, partition_columns: Sequence[str], more: Sequence[str] = ()
 ) -> StructType:
-    """Return a table's schema without the columns that `RowLayout` adds to the record's fields."""
+    """Return the columns of a table's schema that aren't added by `RowLayout`."""
     added = {*KAFKA_COLUMNS.names, *more}
     for name in partition_columns:
         field = schema.get(name)
@@ -240,9 +241,9 @@ def record_part(
 def kafka_times(source: pa.RecordBatch, ingestion_timestamp: int) -> Any:
     """Return Kafka's timestamps; a missing timestamp is taken from the record before or after.
 
-    Timestamps order the records of an upsert. The ingestion timestamp is used only if no record of
-    `source` has a timestamp, because a record with the ingestion timestamp would come after later
-    records of the same key.
+    Timestamps order the records of an upsert. A missing timestamp isn't replaced by the ingestion
+    timestamp, because the record would then come after later records of its key. If no record of
+    `source` has a timestamp, all get the ingestion timestamp.
     """
     timestamps: Any = source.column("timestamp").cast(_UTC_MICROSECONDS)
     if timestamps.null_count:
@@ -267,7 +268,7 @@ def _time_part(part: str, timestamps: pa.Array[Any]) -> pa.Array[Any]:
 
 
 _MAX_ESCAPED_BYTES = 3
-"""Maximum number of bytes in a folder name for one byte of a string."""
+"""Maximum number of bytes that one byte of a partition value takes in a folder name."""
 
 
 def with_partition_strings(
@@ -278,7 +279,8 @@ def with_partition_strings(
     Records with values that the table can't store become dead letters.
 
     Args:
-        folders: whether folder names contain partition values, which limits the values' length.
+        folders: whether folder names contain the partition values. If True, the length of the
+            values is limited.
     """
     for name in columns:
         at = decoded.columns.schema.get_field_index(name)

@@ -1,7 +1,7 @@
-"""The fields of records that a table stores, and those that only its expressions read.
+"""The record fields that a table stores, and the record fields that only expressions read.
 
-A table property stores the types of fields that only expressions read, so that the types don't
-depend on the records of one batch.
+A table property stores the types of fields that only expressions read, so that the types are the
+same in all batches.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from bayou.kernel import Snapshot
 from bayou.protocol.schema import StructType
 
 _INPUT_COLUMNS = "bayou.inputColumns"
-"""The table property with the columns of fields that expressions read and that aren't stored."""
+"""The table property with the columns of fields that are read by expressions but not stored."""
 
 
 def record_columns_of(topic: Topic, snapshot: Snapshot) -> StructType:
-    """Return the columns of the fields of records that a topic reads or stores.
+    """Return the columns of the record fields that a topic reads or stores.
 
-    The types are those of the table, or of the table property for fields that aren't stored.
+    The types of stored fields are from the table's schema, all other types from the table property.
     """
     config = topic.config
     stored = record_part(snapshot.schema, snapshot.partition_columns, topic.more_columns)
@@ -37,7 +37,8 @@ def input_properties(layout: RowLayout, known: Mapping[str, str]) -> dict[str, s
     """Return the table property with the types of fields that aren't stored.
 
     Args:
-        known: the table's properties. Types of fields that aren't in the layout are retained.
+        known: the table's current properties. Types of fields that aren't in the layout are
+            retained.
     """
     inputs = {f.name.lower(): f for f in _input_columns(known)}
     inputs |= {f.name.lower(): f for f in layout.inputs}

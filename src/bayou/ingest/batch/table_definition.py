@@ -29,7 +29,7 @@ class TableDifference:
     Attributes:
         setting: the setting, such as `cluster-by`.
         configured: the configured value.
-        actual: the table's value; None if it has none.
+        actual: the table's value; None if the table has no value.
     """
 
     setting: str
@@ -73,9 +73,9 @@ def with_column_comments(topic: Topic, schema: StructType) -> StructType:
 
 
 def table_differences(topic: Topic, snapshot: Snapshot) -> tuple[TableDifference, ...]:
-    """The configured settings whose values differ from a table's.
+    """Return the differences between the configured settings and a table.
 
-    Comments of columns that the table lacks are ignored.
+    Comments of columns that aren't in the table are ignored.
     """
     destination = topic.config.destination
     differences = [
@@ -111,8 +111,8 @@ def apply_definition(
 ) -> Snapshot:
     """Change a table to the configured definition, and return its latest snapshot.
 
-    Makes up to three kinds of commits: one for the properties and the table's comment, one for the
-    clustering columns, and one for each column whose comment changes.
+    Commits separately: the properties and the table's comment, the clustering columns, and each
+    changed comment of a column.
 
     Raises:
         TablePropertyError, SchemaError, UnsupportedFeatureError: a change isn't possible.
@@ -159,7 +159,7 @@ def _changed_comment(topic: Topic, snapshot: Snapshot) -> str | None:
 def _changed_column_comments(
     topic: Topic, snapshot: Snapshot
 ) -> dict[ColumnPath, tuple[str, str | None]]:
-    """For each column whose comment isn't the configured one: the configured and actual comment."""
+    """Return the configured and the actual comment of each column for which they differ."""
     changed: dict[ColumnPath, tuple[str, str | None]] = {}
     for path, comment in topic.config.destination.comment_paths.items():
         field = _field(topic, snapshot.schema, path)

@@ -1,6 +1,7 @@
 """Checks that a table can be a topic's target.
 
-The columns, keys, partitioning and offsets must fit the topic, and there must be no RESTORE.
+The columns, keys, partitioning and offsets must fit the topic, and the table must not have been
+restored.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _KEY_COLUMNS = "bayou.keyColumns"
 """The table property with the key columns of an upsert."""
 
 _HASHED_KEY_COLUMNS = "bayou.hashedKeyColumns"
-"""The table property with the key columns that a mask hashes; unset if there are none."""
+"""The table property with the key columns that a mask hashes; unset if no mask hashes one."""
 
 _FORMATTED_KEY_COLUMNS = "bayou.formattedKeyColumns"
-"""The table property with the key columns of `timestamp-formats`; unset if there are none."""
+"""The table property with the key columns in `timestamp-formats`; unset if none is in it."""
 
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
-"""The table property that lets transaction identifiers, and so offsets, expire."""
+"""The table property that lets transaction identifiers expire, and with them the offsets."""
 
 
 def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> None:
@@ -69,7 +70,7 @@ def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> 
 
 
 def key_properties(topic: Topic) -> dict[str, str]:
-    """Return the table properties that store a topic's upsert keys; empty if it appends records."""
+    """Return the table properties that store a topic's upsert keys; empty if it has no keys."""
     if topic.upsert_keys is None:
         return {}
     properties = {_KEY_COLUMNS: json.dumps(topic.upsert_keys.columns)}
@@ -92,9 +93,9 @@ def _formatted_keys(topic: Topic) -> list[str]:
 
 
 def check_keys(topic: Topic, snapshot: Snapshot) -> None:
-    """Check that the table's rows were written with the topic's keys, their masks and formats.
+    """Check that the table's rows were written with the topic's key columns, masks and formats.
 
-    If the topic has no keys, the rows must have been appended.
+    If the topic has no keys, the check is that the rows were appended.
     """
     key, keys, path = topic.key, topic.upsert_keys, snapshot.path
     stored = snapshot.properties.get(_KEY_COLUMNS)
@@ -148,8 +149,10 @@ _PIPELINES = ("kafka/", "migration/")
 
 
 CHECKED_VERSION = "bayou.checkedVersion"
-"""The tag of a commit that doesn't conflict with a RESTORE, because it has no transaction
-identifiers: up to this version, the writer has checked that the table wasn't restored."""
+"""The commit tag with the version up to which the writer has checked that there is no RESTORE.
+
+Commits without transaction identifiers have the tag, because they don't conflict with a RESTORE.
+"""
 
 INGEST = " (ingest)"
 """Suffix of `engineInfo` in commits of pipelines."""
@@ -160,12 +163,12 @@ def check_not_restored(
 ) -> None:
     """Check that no recent commit is a RESTORE.
 
-    A RESTORE removes rows, but the table still records that their offsets are processed.
+    After a RESTORE that removes rows, the table still records that the rows' offsets are processed.
 
     Args:
         version: the latest version of the table.
-        known: check the commits after this version; None to check the commits after the
-            pipeline's last commit.
+        known: version after which commits are checked. If None, the commits after the pipeline's
+            last commit are checked.
     """
     accepted = topic.config.accept_restore
     accepted = -1 if accepted is None else accepted

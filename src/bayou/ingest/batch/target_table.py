@@ -68,8 +68,8 @@ don't check for a RESTORE, such as changes of comments, therefore have the `engi
 class TargetTable:
     """The target table of one topic.
 
-    `open` reads the latest snapshot, and `refresh` reads it again before a batch. The other methods
-    use this snapshot. If the rows don't come from Kafka, no offsets are committed.
+    `open` reads the latest snapshot, and `refresh` reads the latest snapshot again before a batch.
+    All other methods use the last snapshot read. If `kafka` is None, no offsets are committed.
     """
 
     def __init__(self, engine: Engine, topic: Topic, kafka: KafkaTopic | None) -> None:
@@ -102,9 +102,9 @@ class TargetTable:
 
     @property
     def columns(self) -> StructType:
-        """The columns of fields of records, without columns such as `_kafka_offset`.
+        """The columns of record fields, without columns such as `_kafka_offset`.
 
-        Includes fields that only expressions read. Empty if there is no table.
+        Fields that only expressions read are included. Empty if there is no table.
         """
         if self._snapshot is None:
             return StructType()
@@ -128,7 +128,7 @@ class TargetTable:
     def open(self) -> None:
         """Read the latest version and check that it can be the topic's target.
 
-        Unlike `refresh`, accepts a version that is older than the last one read.
+        Unlike in `refresh`, the latest version may be older than the version read before.
         """
         self._set_snapshot(self._latest())
         if self._snapshot is not None:
@@ -136,7 +136,7 @@ class TargetTable:
             self._check_not_restored(None, self._snapshot)
 
     def differences(self) -> tuple[TableDifference, ...]:
-        """The configured settings that differ from the table's; empty if there is no table."""
+        """Return the settings that differ from the table's; empty if there is no table."""
         return () if self._snapshot is None else table_differences(self._topic, self._snapshot)
 
     def apply_definition(self) -> None:
@@ -188,7 +188,7 @@ class TargetTable:
     def reopen(self) -> None:
         """Read the latest version after a failed commit.
 
-        The commit may have succeeded in spite of the error, so `covered` may have changed.
+        `covered` may have changed, because the commit may have succeeded despite the error.
 
         Raises:
             PipelineError: the table was deleted, replaced, restored or rolled back.
@@ -201,7 +201,7 @@ class TargetTable:
 
     @property
     def checkpoint_interval(self) -> int:
-        """Number of commits between checkpoints, from the configuration or else the table."""
+        """Number of commits between checkpoints: the configured number, else the table's."""
         known = {} if self._snapshot is None else self._snapshot.properties
         return CHECKPOINT_INTERVAL.read({**known, **self._checkpoint_properties})
 
@@ -220,7 +220,7 @@ class TargetTable:
             ) from error
 
     def with_column(self, columns: StructType, field: StructField) -> StructType | None:
-        """Return `columns` with `field`; None if `columns` has it or the field can't be added."""
+        """Return `columns` with `field` added; None if `field` exists or can't be added."""
         try:
             merged = merge_schemas(self.path, columns, StructType((field,)))
         except SchemaError:
@@ -275,7 +275,7 @@ class TargetTable:
         return transaction, self.new_columns(layout)
 
     def cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None = None) -> None:
-        """Record that partitions were read up to and including `offsets`; add no rows."""
+        """Commit, without rows, that partitions were read up to and including `offsets`."""
         assert self._snapshot is not None
         builder = self._snapshot.build_update_table_transaction(
             ENGINE_INFO, Operation.STREAMING_UPDATE
@@ -298,7 +298,7 @@ class TargetTable:
         """Commit rows and their offsets. `tags` are shown in the table's history.
 
         Returns:
-            The committed version; None if the table had already recorded these offsets.
+            The committed version; None if the table already covered the offsets.
         """
         if not spans and self._snapshot is not None:
             tags = {**(tags or {}), CHECKED_VERSION: str(self._snapshot.version)}
@@ -309,15 +309,16 @@ class TargetTable:
         return None if result.already_committed else result.version
 
     def last_of_each_key(self, rows: pa.Table) -> pa.Table:
-        """Return the rows to upsert, the last of each key, and the deletes to remember."""
+        """Return the rows to upsert (the last of each key), and the deletes to store."""
         self.clear_deleted_keys()
         return self._upserts().last_of_each_key(self._snapshot, rows)
 
     def clear_deleted_keys(self) -> None:
         """Clear the deleted keys table if the target doesn't exist yet.
 
-        Its keys are from an earlier table at the target's path. If another process has created the
-        target in the meantime, nothing is cleared, and this process fails to create the target.
+        The deleted keys are from an earlier table at the target's path. If another process has
+        created the target in the meantime, nothing is cleared, and this process fails to create the
+        target.
         """
         if self._topic.upsert_keys is None or self._snapshot is not None:
             return
@@ -333,7 +334,7 @@ class TargetTable:
         *,
         tags: Mapping[str, str] | None = None,
     ) -> UpsertResult:
-        """Upsert rows of `last_of_each_key` and record the offsets of `spans`, in one commit."""
+        """Upsert the rows of `last_of_each_key`; commit them with the offsets of `spans`."""
         upserts = self._upserts(tags)
         upserts.deleted_keys.remember(winners)
         if self._snapshot is None:
@@ -359,13 +360,13 @@ class TargetTable:
         *,
         tags: Mapping[str, str],
     ) -> UpsertResult:
-        """Upsert rows that are on executors, by a merge function.
+        """Upsert rows that are on executors with the function `merge`.
 
-        A missing table is created by a separate commit, which records no offsets.
+        If the table doesn't exist, a separate commit without offsets creates it.
 
         Args:
-            merge: commits the upsert. Its arguments are the table, the snapshot, and the
-                transaction identifiers and table properties to commit.
+            merge: function that commits the upsert. Its arguments are the table, the snapshot, and
+                the transaction identifiers and table properties to commit.
         """
         if self._snapshot is None:
             self.clear_deleted_keys()
@@ -399,9 +400,9 @@ class TargetTable:
 
     @contextlib.contextmanager
     def _upsert_conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
-        """Raise a `CommitConflictError` for a conflict with an upsert of other records.
+        """Raise `CommitConflictError` instead for a conflict with an upsert of other records.
 
-        A conflict in one of `transaction_ids` remains a `ConcurrentTransactionError`.
+        For a conflict in one of `transaction_ids`, `ConcurrentTransactionError` is re-raised.
         """
         try:
             yield

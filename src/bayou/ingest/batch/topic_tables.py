@@ -14,7 +14,7 @@ from bayou.kernel.engine import Engine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTables:
-    """The tables of one topic, in one object store."""
+    """The tables of one topic, which are all in one object store."""
 
     target: TargetTable
     dead_letters: DeadLetterTable

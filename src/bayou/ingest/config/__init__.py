@@ -1,4 +1,4 @@
-"""The pipeline's configuration: one validated YAML file; errors name file and line."""
+"""The pipeline's configuration: one YAML file. Validation errors name the file and the line."""
 
 from bayou.ingest.config.configuration import Configuration, Topic
 from bayou.ingest.config.load import load_configuration

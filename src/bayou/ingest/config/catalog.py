@@ -30,8 +30,8 @@ class CatalogConfig(Section):
     )
     uris: str | None = Field(
         default=None,
-        description="For hive: address of the metastore, thrift://HOST:PORT; several separated by "
-        "commas. Default: spark.hadoop.hive.metastore.uris of connector.spark.",
+        description="For hive: address of the metastore, thrift://HOST:PORT, or several addresses "
+        "separated by commas. Default: spark.hadoop.hive.metastore.uris of connector.spark.",
     )
     database: str = Field(
         default="default",
@@ -68,7 +68,7 @@ class CatalogConfig(Section):
         return conf if self.uris is None else {**conf, URIS[0]: self.uris}
 
     def problem(self, conf: Mapping[str, str]) -> str | None:
-        """Return what is missing here, or contradicts the confs of `connector.spark`."""
+        """Return a message if `uris` is missing or contradicts `connector.spark`; else None."""
         known = next((conf[key] for key in URIS if key in conf), None)
         if self.type != "hive":
             return None

@@ -20,7 +20,7 @@ class Topic:
     Attributes:
         key: the topic's key in the configuration.
         table_path: the target table: a URI, or an absolute local path.
-        schema_file: absolute path of the schema file, None to infer the schema.
+        schema_file: absolute path of the schema file; None if the schema is inferred.
     """
 
     key: str
@@ -52,7 +52,7 @@ class Configuration:
         state_path: absolute path of the folder for locks, the times of maintenance runs, and
             `spark.log`.
         notices: a notice for each setting that has no effect or needs attention.
-        refusals: a notice for each setting that is an error when a pipeline starts.
+        refusals: a notice for each setting that prevents a pipeline from starting.
         missing_broker: the notice that no brokers are configured; None if brokers are configured.
     """
 
@@ -66,7 +66,7 @@ class Configuration:
     folder: Path = Path()
 
     def find_topic(self, name: str) -> Topic | None:
-        """Return the topic whose key, table name or table path is `name`; None if none matches."""
+        """Return the topic with the key, table name or table path `name`; None if there is none."""
         for topic in self.topics:
             if name == topic.key:
                 return topic

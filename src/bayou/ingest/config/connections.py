@@ -85,7 +85,7 @@ class KafkaConfig(Section):
 
 
 class SparkConfig(Section):
-    """Spark's configuration: `master`, and properties `spark.*`, which are passed to Spark."""
+    """Spark's configuration: `master`, and confs `spark.*`, which are passed to Spark."""
 
     model_config = ConfigDict(
         extra="allow", frozen=True, alias_generator=kebab, hide_input_in_errors=True
@@ -115,10 +115,10 @@ class SparkConfig(Section):
 
 
 def client_refusal(config: KafkaConfig) -> tuple[tuple[str, ...], str] | None:
-    """Return the key that librdkafka or a check refuses, and the reason; None if none does.
+    """Return a key that Kafka's client doesn't accept, and the reason; None if all are accepted.
 
-    The key is relative to `connector.kafka`. Connects to no broker. Returns None if confluent-kafka
-    isn't installed.
+    The key is relative to `connector.kafka`. The function connects to no broker. If confluent-kafka
+    isn't installed, nothing is checked and the result is None.
     """
     if importlib.util.find_spec("confluent_kafka") is None:
         return None
@@ -142,7 +142,7 @@ def client_refusal(config: KafkaConfig) -> tuple[tuple[str, ...], str] | None:
 
 
 def _with_yaml_names(message: str) -> str:
-    """Replace option names of the Kafka data source in a message by the keys of the YAML file."""
+    """In a message, replace option names of the Kafka data source by the keys of the YAML file."""
     for option_name, yaml_name in _YAML_NAMES:
         message = message.replace(option_name, yaml_name)
     return message.rstrip(".")

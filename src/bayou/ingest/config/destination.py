@@ -15,7 +15,7 @@ _RESERVED = {
     "are read twice; remove it",
     "delta.feature.clustering": "clustering needs columns; set cluster-by",
 }
-"""Table properties that the pipeline refuses, with the reason and the way out."""
+"""Table properties that the pipeline refuses, each with the reason and what to do instead."""
 
 _PROPERTIES_SCHEMA = WithJsonSchema(
     {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
@@ -39,17 +39,17 @@ class DeltaConfig(Section):
     )
     table_properties: Annotated[dict[str, str], _PROPERTIES_SCHEMA] = Field(
         default={},
-        description="Table properties such as delta.enableChangeDataFeed, set when the table is "
-        "created. For an existing table see apply-table-changes.",
+        description="Table properties such as delta.enableChangeDataFeed. They are set when the "
+        "table is created. For an existing table see apply-table-changes.",
     )
     checkpoint_interval: PositiveInt | None = Field(
         default=None, description="Number of commits between checkpoints: delta.checkpointInterval."
     )
     enable_upsert: bool = Field(
         default=False,
-        description="true: the table has one row for each key of key-columns, from the newest "
-        "record; records without a value delete their key. Without key-columns every record is "
-        "appended.",
+        description="true: the table has one row for each key (the values of key-columns), from "
+        "the newest record of the key. A record without a value deletes the row of its key. "
+        "Without key-columns every record is appended.",
     )
     key_columns: tuple[str, ...] = Field(
         default=(), description="Alias of destination.key-columns; write one of them."
@@ -71,8 +71,8 @@ class DeltaConfig(Section):
     )
     z_order_by: tuple[str, ...] = Field(
         default=(),
-        description="Columns by which enable-optimize sorts the rows of a partition in Z-order, "
-        "instead of only compacting small files. All rows of a partition with small files are "
+        description="Columns by which enable-optimize sorts rows in Z-order, instead of only "
+        "compacting small files. If a partition has small files, all rows of the partition are "
         "sorted.",
     )
     enable_vacuum: bool = Field(
@@ -83,13 +83,14 @@ class DeltaConfig(Section):
     vacuum_retention_hours: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
         description="Hours for which files that the current version doesn't need are retained. "
-        "Default and minimum: the table's delta.deletedFileRetentionDuration, a week unless set.",
+        "Default and minimum: the table's delta.deletedFileRetentionDuration, or a week if the "
+        "property isn't set.",
     )
     enable_compaction: bool = Field(
         default=False,
-        description="true: small files of the partitions that were written since the last "
-        "compaction are compacted, on the maintenance schedule and after every compaction-interval "
-        "records.",
+        description="true: small files are compacted on the maintenance schedule and after every "
+        "compaction-interval records. Only partitions that were written since the last compaction "
+        "are compacted.",
     )
     compaction_interval: PositiveInt | None = Field(
         default=None,
@@ -146,7 +147,8 @@ class DestinationConfig(Section):
 
     bucket: str | None = Field(
         default=None,
-        description="The bucket of table-path. bucket and table-name together replace table-path.",
+        description="The bucket of table-path. If table-path isn't set, bucket and table-name "
+        "replace it.",
     )
     table_path: str | None = Field(
         default=None,
@@ -156,13 +158,14 @@ class DestinationConfig(Section):
     table_name: str | None = Field(
         default=None,
         description="Name of the table in connector.catalog. If bucket is set instead of "
-        "table-path, also the last part of the path. Default: the last part of table-path.",
+        "table-path, table-name is also the last part of the path. Default: the last part of "
+        "table-path.",
     )
     format: Literal["delta"] = Field(default="delta", description="delta is the only format.")
     partition_columns: tuple[str, ...] = Field(
         default=(),
-        description="Partition columns. year, month and day are derived from the event time unless "
-        "the record has a field of that name.",
+        description="Partition columns. year, month and day are derived from the event time if "
+        "records have no field of the same name.",
     )
     cluster_by: tuple[str, ...] = Field(
         default=(),
@@ -172,13 +175,14 @@ class DestinationConfig(Section):
     comment: str | None = Field(default=None, description="The table's comment.")
     column_comments: dict[str, str] = Field(
         default={},
-        description="Comments of columns, by their names. A column that is added later gets its "
-        "comment then.",
+        description="Comments of columns, by the columns' names. If a column is added later, its "
+        "comment is set when it is added.",
     )
     apply_table_changes: bool = Field(
         default=False,
-        description="true: at the start, an existing table is changed to table-properties, "
-        "cluster-by, comment and column-comments. false: differences are only reported.",
+        description="true: when the topic starts, an existing table is changed to match "
+        "table-properties, cluster-by, comment and column-comments. false: differences are only "
+        "reported.",
     )
     key_columns: tuple[str, ...] = Field(
         default=(),
@@ -186,8 +190,9 @@ class DestinationConfig(Section):
     )
     ordering_column: str | None = Field(
         default=None,
-        description="Field that orders the records of a key, for enable-upsert. Default, and for "
-        "equal values: Kafka's timestamp, then the offset.",
+        description="Field that orders the records of a key, for enable-upsert. Records with equal "
+        "values are ordered by Kafka's timestamp, then by offset. Default: only timestamp and "
+        "offset order the records.",
     )
     delta_config: DeltaConfig = Field(
         default_factory=DeltaConfig,
@@ -259,7 +264,7 @@ class DestinationConfig(Section):
 
     @property
     def comment_paths(self) -> dict[tuple[str, ...], str]:
-        """The configured comments by the paths of their columns."""
+        """The configured comment of each column path."""
         return {_path(name): comment for name, comment in self.column_comments.items()}
 
     @model_validator(mode="after")
@@ -303,7 +308,7 @@ class DestinationConfig(Section):
 
     @property
     def path(self) -> str:
-        """The table's path as configured; local paths aren't resolved."""
+        """The configured path of the table; a relative path isn't resolved."""
         return self.table_path or f"s3a://{self.bucket}/{self.table_name}"
 
     @property

@@ -24,7 +24,7 @@ from bayou.errors import ConfigurationError
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 FREE_SECTIONS: tuple[KeyPath, ...] = (("connector", "kafka"), ("connector", "spark"))
-"""Sections in which any unknown key is a property of librdkafka or Spark, with dots in its name."""
+"""Sections whose unknown keys are properties of librdkafka or Spark, which may contain dots."""
 
 _VARIABLE = re.compile(
     r"\$(?P<literal>\$\{)|\$\{file:(?P<file>[^}]*)\}|\$\{(?P<name>[^}:]*)(?::-(?P<default>[^}]*))?\}"
@@ -39,10 +39,10 @@ class Document:
     Attributes:
         values: the values of the file, including overrides and environment variables.
         lines: the line of each key path in the file, counted from 1.
-        elsewhere: for each key path that was set outside the file, the source as shown in messages,
-            such as `--set KEY`.
-        literal_values: the key path of each string and number that doesn't depend on
-            `${file:PATH}` or on a `${VAR}` without a default.
+        elsewhere: for each key path that was set outside the file, the source for messages, such as
+            `--set KEY`.
+        literal_values: the key paths of strings and numbers that contain neither `${file:PATH}` nor
+            a `${VAR}` without a default.
     """
 
     file: str
@@ -52,7 +52,7 @@ class Document:
     literal_values: frozenset[KeyPath] = frozenset()
 
     def line_of(self, path: KeyPath) -> int | None:
-        """Return the line of the key, or of the nearest enclosing key."""
+        """Return the line of a key; if the key has no line, the line of the nearest parent key."""
         for length in range(len(path), 0, -1):
             line = self.lines.get(path[:length])
             if line is not None:
@@ -60,7 +60,7 @@ class Document:
         return None
 
     def where(self, path: KeyPath) -> str:
-        """Return where a value was set, such as `pipeline.yaml:12` or `--set KEY`."""
+        """Return the place in which a value was set, such as `pipeline.yaml:12` or `--set KEY`."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.elsewhere:
                 return self.elsewhere[path[:length]]
@@ -91,18 +91,18 @@ def show_key(path: KeyPath) -> str:
 
 
 def no_home(path: str) -> str:
-    """Return the error message for a path such as `~nobody/x`, whose user has no home folder."""
+    """Return the error message for a path such as `~nobody/x` if the user has no home folder."""
     return f"user {path.partition('/')[0]!r} has no home folder; write the full path"
 
 
 class _Constructor(RoundTripConstructor):
     """A YAML constructor that reads dates as strings.
 
-    A number keeps its spelling in the file, such as `007`, in the attribute `written`.
+    The attribute `written` of a number is the number as written in the file, such as `007`.
     """
 
     def construct_yaml_int(self, node: Any) -> Any:
-        """Construct an integer that keeps its leading zeros: the value may be a password."""
+        """Construct an integer with `written`, because a password may have leading zeros."""
         return _with_literal(super().construct_yaml_int(node), node)
 
     def construct_yaml_float(self, node: Any) -> Any:
@@ -121,7 +121,7 @@ _Constructor.add_constructor("tag:yaml.org,2002:float", _Constructor.construct_y
 
 
 def load_yaml(text: str) -> Any:
-    """Parse YAML. The result also has the lines of keys.
+    """Parse YAML to ruamel's objects, which also have the lines of keys.
 
     Raises:
         YAMLError: the text isn't valid YAML; the message quotes no value.
@@ -188,7 +188,7 @@ def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> No
 
 
 def _line_of_key(node: CommentedMap | CommentedSeq, key: object) -> int:
-    """Return a key's line, from 1; the line of `node` if the key comes from a merge (`<<: *x`)."""
+    """Return a key's line, from 1. A key from a merge (`<<: *x`) has the line of `node`."""
     known = node.lc.data or {}
     line: int = known[key][0] if key in known else node.lc.line
     return line + 1
@@ -278,9 +278,9 @@ def _file_content(name: str, path: KeyPath, at: Document) -> str:
 
 
 def _without_values(text: str) -> str:
-    """Return the first line of a YAML parser's message, without the values that the message quotes.
+    """Return the first line of a YAML parser's message without quoted values.
 
-    They may be secrets.
+    The quoted values may be secrets.
     """
     line = text.strip().splitlines()[0] if text.strip() else "unreadable"
     if duplicate := _DUPLICATE.match(line):
@@ -292,4 +292,4 @@ def _without_values(text: str) -> str:
 
 _DUPLICATE = re.compile(r'found duplicate key "([^"]*)"')
 _QUOTED = re.compile(r"(['\"])(?!<)[^'\"]{2,}.*\1")
-"""Quoted strings of more than one character, except the parser's tokens such as `<block end>`."""
+"""Quoted strings of more than one character. Tokens such as `'<block end>'` don't match."""

@@ -1,8 +1,8 @@
 """Translates `spark.hadoop.fs.s3a.*` of `connector.spark` to settings of `connector.storage`.
 
 A configuration for delta-spark configures the object store with these settings. Bayou accesses the
-store without Spark, so the settings move from Spark's conf to `connector.storage`. A key
-that `connector.storage` already has keeps its value.
+store without Spark, so the settings are moved from Spark's conf to `connector.storage`. Keys that
+are already set in `connector.storage` aren't changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def take_s3a_settings(values: dict[str, Any]) -> dict[str, str | None]:
     """Move the s3a settings of a configuration to `connector.storage`, in place.
 
     Returns:
-        The key of `connector.storage` for each s3a setting; None for a setting without such a key.
+        The key of `connector.storage` for each s3a setting; None if there is no equivalent key.
     """
     connector = values.get("connector")
     spark = connector.get("spark") if isinstance(connector, dict) else None

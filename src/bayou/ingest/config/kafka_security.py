@@ -1,4 +1,4 @@
-"""Settings of authentication and encryption of the connection to the brokers."""
+"""Settings for authentication at the brokers and encryption of the connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayou.ingest.config.section import Section, in_clear
 
 
 class KafkaOAuth(Section):
-    """The source of the tokens of OAUTHBEARER: an OIDC token endpoint, or a token provider."""
+    """The source of tokens for OAUTHBEARER: an OIDC token endpoint, or a token provider."""
 
     token_endpoint_url: str | None = Field(
         default=None,
@@ -31,9 +31,9 @@ class KafkaOAuth(Section):
     )
     token_provider: str | None = Field(
         default=None,
-        description="Instead of a token endpoint: aws-msk-iam, or a Python function as "
-        "package.module:function, which returns a token and its expiration in seconds since the "
-        "epoch.",
+        description="Provider to use instead of a token endpoint: aws-msk-iam, or a Python "
+        "function, written as package.module:function. The function returns a token and its "
+        "expiration in seconds since the epoch.",
     )
     config: str | None = Field(
         default=None,
@@ -63,13 +63,13 @@ class KafkaOAuth(Section):
 
 
 class KafkaKerberos(Section):
-    """The Kerberos identity of GSSAPI. Needs a confluent-kafka that is built with libsasl2."""
+    """The Kerberos identity for GSSAPI. confluent-kafka must be built with libsasl2."""
 
     principal: str = Field(description="Principal of this client, such as bayou@EXAMPLE.COM.")
     keytab: str | None = Field(
         default=None,
-        description="Keytab of the principal, with which librdkafka runs kinit. Default: the "
-        "ticket cache of the user.",
+        description="Keytab of the principal; librdkafka passes it to kinit. Default: the ticket "
+        "cache of the user.",
     )
     service_name: str = Field(default="kafka", description="Service name of the brokers.")
 
@@ -96,10 +96,10 @@ class KafkaSecurity(Section):
     )
     key_password: SecretStr | None = Field(default=None, description="Password of the private key.")
     oauth: KafkaOAuth | None = Field(
-        default=None, description="The source of the tokens of OAUTHBEARER."
+        default=None, description="The source of tokens for OAUTHBEARER."
     )
     kerberos: KafkaKerberos | None = Field(
-        default=None, description="The Kerberos identity of GSSAPI."
+        default=None, description="The Kerberos identity for GSSAPI."
     )
 
     @model_validator(mode="after")
@@ -180,7 +180,7 @@ ALWAYS_IN_SECURITY = frozenset(
         "ssl.ca.location",
     )
 )
-"""Properties that can't be set beside the section `security`, even if it doesn't set them."""
+"""Properties that can't be set beside the section `security`, even if the section omits them."""
 
 SECURITY_KEYS = {
     "security.protocol": "protocol",
@@ -204,11 +204,11 @@ SECURITY_KEYS = {
     "sasl.kerberos.keytab": "kerberos.keytab",
     "sasl.kerberos.service.name": "kerberos.service-name",
 }
-"""For each property of librdkafka, the key of the section `security` that sets it."""
+"""The key in the section `security` for each property of librdkafka."""
 
 
 def with_security_keys(message: str) -> str:
-    """Replace librdkafka's properties, with the prefix `kafka.`, in a message by keys."""
+    """In a message, replace librdkafka's properties (prefix `kafka.`) by keys of `security`."""
 
     def key(match: re.Match[str]) -> str:
         known = SECURITY_KEYS.get(match[1])

@@ -44,7 +44,7 @@ def load_configuration(
 
     Raises:
         ConfigurationError: the configuration is invalid. The message has one line for each
-            problem, with its file, line and key.
+            problem. The line names the problem's file, line and key.
     """
     environment = os.environ if environment is None else environment
     path = Path(file)
@@ -246,7 +246,7 @@ def _closest(name: str, allowed: Sequence[str]) -> str | None:
 
 
 def _joined(problems: Sequence[ConfigurationError]) -> ConfigurationError:
-    """Combine errors into one: line and key of the first error, and one line for each message."""
+    """Combine errors into one, with all messages, and with line and key of the first error."""
     ordered = sorted(problems, key=lambda p: p.line or 0)
     first = ordered[0]
     return ConfigurationError(

@@ -1,7 +1,7 @@
 """The schema of the pipeline's YAML file.
 
 Keys are in kebab case. `bayou.ingest.config.notices` reports keys that have no effect, and settings
-with which a pipeline can't start.
+that prevent a pipeline from starting.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ConnectorConfig(Section):
     """Everything under `connector`."""
 
     topics: Annotated[dict[str, TopicConfig], Field(min_length=1)] = Field(
-        description="Topics by a key that you choose, which messages and metrics use."
+        description="The topics. You choose the key of each topic; messages and metrics use it."
     )
     kafka: KafkaConfig = Field(default_factory=KafkaConfig, description="The broker.")
     storage: StorageConfig = Field(default_factory=StorageConfig, description="The object stores.")
@@ -53,8 +53,8 @@ class ConnectorConfig(Section):
     )
     state_path: str | None = Field(
         default=None,
-        description="Local folder for locks, maintenance times and spark.log. It may be deleted, "
-        "because the tables contain their offsets. Default: .bayou beside this file. "
+        description="Local folder for locks, maintenance times and spark.log. The folder may be "
+        "deleted, because offsets are stored in the tables. Default: .bayou beside this file. "
         "Environment: BAYOU_STATE_PATH.",
     )
 

@@ -1,4 +1,4 @@
-"""Messages about keys of the configuration that have no effect, or that are errors."""
+"""Messages about keys of the configuration that have no effect, or prevent a pipeline's start."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ DROPPED_SPARK_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-"""delta-spark's settings. Spark fails to start with them if delta-spark's JAR is missing."""
+"""delta-spark's settings. Without delta-spark's JAR, Spark fails to start if they are set."""
 
 
 _HADOOP_STORES = {"spark.hadoop.fs.azure.": "azure", "spark.hadoop.fs.gs.": "google"}
-"""Prefixes of Hadoop's settings of stores, and the section of `connector.storage` for the store."""
+"""For each prefix of Hadoop's settings of a store, the store's section of `connector.storage`."""
 
 _PLAINTEXT_NOTICE = (
     "a plaintext secret, visible to everybody who can read the file; write ${NAME} and set NAME in "
@@ -51,8 +51,8 @@ _SCHEDULED = {
     "enable_compaction": ("compaction_interval", "write compaction-interval"),
     "enable_vacuum": (None, "run bayou vacuum instead"),
 }
-"""For each maintenance task, the key of the interval that also triggers it (None: only the schedule
-does), and the advice if neither triggers it."""
+"""For each maintenance task, the key of the interval that triggers the task in addition to the
+schedule, or None; and the advice if neither the schedule nor an interval triggers the task."""
 _OF_REGISTRY = {
     "decode": ("protobuf", "json-schema"),
     "decode-key": ("avro", "protobuf", "json-schema"),
@@ -76,7 +76,7 @@ class Notice:
 def notices(
     config: PipelineConfig, document: Document, s3a: Mapping[str, str | None]
 ) -> tuple[Notice, ...]:
-    """Return notices of keys that have no effect, moved s3a settings and plaintext secrets.
+    """Return notices for keys that have no effect, for moved s3a settings and plaintext secrets.
 
     `s3a` is the result of `take_s3a_settings`.
     """
@@ -156,7 +156,7 @@ def notices(
 
 
 def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
-    """Return a notice for each setting that is an error when a pipeline starts."""
+    """Return a notice for each setting that prevents a pipeline from starting."""
     result: list[Notice] = []
     refused = client_refusal(config.connector.kafka)
     if refused is not None:
@@ -215,7 +215,7 @@ def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
 
 
 def missing_broker(config: PipelineConfig, document: Document) -> Notice | None:
-    """Return a notice if neither the file nor the environment names the brokers."""
+    """Return a notice if neither the file nor the environment names the brokers; else None."""
     if config.connector.kafka.bootstrap_servers is not None:
         return None
     return _notice(document, ("connector", "kafka"), _NO_BROKER)
@@ -224,7 +224,7 @@ def missing_broker(config: PipelineConfig, document: Document) -> Notice | None:
 def without_delta_spark(conf: Mapping[str, str]) -> dict[str, str]:
     """Return a Spark conf without delta-spark's classes.
 
-    If a setting lists several classes, the others are retained.
+    If a setting lists several classes, the remaining classes are retained.
     """
     retained = dict(conf)
     for key, value in DROPPED_SPARK_CONF.items():

@@ -19,7 +19,7 @@ class MonitoringConfig(Section):
     enabled: bool = Field(default=True, description="false: no port is opened.")
     host: str = Field(
         default="127.0.0.1",
-        description="Address to listen on. Any address but loopback needs a token.",
+        description="Address to listen on. If it isn't a loopback address, token must be set.",
     )
     port: Annotated[int, Field(ge=0, le=65535)] = Field(
         default=8710, description="Port to listen on. 0 selects a free port and reports it."
@@ -46,13 +46,13 @@ class MonitoringConfig(Section):
 
 
 class MaintenanceConfig(Section):
-    """The schedule of maintenance. The `delta-config` of each topic enables maintenance tasks."""
+    """The schedule of maintenance. The tasks are enabled in the `delta-config` of each topic."""
 
     schedule: str = Field(
         default="hourly",
         description="Interval of maintenance: hourly, daily, off, or a number with s, m or h, such "
-        "as 15m. off: only optimize-interval and compaction-interval trigger maintenance; no "
-        "vacuum runs, and no deleted key of an upsert is removed.",
+        "as 15m. If off, only optimize-interval and compaction-interval trigger maintenance; "
+        "tables aren't vacuumed, and deleted keys of an upsert aren't removed.",
     )
 
     @field_validator("schedule")
@@ -77,24 +77,24 @@ class MigrationConfig(Section):
 
     enabled: bool = Field(
         default=False,
-        description="true: each topic's JSON files are migrated into its table before its records "
-        "are read. Files that are already migrated are skipped.",
+        description="true: before a topic's records are read, its JSON files are migrated into its "
+        "table. Files that are already migrated are skipped.",
     )
     json_path: dict[str, str] = Field(
         default_factory=dict,
-        description="Folder or file of each topic's JSON files, by the topic's key. Default: "
-        "json/<key> in the bucket of its table, or beside a local table.",
+        description="For each topic's key, the folder or file with the topic's JSON records. "
+        "Default: json/<key> in the bucket of the topic's table, or beside a local table.",
     )
     settle_seconds: Annotated[float, Field(ge=0)] = Field(
         default=60,
-        description="An incomplete last line (no newline, not a complete JSON object) is read only "
-        "if its file hasn't changed for this many seconds, otherwise by a later migration.",
+        description="Seconds for which a file must be unchanged before an incomplete last line (no "
+        "newline, not a complete JSON object) is read. Until then, migrations skip the line.",
     )
     on_renamed_file: Literal["fail", "migrate"] = Field(
         default="fail",
-        description="When a new file starts with the records of a migrated file that no longer "
-        "exists, because it was renamed, moved or compressed: fail stops the migration, migrate "
-        "adds the file's records again as new rows.",
+        description="What happens if a migrated file no longer exists and a new file starts with "
+        "its records, because the file was renamed, moved or compressed: fail stops the migration, "
+        "migrate adds the records of the new file as new rows.",
     )
 
 

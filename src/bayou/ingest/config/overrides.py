@@ -20,7 +20,7 @@ ENVIRONMENT_KEYS: Mapping[str, tuple[str, ...]] = {
     "AWS_ALLOW_HTTP": ("connector", "storage", "allow-http"),
     "BAYOU_STATE_PATH": ("connector", "state-path"),
 }
-"""Environment variables, and the key that each one sets if the file doesn't."""
+"""Environment variables and their keys. A variable is used if the file doesn't set its key."""
 
 
 def apply_overrides(
@@ -28,8 +28,8 @@ def apply_overrides(
 ) -> None:
     """Set each `key=value` in the document; the value is YAML and may contain variables.
 
-    A dot in `key` separates sections, unless it belongs to an existing key with dots, such as a
-    topic's key or a librdkafka property.
+    A dot in `key` separates sections. Existing keys that contain dots, such as a topic's key or a
+    librdkafka property, are recognized.
     """
     for setting in settings:
         key, separator, text = setting.partition("=")
@@ -76,7 +76,7 @@ def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) 
     """Set a value, and return its key path.
 
     Args:
-        parts: the key, split at each dot. Parts of a key that contains dots are joined again.
+        parts: the key, split at each dot. If an existing key contains dots, its parts are joined.
         setting: the key as written, for messages.
     """
     section: Any = values

@@ -1,7 +1,7 @@
 """Detects files of the pipeline in the folder of a table, where VACUUM would delete them.
 
-VACUUM deletes every file in a table's folder that the table doesn't use, except files and folders
-whose names start with `_` or `.`.
+VACUUM deletes every file in a table's folder that the table doesn't use. Only files and folders
+whose names start with `_` or `.` are safe.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bayou.ingest.config.document import Document, KeyPath
 
 
 def files_in_tables(document: Document, configuration: Configuration) -> list[ConfigurationError]:
-    """Return an error for each file or folder of the pipeline that VACUUM of a table can delete."""
+    """Return an error for each file or folder of the pipeline that a VACUUM would delete."""
     tables = [(topic.key, _location(topic.table_path)) for topic in configuration.topics]
     return [
         document.error(
@@ -44,7 +44,7 @@ def _files(configuration: Configuration) -> Iterator[tuple[KeyPath, str]]:
 def _location(path: str) -> Sequence[str]:
     """Split a path into its scheme, followed by the names of its folders and file.
 
-    The scheme of `s3a://` is `s3`, and that of a local path is empty.
+    `s3a` becomes `s3`; the scheme of a local path is empty.
     """
     scheme, separator, rest = path.partition("://")
     if not separator:

@@ -1,4 +1,4 @@
-"""How a topic's records become rows and commits: derived columns, filter, and batches."""
+"""Settings of how records become rows and commits: derived columns, filter and batches."""
 
 from __future__ import annotations
 
@@ -48,21 +48,23 @@ class ProcessingConfig(Section):
 
     columns: dict[str, str] = Field(
         default={},
-        description="Derived columns by name, as SQL expressions on the fields of a record (after "
-        "masks) and on _kafka_topic, _kafka_partition, _kafka_offset, _kafka_timestamp, "
-        "_kafka_key and _kafka_headers. An expression also reads the derived columns above it. A "
-        "derived column replaces the field of its name. A record whose expression fails becomes a "
-        "dead letter.",
+        description="Derived columns: for each name, an SQL expression on the fields of a record "
+        "(after masks) and on _kafka_topic, _kafka_partition, _kafka_offset, _kafka_timestamp, "
+        "_kafka_key and _kafka_headers. An expression can also read the derived columns above it. "
+        "A derived column replaces the field with the same name. A record for which an expression "
+        "fails becomes a dead letter.",
     )
     where: str | None = Field(
         default=None,
-        description="SQL condition on fields and derived columns. Records for which it isn't TRUE "
-        "are filtered out and counted. Those for which it is FALSE aren't validated.",
+        description="SQL condition on fields and derived columns. Records for which the condition "
+        "is FALSE or NULL are filtered out and counted. If it is FALSE, the record isn't "
+        "validated.",
     )
     on_filtered: Literal["skip", "delete"] = Field(
         default="skip",
-        description="With enable-upsert, the effect of a record that where filters out: skip "
-        "retains the row of its key, delete deletes the row if it is older than the record.",
+        description="With enable-upsert, what happens to the row of a key if a record of the key "
+        "is filtered out: skip retains the row, delete deletes the row if the row is older than "
+        "the record.",
     )
     drop: tuple[str, ...] = Field(
         default=(),
@@ -75,23 +77,23 @@ class ProcessingConfig(Section):
     max_batch_bytes: ByteSize | None = Field(
         default=None,
         description="Maximum total size of the records in a commit (keys, values and headers): a "
-        "number of bytes, or a size such as 128mb. Applies in addition to batch-size. A commit has "
-        "at least one record of each partition that has new records. Default: no limit.",
+        "number of bytes, or a size such as 128mb. batch-size also applies. If a partition has new "
+        "records, a commit has at least one of them, even above the limit. Default: no limit.",
     )
     flush_interval: Annotated[float, Field(gt=0)] = Field(
         default=60,
-        description="Seconds from the first waiting record to the commit of a smaller batch.",
+        description="Seconds that the first waiting record waits before a batch with fewer records "
+        "than batch-size is committed.",
     )
     max_retries: Annotated[int, Field(ge=0)] = Field(
         default=3,
-        description="Retries of a failed batch, and of brokers that don't answer, before the "
-        "topic stops with an error.",
+        description="Number of retries if a batch fails or brokers don't answer. After the last "
+        "retry, the topic stops with an error.",
     )
     restart_interval: Annotated[float, Field(ge=0)] = Field(
         default=300,
-        description="Seconds after which a topic that stopped with an error of brokers, store or "
-        "Spark is restarted, while other topics run. 0: it stays stopped. The run ends when all "
-        "topics have stopped.",
+        description="Seconds until a topic is restarted, if it stopped with an error of brokers, "
+        "store or Spark. 0: the topic stays stopped. When all topics have stopped, the run ends.",
     )
 
     @field_validator("columns")
@@ -139,7 +141,7 @@ class ProcessingConfig(Section):
 
     @property
     def expressions(self) -> dict[str, Expression]:
-        """The expression of each derived column, on fields of records only."""
+        """The expression of each derived column; derived columns that it reads are expanded."""
         expanded: dict[str, Expression] = {}
         for name, sql in self.columns.items():
             expanded[name] = _expanded(_parsed(sql), expanded)
@@ -147,7 +149,7 @@ class ProcessingConfig(Section):
 
     @property
     def condition(self) -> Predicate | None:
-        """The condition of `where`, on fields of records only."""
+        """The condition of `where`; derived columns that it reads are expanded."""
         if self.where is None:
             return None
         condition = _expanded(_parsed(self.where), self.expressions)
@@ -164,7 +166,7 @@ class ProcessingConfig(Section):
 
     @property
     def unstored(self) -> frozenset[str]:
-        """Lowercase names of fields that aren't stored: they are dropped, or replaced."""
+        """Lowercase names of fields that `drop` removes or that a derived column replaces."""
         return frozenset(name.lower() for name in (*self.drop, *self.columns))
 
     @property
@@ -185,7 +187,7 @@ def _parsed(sql: str) -> Expression:
 
 
 def _expanded(expression: Expression, derived: Mapping[str, Expression]) -> Expression:
-    """Replace the derived columns that an expression reads by their expressions."""
+    """Replace each derived column that an expression reads by the derived column's expression."""
     by_name = {name.lower(): inner for name, inner in derived.items()}
 
     def expand(column: Column) -> Expression:

@@ -20,7 +20,7 @@ _FILES = ("ca-location", "certificate-location", "key-location")
 
 
 def _check_url(url: str, keys: str) -> None:
-    """Refuse credentials in a URL. No message contains the URL, which may have a password."""
+    """Refuse credentials in a URL. The message doesn't show the URL: it may have a password."""
     _, separator, rest = url.partition("://")
     if "@" in (rest if separator else url):
         raise ValueError(
@@ -32,7 +32,7 @@ def _check_url(url: str, keys: str) -> None:
 
 
 class RegistryOAuth(Section):
-    """The OIDC token endpoint of bearer tokens, for the grant client_credentials."""
+    """The OIDC endpoint that issues bearer tokens, with the grant client_credentials."""
 
     token_endpoint_url: str = Field(description="URL of the token endpoint.")
     client_id: str = Field(description="Client id.")
@@ -69,7 +69,7 @@ class SchemaRegistryConfig(Section):
     )
     ca_location: str | None = Field(
         default=None,
-        description="PEM file or folder of CA certificates. Default: those of the system.",
+        description="PEM file or folder of CA certificates. Default: the system's certificates.",
     )
     certificate_location: str | None = Field(
         default=None, description="PEM file of this client's certificate, for mutual TLS."
@@ -82,9 +82,9 @@ class SchemaRegistryConfig(Section):
     subject_name_strategy: SubjectNameStrategy | None = Field(
         default=None,
         description="How producers name the subjects of schemas: topic-name (<topic>-value, "
-        "<topic>-key), record-name, or topic-record-name (<topic>-<record>). The last two need "
-        "schema-record of each topic. Registries with schema contexts or permissions by subject "
-        "require the subject in requests. Default: schemas are requested by id only.",
+        "<topic>-key), record-name, or topic-record-name (<topic>-<record>). record-name and "
+        "topic-record-name need schema-record of each topic. Set the strategy if the registry has "
+        "schema contexts or permissions by subject. Default: schemas are requested by id only.",
     )
 
     @field_validator("url")
@@ -111,7 +111,7 @@ class SchemaRegistryConfig(Section):
         return self
 
     def value_subject(self, topic: str, record: str | None) -> str | None:
-        """Return the subject of a topic's values; None without `subject-name-strategy`."""
+        """Return the subject of a topic's values; None if no `subject-name-strategy` is set."""
         match self.subject_name_strategy:
             case "topic-name":
                 return f"{topic}-value"
@@ -123,7 +123,7 @@ class SchemaRegistryConfig(Section):
                 return None
 
     def key_subject(self, topic: str) -> str | None:
-        """Return the subject of a topic's keys; None if it depends on the type of the key."""
+        """Return the subject of a topic's keys; None if the strategy isn't `topic-name`."""
         return f"{topic}-key" if self.subject_name_strategy == "topic-name" else None
 
     def address(self) -> RegistryAddress:
@@ -148,9 +148,9 @@ class SchemaRegistryConfig(Section):
 
 
 def registry_refusal(config: SchemaRegistryConfig) -> tuple[tuple[str, ...], str] | None:
-    """Return the key that this machine can't use, and the reason; None if there is none.
+    """Return a key whose setting this machine can't use, and the reason; None if all are usable.
 
-    The key is relative to `connector.schema-registry`. Connects to nothing.
+    The key is relative to `connector.schema-registry`. The function makes no connection.
     """
     for package in CLIENT_PACKAGES:
         if importlib.util.find_spec(package) is None:

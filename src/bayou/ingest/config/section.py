@@ -11,7 +11,7 @@ from bayou.ingest.config.plaintext_secrets import is_secret
 
 
 def kebab(name: str) -> str:
-    """Return the YAML key of a field: its name with `-` for `_`."""
+    """Return the YAML key of a field: the field's name with `-` instead of `_`."""
     return name.replace("_", "-")
 
 
@@ -30,7 +30,7 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def _is_one_line(cls, value: Any) -> Any:
-        """Refuse control characters in secrets, which are sent in HTTP headers and logins."""
+        """Refuse control characters in secrets: secrets are sent in HTTP headers and logins."""
         if isinstance(value, SecretStr) and not value.get_secret_value().isprintable():
             raise ValueError(
                 "the value has a line break or another control character; remove it "
@@ -49,7 +49,7 @@ def checked_properties(values: dict[str, Any], known: Collection[str]) -> dict[s
     """Return properties of Kafka or Spark unchanged, after a check of their types.
 
     Args:
-        known: keys that aren't checked, because they have fields.
+        known: keys that are fields of the section. They aren't checked.
 
     Raises:
         ValueError: a property isn't a string, a number or a boolean.

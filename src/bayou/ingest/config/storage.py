@@ -11,7 +11,7 @@ from bayou.ingest.config.section import Section, in_clear, property_text
 
 
 class AzureStorageConfig(Section):
-    """Azure Storage: `abfss://` and `az://`. Without credentials, a managed identity is used."""
+    """Azure Storage: `abfss://` and `az://`. If no credential is set, managed identity is used."""
 
     account_name: str | None = Field(
         default=None,
@@ -47,11 +47,11 @@ class AzureStorageConfig(Section):
         default=None, description="Use the login of the Azure CLI (az login)."
     )
     authority_host: str | None = Field(
-        default=None, description="URL of Microsoft Entra ID in another cloud than the public one."
+        default=None, description="URL of Microsoft Entra ID outside Azure's public cloud."
     )
     endpoint: str | None = Field(
         default=None,
-        description="URL of the account's Blob service. Default: that of Azure's public cloud.",
+        description="URL of the account's Blob service. Default: its URL in Azure's public cloud.",
     )
 
     @model_validator(mode="after")
@@ -91,7 +91,7 @@ class AzureStorageConfig(Section):
 
 
 class GoogleStorageConfig(Section):
-    """Google Cloud Storage: `gs://`. Without credentials, the machine's service account is used."""
+    """Google Cloud Storage: `gs://`. Default credentials: the machine's service account."""
 
     service_account_file: str | None = Field(
         default=None,
@@ -108,11 +108,11 @@ class GoogleStorageConfig(Section):
         "Environment: GOOGLE_APPLICATION_CREDENTIALS.",
     )
     bearer_token: SecretStr | None = Field(
-        default=None, description="An OAuth token, which isn't renewed."
+        default=None, description="An OAuth token. It isn't renewed when it expires."
     )
     endpoint: str | None = Field(
         default=None,
-        description="URL of the store. Default: that of Google.",
+        description="URL of the store. Default: Google's URL.",
     )
 
     @model_validator(mode="after")
@@ -140,7 +140,7 @@ class GoogleStorageConfig(Section):
 
 
 class StorageConfig(Section):
-    """Keys for S3, and the sections azure and google. Unset keys come from the environment."""
+    """Settings of S3, and the sections azure and google. Unset keys come from the environment."""
 
     endpoint: str | None = Field(
         default=None, description="URL of an S3 server. Environment: AWS_ENDPOINT_URL."
@@ -157,32 +157,32 @@ class StorageConfig(Section):
     )
     role_arn: str | None = Field(
         default=None,
-        description="ARN of the role to assume: with web-identity-token-file, or with the access "
+        description="ARN of the role that is assumed with web-identity-token-file or the access "
         "key. Environment: AWS_ROLE_ARN.",
     )
     web_identity_token_file: str | None = Field(
         default=None,
-        description="File with the token for role-arn, as on Kubernetes. "
+        description="File with the token with which role-arn is assumed, as on Kubernetes. "
         "Environment: AWS_WEB_IDENTITY_TOKEN_FILE.",
     )
     role_session_name: str | None = Field(
         default=None,
-        description="Session name of role-arn. Environment: AWS_ROLE_SESSION_NAME.",
+        description="Session name of the assumed role. Environment: AWS_ROLE_SESSION_NAME.",
     )
     sts_endpoint: str | None = Field(
         default=None,
-        description="URL of AWS's token service for role-arn. Environment: AWS_ENDPOINT_URL_STS.",
+        description="URL of the STS that assumes role-arn. Environment: AWS_ENDPOINT_URL_STS.",
     )
     path_style_access: bool | None = Field(
         default=None,
-        description="true: the bucket is in the path of the URL, not in the host name.",
+        description="true: URLs have the bucket in the path. false: in the host name.",
     )
     allow_http: bool | None = Field(
         default=None, description="Allow http:// endpoints. Environment: AWS_ALLOW_HTTP."
     )
     encryption: Literal["AES256", "aws:kms", "aws:kms:dsse"] | None = Field(
         default=None,
-        description="Server-side encryption of new objects. Default: that of the bucket.",
+        description="Server-side encryption of new objects. Default: the bucket's encryption.",
     )
     kms_key_id: str | None = Field(
         default=None, description="KMS key for encryption. Default: AWS's managed key for S3."

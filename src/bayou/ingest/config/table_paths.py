@@ -17,11 +17,11 @@ def normalized_table_path(table_path: str) -> str:
 
 
 def resolve_path(table_path: str, folder: Path) -> str:
-    """Return an absolute local path, resolved from `folder`; URIs only lose a final `/`.
+    """Resolve a local path against `folder`. Of a URI, only a final `/` is removed.
 
     Raises:
-        ArgumentError: the URI isn't a path of an object store, or contains a secret. Paths are
-            part of messages, logs and tables, so a secret would be shown.
+        ArgumentError: the URI isn't a path of an object store, or contains a secret. Messages, logs
+            and tables contain paths, so a secret would be shown.
     """
     if _is_uri(table_path):
         split_object_uri(table_path)

@@ -1,4 +1,4 @@
-"""Settings of a topic: its records, their columns, commits and service level objective."""
+"""Settings of a topic: its records, columns, commits and service level objective."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayou.ingest.config.section import Section
 from bayou.ingest.decode.formats import is_timestamp_format
 
 _NOT_IN_PARQUET = re.compile(r"[ ,;{}()\n\t=]")
-"""Characters that names of columns can't have without column mapping."""
+"""Characters that column names can't have if the table has no column mapping."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -23,8 +23,9 @@ class ObjectiveConfig(Section):
 
     freshness_seconds: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
-        description="Objective: each record is in the table within this time. The status page and "
-        "metrics count violations, which consume the error budget of the alert rules.",
+        description="Objective: each record is in the table within this number of seconds. The "
+        "status page and metrics count violations. Violations consume the error budget of the "
+        "alert rules.",
     )
 
 
@@ -39,56 +40,57 @@ class TopicConfig(Section):
     )
     starting_offsets: Literal["earliest", "latest"] | dt.datetime | dict[int, int] = Field(
         default="earliest",
-        description="Where to start while the table has no offsets of the topic: earliest; "
-        "latest, the end of the topic at the first start; a timestamp such as "
-        "2026-01-05T00:00:00Z, the first record of each partition that isn't older; or offsets by "
-        "partition, such as {0: 23, 1: 0}, where other partitions start at their first record. A "
-        "timestamp without an offset is in UTC.",
+        description="Where a topic starts if the table has no offsets of it. earliest: at the "
+        "first record. latest: at the end of the topic when it is first started. A timestamp such "
+        "as 2026-01-05T00:00:00Z: at the first record of each partition at or after this time (UTC "
+        "if the timestamp has no time zone). Offsets by partition, such as {0: 23, 1: 0}: at these "
+        "offsets; partitions that aren't listed start at their first record.",
     )
     on_data_loss: Literal["fail", "continue"] = Field(
         default="fail",
-        description="When Kafka's retention deletes records before they are read: fail stops the "
-        "topic, continue resumes at the first remaining record and reports the lost offsets.",
+        description="What happens if Kafka's retention deletes records before they are read: fail "
+        "stops the topic, continue resumes at the first remaining record and reports the lost "
+        "offsets.",
     )
     on_missing_offsets: Literal["fail", "from-rows", "begin-anew"] = Field(
         default="fail",
-        description="When the table has rows of the topic but no transaction identifier with their "
-        "offsets, as in a copy of rows: fail stops the topic, from-rows resumes after the last "
-        "offset of the rows in each partition, begin-anew reads the topic as if the table had no "
-        "rows of it.",
+        description="What happens if the table has rows of the topic but no transaction identifier "
+        "with their offsets, for example because the rows were copied: fail stops the topic, "
+        "from-rows resumes after the last offset of the rows in each partition, begin-anew reads "
+        "the topic as if the table had no rows of the topic.",
     )
     on_unknown_schema: Literal["dead-letter", "stop"] = Field(
         default="dead-letter",
-        description="When the schema registry doesn't have the schema of a record after a few "
-        "attempts: dead-letter makes the record a dead letter, stop stops the topic. If the URL "
-        "isn't a schema registry's, the topic always stops.",
+        description="What happens if the schema registry doesn't have the schema of a record after "
+        "a few attempts: dead-letter makes the record a dead letter, stop stops the topic. If the "
+        "server at the URL isn't a schema registry, the topic always stops.",
     )
     accept_restore: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
-        description="Version number of the last RESTORE of the table that was intended. The "
-        "pipeline resumes after the offsets that it had read before the RESTORE, so it doesn't add "
-        "the removed rows again.",
+        description="Version of the last RESTORE of the table that you accept. The pipeline "
+        "resumes after the offsets that it had read before the RESTORE, so it doesn't add the "
+        "removed rows again.",
     )
     event_time: str | None = Field(
         default=None,
         description="Timestamp or date field from which year, month and day are derived, in UTC. "
-        "Default, and for nulls: the record's Kafka timestamp.",
+        "If event-time isn't set, or the field is null, the record's Kafka timestamp is used.",
     )
     decode: Literal[
         "json", "debezium", "avro", "protobuf", "json-schema", "csv", "string", "binary"
     ] = Field(
         default="json",
-        description="Format of a record's value: a JSON object; a JSON object in Debezium's "
-        "envelope (op, before, after), which needs enable-upsert; Avro, Protobuf or JSON "
-        "(json-schema) with a schema of connector.schema-registry, Avro also with an .avsc file as "
-        "schema-file; a line of CSV, whose "
-        "columns schema-file names in order; a string or bytes, which become the column value.",
+        description="Format of a record's value. json: a JSON object. debezium: a JSON object in "
+        "Debezium's envelope (op, before, after); needs enable-upsert. avro, protobuf, "
+        "json-schema: a value with a schema of connector.schema-registry; avro can use an .avsc "
+        "file as schema-file instead. csv: a line of CSV; schema-file names the columns in order. "
+        "string, binary: a string or bytes, stored in the column value.",
     )
     decode_key: Literal["json", "avro", "protobuf", "json-schema"] = Field(
         default="json",
-        description="Format of Kafka keys: JSON or a string (json); Avro, Protobuf or JSON "
-        "(json-schema) with a schema of connector.schema-registry. Upserts decode the keys of "
-        "records without a value, which delete rows; key-json decodes all keys.",
+        description="Format of Kafka keys. json: JSON, or a string. avro, protobuf, json-schema: a "
+        "key with a schema of connector.schema-registry. An upsert decodes only the keys of "
+        "records without a value, which delete rows. key-json in kafka-columns decodes all keys.",
     )
     schema_record: str | None = Field(
         default=None,
@@ -106,16 +108,16 @@ class TopicConfig(Section):
     )
     masks: dict[str, str] = Field(
         default_factory=dict,
-        description="Masks by the path of a field, such as place.city, also inside arrays, applied "
-        "before anything is written: hash (SHA-256 in hex), drop (null), truncate:N (the first N "
-        "characters). Paths are case-insensitive. A key column may only be hashed, an "
-        "ordering-column can't be masked.",
+        description="For each field path, such as place.city, the mask that is applied before "
+        "anything is written: hash (SHA-256 in hex), drop (null), truncate:N (the first N "
+        "characters). Fields inside arrays can be masked too. Paths are case-insensitive. For a "
+        "key column, hash is the only allowed mask. An ordering-column can't be masked.",
     )
     timestamp_formats: dict[str, str] = Field(
         default_factory=dict,
-        description="Formats of timestamp fields, by their name: epoch-s, epoch-ms, epoch-us "
-        "(numbers), iso, or a pattern of strptime such as '%d.%m.%Y %H:%M:%S'. A string without an "
-        "offset is in UTC. A schema-file describes the original value.",
+        description="Formats of timestamp fields, by the field's name: epoch-s, epoch-ms, epoch-us "
+        "(numbers), iso, or a pattern of strptime such as '%d.%m.%Y %H:%M:%S'. A string without a "
+        "time zone is in UTC. In a schema-file, the field has the type of the original value.",
     )
     kafka_columns: tuple[Literal["key", "key-json", "headers", "timestamp"], ...] = Field(
         default=(),
@@ -126,9 +128,9 @@ class TopicConfig(Section):
     )
     schema_policy: Literal["evolve", "freeze", "dead-letter"] | None = Field(
         default=None,
-        description="When a record has a field that the table doesn't have: evolve adds a column, "
-        "freeze drops the field and reports it, dead-letter makes the record a dead letter. "
-        "Default: evolve with enable-schema-evolution, otherwise dead-letter.",
+        description="What happens if a record has a field that the table doesn't have: evolve adds "
+        "a column, freeze drops the field and reports it, dead-letter makes the record a dead "
+        "letter. Default: evolve if enable-schema-evolution is true, else dead-letter.",
     )
     destination: DestinationConfig = Field(description="The table.")
     processing: ProcessingConfig = Field(
@@ -196,7 +198,7 @@ class TopicConfig(Section):
 
     @property
     def column_masks(self) -> dict[str, str]:
-        """The mask of each column path; a masked field appears with each of its `column_paths`."""
+        """The mask of each column path. A masked field is listed with all its `column_paths`."""
         return {
             column: mask for path, mask in self.masks.items() for column in self.column_paths(path)
         }
@@ -204,9 +206,9 @@ class TopicConfig(Section):
     def column_paths(self, path: str) -> tuple[str, ...]:
         """Return the column paths that a record's field can have in the table.
 
-        Without `flatten`, this is only `path`. With `flatten`, the column path depends on which
-        fields of the path are arrays, because fields inside an array aren't flattened. The result
-        has the column path for each case.
+        If `flatten` isn't set, the result is only `path`. If it is set, the column path depends on
+        which fields of the path are arrays, because fields inside an array aren't flattened. The
+        result has the column path for each case.
         """
         if self.flatten is None:
             return (path,)
@@ -284,7 +286,7 @@ class TopicConfig(Section):
 
     @property
     def input_fields(self) -> frozenset[str]:
-        """Lowercase names of the fields that aren't stored, but that the row is computed from."""
+        """Lowercase names of fields that aren't stored, but that expressions or event time read."""
         processing = self.processing
         read = set(processing.inputs)
         if self.event_time is not None and self.event_time not in processing.columns:

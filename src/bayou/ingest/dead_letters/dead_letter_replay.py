@@ -2,9 +2,9 @@
 
 A replay commits the rows to the target, then deletes their dead letters. After a crash between the
 two commits, the next replay finds the offsets of the dead letters in the target and only deletes
-the dead letters. Of two concurrent replays only one can commit, because both increment the same
-transaction identifier of the target. Dead letters at offsets that the target hasn't recorded yet
-are skipped, because the next run of the pipeline processes these records again.
+the dead letters. If two replays run at the same time, only one can commit, because both increment
+the same transaction identifier of the target. Dead letters at offsets that the target hasn't
+recorded yet are skipped, because the next run of the pipeline processes these records again.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ class ReplayResult:
         refused: number of dead letters that still can't become rows. They remain in the dead letter
             table with their original reasons.
         reasons: number of refused dead letters for each reason that this replay found.
-        left: number of dead letters at offsets that the target hasn't recorded yet. They remain.
-        version: the version of the target that has the rows; None if nothing was committed.
+        left: number of dead letters at offsets that the target hasn't recorded yet. They remain in
+            the dead letter table.
+        version: the version of the target that the replay committed; None if it committed none.
     """
 
     topic: str
@@ -233,8 +234,8 @@ class _Replay:
     ) -> StructType:
         """Return the record columns of the rows to add.
 
-        These are the table's columns and the fields that only expressions read. With the schema
-        policy `evolve`, columns of the schema file and of new fields follow.
+        These are the table's columns and the fields that only expressions read. If the schema
+        policy is `evolve`, columns of the schema file and of new fields are appended.
         """
         path = self._target.path
         columns = record_columns_of(self._topic, snapshot.kernel)
@@ -288,9 +289,9 @@ class _Replay:
         *,
         count: bool = False,
     ) -> pa.RecordBatch:
-        """Return the dead letters at recorded offsets whose rows aren't in the target yet.
+        """Return the dead letters whose offset is recorded, but whose row isn't in the target.
 
-        If `count` is true, the dead letters that aren't returned are counted in `ReplayResult.left`
+        If `count` is true, all dead letters that aren't returned are counted in `ReplayResult.left`
         or `ReplayResult.already`.
         """
         partitions, offsets = batch.column("partition"), batch.column("offset")

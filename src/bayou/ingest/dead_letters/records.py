@@ -81,7 +81,7 @@ def fingerprints(records: pa.RecordBatch | pa.Table) -> list[bytes]:
 def dead_letter_rows(
     decoded: Decoded, source: pa.RecordBatch, ingestion_timestamp: int
 ) -> pa.RecordBatch:
-    """Return the dead letters of the refused records of a decoded batch.
+    """Return a dead letter for each refused record of a decoded batch.
 
     Args:
         source: the batch, with the columns of the Kafka source; headers are packed.
@@ -92,7 +92,7 @@ def dead_letter_rows(
 
 
 def unread_rows(source: pa.RecordBatch, reason: str, ingestion_timestamp: int) -> pa.RecordBatch:
-    """Return the dead letters of records that are refused without being decoded.
+    """Return a dead letter for each of the records, which are refused without being decoded.
 
     Args:
         source: the records, with the columns of the Kafka source; headers are packed.
@@ -117,7 +117,7 @@ def _rows(
 
 
 def header_lists(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Convert record headers, packed by the Kafka source, to `kind`: lists of (`key`, `value`)."""
+    """Unpack headers of the Kafka source to lists of (`key`, `value`) with the type `kind`."""
     if pa.types.is_list(packed.type):
         return packed.cast(kind)
     values: list[Any] = packed.to_pylist()

@@ -1,4 +1,4 @@
-"""The dead letter table of a topic; a batch commits to it before it commits to the target."""
+"""The dead letter table of a topic. A batch commits its dead letters before its rows."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class DeadLetterTable:
         return self._table.path
 
     def task_state(self) -> bytes:
-        """Return what executor tasks need to write files, see `Transaction.transaction_state`."""
+        """Return the `Transaction.transaction_state` with which executor tasks write files."""
         if self._state is None:
             transaction = self._begin(self._snapshot(), {})
             self._state = transaction.transaction_state(self._engine).to_bytes()
         return self._state
 
     def known_start(self) -> dict[int, int]:
-        """Return the start offsets that `fix_start` recorded; empty if it recorded none."""
+        """Return the start offsets that `fix_start` recorded; empty if none are recorded."""
         snapshot = self._snapshot()
         return {} if snapshot is None else recorded_start(self._kafka, snapshot.transactions)
 
@@ -65,7 +65,8 @@ class DeadLetterTable:
     ) -> Mapping[int, int]:
         """Record and return the start offsets of a first run.
 
-        If another run has recorded start offsets meanwhile, return those and record nothing.
+        If another run has recorded other start offsets than `known` in the meantime, its start
+        offsets are returned and nothing is recorded.
 
         Args:
             known: the start offsets that `known_start` returned.
@@ -93,8 +94,8 @@ class DeadLetterTable:
     ) -> dict[int, dict[int, frozenset[bytes]]]:
         """Return the dead letters at offsets that the target hasn't recorded yet.
 
-        A crash after the commit of dead letters and before the target's commit leaves such dead
-        letters. Their records stay dead letters, even if they could be decoded now.
+        There are such dead letters after a crash between the commit of dead letters and the
+        target's commit. Their records stay dead letters, even if the records could be decoded now.
 
         Args:
             covered: the next offset of each partition, as recorded by the target.

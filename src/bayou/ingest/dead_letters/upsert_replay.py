@@ -1,10 +1,10 @@
 """Replays the dead letters of an upsert in the order of their records.
 
 A dead letter that can now become a row is upserted with the timestamp and offset of its record. So
-it replaces rows of older records with its key, but not of newer ones. The replay is idempotent.
+it replaces a row with its key only if the row is from an older record. The replay is idempotent.
 
 A record without a timestamp gets the timestamp of the preceding record in its partition, as in a
-batch of the pipeline. With the time of the replay instead, it would replace newer rows.
+batch of the pipeline. If the record got the time of the replay, it would replace newer rows.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def letters_by_partition(letters: TopicOffsets) -> dict[int, tuple[OffsetSpan, .
 
 
 def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> None:
-    """Record in the target that dead letters were replayed with the condition of the topic."""
+    """Record in the target that dead letters were replayed with the topic's current condition."""
     offsets = TopicOffsets()
     for batch in letters.to_batches():
         offsets.add(batch)
@@ -106,8 +106,8 @@ def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> 
 def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
     """Return the dead letters at offsets that the target has recorded.
 
-    `covered` has the target's next offset for each partition. The next run processes the records
-    of the other dead letters again.
+    `covered` has the target's next offset for each partition. Dead letters at later offsets are
+    omitted, because the next run processes their records again.
     """
     ends = pa.table(
         {
@@ -136,8 +136,8 @@ def _with_timestamps(letters: pa.Table, rows: Iterable[pa.Table]) -> pa.Table:
     """Return the dead letters with their missing timestamps filled in.
 
     A missing timestamp is copied from the nearest preceding row or dead letter of the same
-    partition that has a timestamp, else from the nearest following one. If there is neither, it is
-    the dead letter's `_ingestion_timestamp`.
+    partition that has a timestamp. If none precedes, the nearest following one is used. If none
+    follows, the timestamp is the dead letter's `_ingestion_timestamp`.
 
     Args:
         rows: rows of the target, from `_kafka_rows`.

@@ -1,8 +1,8 @@
 """Decodes a block of JSON records to columns with Arrow's reader: the fast path.
 
 The slow path decodes record by record and has the same result. A block with a record that needs the
-slow path raises `NotColumnarError`. The caller then splits the block, so that only a small block
-with such a record is decoded by the slow path.
+slow path raises `NotColumnarError`. The caller then splits the block, so that the slow path decodes
+only the small block that has this record.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DATE_TIME = (
 )
 _DATE = f"^{_YEAR}" + r"-(0[1-9]|1[0-2])-\d\d$"
 _LONG_INTEGER = re.compile(rb"[0-9]{16}[ \t\r\n]*[,}\]]")
-"""The end of an integer of at least 16 digits, or of a fraction or a string that looks like it."""
+"""The end of an integer of at least 16 digits. The ends of fractions and strings may match too."""
 _PARSED = {"long", "integer", "short", "byte", "double", "string", "boolean"}
 _PATTERNS = {"timestamp": _DATE_TIME, "date": _DATE}
 _FIRST, _LAST = (
@@ -60,14 +60,14 @@ class ColumnReader:
             )
 
     def parse(self, values: pa.Array[Any]) -> pa.Table:
-        """Return the schema's columns as parsed, followed by columns of other fields.
+        """Parse records; return the schema's columns, followed by columns of unknown fields.
 
-        `values` are the records, binary and without nulls. A parsed struct can have fields that
-        the schema's struct lacks; see `nested_fields`.
+        `values` are the records, binary and without nulls. A parsed struct can have more fields
+        than the schema's struct; see `nested_fields`.
 
         Raises:
-            NotColumnarError: a value isn't a JSON object, or a field of the schema has another JSON
-                type.
+            NotColumnarError: a value isn't a JSON object, or the JSON type of a field differs from
+                the schema.
         """
         lines = _joined(values)
         self._lines = lines
@@ -86,9 +86,9 @@ class ColumnReader:
         return table
 
     def nested_fields(self, table: pa.Table) -> StructType:
-        """Return the nested fields that a parsed table has and the schema lacks.
+        """Return the nested fields of a parsed table that aren't in the schema.
 
-        The result has their top-level columns, with only these fields.
+        The result has their top-level columns, reduced to these nested fields.
 
         Raises:
             NotColumnarError: the type of a new nested field is unknown.
@@ -145,9 +145,9 @@ def _has_doubles_from(column: Any, limit: float) -> bool:
 def _joined(values: pa.Array[Any]) -> pa.Buffer:
     """Join records with line breaks, for Arrow's JSON reader.
 
-    Each record must start with `{` and end with `}`. Such a record contains at least one object if
-    the reader accepts it. So if the reader returns as many objects as there are records, each
-    record is one object.
+    Each record must start with `{` and end with `}`. If the reader accepts such a record, the
+    record contains at least one object. So if the reader returns as many objects as there are
+    records, each record is one object.
 
     Raises:
         NotColumnarError: a record starts or ends with another character, or isn't UTF-8.

@@ -1,8 +1,8 @@
 """Reads and writes JSON without changing its numbers.
 
 JSON readers usually read a number with a fraction or an exponent as a double, which has about 16
-digits. Columns of decimals, longs or JSON strings can store more digits. So such a number is read
-as a `Decimal` if the nearest double, printed, is a different number.
+digits. Columns of decimals, longs or JSON strings can store more digits. So if the nearest double
+prints as a different number, the number is read as a `Decimal`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 _EXACT_LENGTH = 16
-"""Maximum length of a number that a double holds exactly enough to return the same digits: 15
+"""Maximum length of a number for which the nearest double always prints as the same number: 15
 digits and a point."""
 
 
 def decode_exact_json(text: bytes | str) -> Any:
-    """Decode JSON. Numbers become `int`, `float` if it prints as the same number, or `Decimal`.
+    """Decode JSON. A number becomes an `int`, a `float` that prints as this number, or a `Decimal`.
 
     Raises:
         msgspec.DecodeError: the JSON is invalid, or a number exceeds the range of doubles.

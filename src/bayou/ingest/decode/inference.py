@@ -7,8 +7,8 @@ array an `array`. Dates are strings too, because the next record may have a stri
 date. Null, `[]` and `{}` have no type. Arrays of several types, integers beyond 64 bits, and values
 deeper than 32 levels are stored as JSON strings.
 
-If a field has both integers and other numbers, its type is `double`. If its values have other
-different types, its type is the first of them in this order: struct, array, numbers, `boolean`,
+If a field has both integers and other numbers, its type is `double`. In all other cases of several
+types, the field has the type that comes first in this order: struct, array, numbers, `boolean`,
 `string`. Records whose values don't fit become dead letters. So a field's type doesn't depend on
 the order of records.
 """
@@ -34,7 +34,7 @@ from bayou.protocol.schema import (
 
 _LONG_LIMIT = 2**63
 _MAX_LEVELS = 32
-"""Maximum levels of a column's type. Arrow reads at most 100 levels in Parquet, two per array."""
+"""Maximum levels of a column's type. Arrow reads up to 100 levels of Parquet; an array has two."""
 
 
 class NestedTooDeeplyError(Exception):
@@ -44,7 +44,7 @@ class NestedTooDeeplyError(Exception):
 def infer_field(name: str, value: Any, level: int = 0) -> StructField | None:
     """Return the column for a decoded JSON value; None for null, `[]` and `{}`.
 
-    `level` is the number of objects and arrays of the column that enclose the value.
+    `level` is the number of objects and arrays that enclose the value within its column.
     """
     try:
         kind = _of_value(value, level)
@@ -56,7 +56,7 @@ def infer_field(name: str, value: Any, level: int = 0) -> StructField | None:
 def infer_arrow_field(name: str, kind: pa.DataType) -> StructField | None:
     """Return the column for a type that `pyarrow.json` inferred.
 
-    None if all values are null, `[]` or `{}`.
+    The result is None if all values are null, `[]` or `{}`.
 
     Raises:
         NestedTooDeeplyError: the type has too many levels; call `infer_field` with each value.
@@ -66,9 +66,10 @@ def infer_arrow_field(name: str, kind: pa.DataType) -> StructField | None:
 
 
 def merge_fields(first: StructType, second: Iterable[StructField]) -> StructType:
-    """Return the fields of `first`, then the other fields of `second`.
+    """Return the fields of `first`, followed by the fields that only `second` has.
 
-    If both have a field with different types, its type follows the rules in the module's docstring.
+    If a field has different types in `first` and `second`, the rules in the module's docstring
+    select its type.
     """
     merged = {f.name: f for f in first}
     for field in second:

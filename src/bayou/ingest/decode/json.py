@@ -44,10 +44,12 @@ class DecodePlan:
 
     Attributes:
         discover: whether unknown fields, which aren't in `columns`, are returned as
-            `Decoded.new_fields`. If False, records with unknown fields are refused.
-        ignore: whether unknown fields are dropped, and their paths returned as `Decoded.ignored`.
-        needed: lowercase paths of unknown fields that aren't dropped: a record with one of them, or
-            with an unknown field that may contain one, is refused unless the field is discovered.
+            `Decoded.new_fields`. If `discover` and `ignore` are both False, records with unknown
+            fields are refused.
+        ignore: whether unknown fields that aren't discovered are dropped. Their paths are returned
+            as `Decoded.ignored`.
+        needed: lowercase paths of unknown fields that `ignore` doesn't drop. If such a field, or an
+            unknown field that may contain one, isn't discovered either, its record is refused.
         widens: whether `Decoded.new_fields` includes columns that have a wider type in the Avro or
             Protobuf schema of a record.
         max_new_fields: maximum number of unknown fields of a record; None for no limit.
@@ -55,9 +57,10 @@ class DecodePlan:
             unknown fields at these paths are refused.
         over_limit: the paths of `taken` that can't become columns only because the batch has too
             many new fields.
-        inputs: lowercase names of top-level fields that are discovered even without `discover`.
+        inputs: lowercase names of top-level fields that are discovered even if `discover` is False.
         skipped: lowercase names of top-level fields that are treated as missing.
-        only: if not None, all top-level fields but these (lowercase) are treated as missing.
+        only: lowercase names of the top-level fields to read; all other fields are treated as
+            missing. If None, all fields are read.
     """
 
     columns: StructType
@@ -74,12 +77,12 @@ class DecodePlan:
     only: frozenset[str] | None = None
 
     def reads(self, name: str) -> bool:
-        """Whether the top-level field `name` isn't treated as missing."""
+        """Whether the top-level field `name` is read, and not treated as missing."""
         name = name.lower()
         return name not in self.skipped and (self.only is None or name in self.only)
 
     def discovers(self, path: str, name: str) -> bool:
-        """Whether the unknown field at `path`, in the column `name`, is a new field."""
+        """Whether the unknown field at `path`, in the column `name`, is returned as a new field."""
         discover = self.discover or name.lower() in self.inputs
         return discover and self.reads(name) and path.lower() not in self.taken
 
@@ -105,9 +108,9 @@ class Decoded:
         positions: for each row, the index of its record in the batch, int64.
         bad_positions: the indexes of the refused records in the batch, int64.
         reasons: for each of `bad_positions`, why the record was refused.
-        new_fields: columns for the fields that the plan lacks, nested fields within their columns.
-            If not empty, rows may be missing: the caller decodes the batch again with these fields
-            in the plan.
+        new_fields: columns for new fields, which the plan doesn't have. A nested field is in its
+            top-level column. If there are new fields, rows may be missing: the caller decodes the
+            batch again with these fields in the plan.
         ignored: paths of fields that were dropped because of `DecodePlan.ignore`.
         filtered: the indexes of the records that `processing.where` filters out, int64.
     """
@@ -350,7 +353,7 @@ def _rows_without_columns(count: int) -> pa.RecordBatch:
 
 
 def _may_be_empty(kind: pa.DataType) -> bool:
-    """Whether values of a type can be `[]` or `{}`, which count as if the field were missing."""
+    """Whether values of a type can be `[]` or `{}`. A field with such a value counts as missing."""
     return pa.types.is_nested(kind)
 
 

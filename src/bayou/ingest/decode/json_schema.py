@@ -10,11 +10,11 @@
 | `string`, format `date` | `date` |
 | `object` with `properties` | `struct` of the properties |
 | `object` without `properties` | `string` with its JSON |
-| `array` whose `items` have one of the types above | `array` of it |
+| `array` whose `items` have one of the types above | `array` of this type |
 | `array` of anything else, or without `items` | `string` with its JSON |
 | `[T, "null"]`, `anyOf`/`oneOf` of `T` and `null` | as `T` |
 | `anyOf`/`oneOf` whose branches all have one type | that type |
-| `allOf` | the type of its parts, their `properties` together |
+| `allOf` | the type of its parts, with the `properties` of all parts |
 | `enum` or `const` without `type` | the type of its values, if they have one type |
 | any other union, `{}`, `true` | `string` with the JSON of the value |
 | `$ref` in the same file, `#/...` or the name of an `$anchor` | the type of its target |
@@ -55,7 +55,7 @@ _STRING_FORMATS = {"date-time": TIMESTAMP, "date": DATE}
 _SCALARS = {"integer": LONG, "number": DOUBLE, "boolean": BOOLEAN}
 _MAX_REFERENCES = 32
 _MAX_STEPS = 10 * MAX_FIELDS
-"""Maximum number of visited subschemas; a field can have several."""
+"""Maximum number of visited subschemas; a field can have several subschemas."""
 
 
 class _AnyValueError(Exception):
@@ -101,8 +101,8 @@ def record_columns(text: str) -> StructType:
     """Convert the JSON Schema of a record to columns.
 
     Raises:
-        ValueError: the schema isn't of an object with properties, or two property names differ
-            only in case.
+        ValueError: the schema doesn't describe an object with properties, or two property names
+            differ only in case.
     """
     document = msgspec.json.decode(text)
     try:
@@ -175,7 +175,7 @@ class _Columns:
         return kinds[0] if len(kinds) == 1 else None
 
     def _all_of(self, schema: Mapping[str, Any], references: int) -> dict[str, Any]:
-        """Return an equivalent schema without `allOf`: its parts and the other keywords, merged."""
+        """Return an equivalent schema in which the parts of `allOf` are merged into the schema."""
         merged = {k: v for k, v in schema.items() if k != "allOf"}
         for part in (self._resolved(p, references) for p in schema["allOf"]):
             properties = dict(merged.get("properties", {}))
@@ -224,7 +224,7 @@ class _Columns:
         return node
 
     def _anchor(self, name: str) -> Any:
-        """Return the subschema with the `$anchor` `name`, in older drafts with the `$id` `#name`.
+        """Return the subschema whose `$anchor` is `name`, or whose `$id` is `#name` (older drafts).
 
         Raises:
             ValueError: there is no such subschema.

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 MAX_NESTING = 100
-"""Maximum number of nested objects and arrays, including the record; the same as in Protobuf."""
+"""Maximum depth of nested objects and arrays, including the record. It is also Protobuf's limit."""
 
 
 class RecordTooDeepError(ValueError):

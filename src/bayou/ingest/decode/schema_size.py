@@ -8,7 +8,7 @@ type, has a few kilobytes but a billion columns.
 from __future__ import annotations
 
 MAX_FIELDS = 10_000
-"""Maximum number of fields of a schema. The fields of a named type count for each use."""
+"""Maximum number of fields of a schema. The fields of a named type count once for each use."""
 
 
 class SchemaTooLargeError(ValueError):

@@ -20,7 +20,7 @@ from bayou.protocol.type_changes import is_automatic_widening
 def unknown_fields(
     record: Mapping[str, Any], columns: StructType
 ) -> Iterator[tuple[str, StructField]]:
-    """Yield the path and the partial column of each field of a record that `columns` lacks.
+    """Yield the path and the partial column of each record field that isn't in `columns`.
 
     Fields whose value has no type (null, `[]`, `{}`) are skipped.
     """
@@ -32,7 +32,7 @@ def unknown_fields(
 def additions(
     columns: StructType, new_fields: Iterable[StructField]
 ) -> Iterator[tuple[str, StructField]]:
-    """Yield the path and the partial column of each field of `new_fields` that `columns` lacks."""
+    """Yield path and partial column of each field of `new_fields` that isn't in `columns`."""
     for path, kind in _added(columns, StructType(tuple(new_fields)), ""):
         assert isinstance(kind, StructType)
         yield path, kind.fields[0]
@@ -41,7 +41,7 @@ def additions(
 def leaf_count(kind: DataType) -> int:
     """Return the number of a type's fields that aren't structs, at any depth.
 
-    A map is one field, and an array has as many as its element type.
+    A map counts as one field. An array counts as many fields as its element type.
     """
     match kind:
         case StructType():
@@ -53,9 +53,9 @@ def leaf_count(kind: DataType) -> int:
 
 
 def widened(columns: StructType, fields: Iterable[StructField]) -> StructType:
-    """Return `columns`, with the type from `fields` where that type is wider.
+    """Return `columns`; a column whose type is wider in `fields` gets the wider type.
 
-    Other differences from `fields` are ignored.
+    All other differences between `columns` and `fields` are ignored.
     """
     types = {f.name: f.data_type for f in fields}
     return StructType(

@@ -1,4 +1,4 @@
-"""Converts decoded JSON values to column values one by one: slower than `columns`, but exact."""
+"""Converts JSON values to column values one by one: slower than the module `columns`, but exact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bayou.protocol.schema import (
 )
 
 _DIGITS = Context(prec=76)
-"""Exact for decimal columns of 38 digits; Python's default context has 28 digits."""
+"""Computes exactly for decimal columns of 38 digits; Python's default context has 28 digits."""
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
@@ -30,7 +30,7 @@ class InvalidValueError(ValueError):
 
 
 def column_value(value: Any, field: StructField, path: str) -> Any:
-    """Convert a value of `decode_exact_json` to one that `pyarrow.array` accepts for a field.
+    """Convert a value of `decode_exact_json` to a value that `pyarrow.array` accepts for a field.
 
     `path` is the field's path, for messages.
 
@@ -102,8 +102,9 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
 def _is_same(value: int, number: float) -> bool:
     """Whether a float stores an integer without losing a digit.
 
-    The float must equal the integer, or print as the integer. JavaScript prints floats below 1e21
-    as integers, in which zeros replace the digits that aren't needed to identify the float.
+    The float must equal the integer, or print as the integer. JavaScript prints a float below 1e21
+    as an integer. Zeros replace the integer's last digits if they aren't needed to identify the
+    float.
     """
     return number == value or Decimal(repr(number)) == value
 

@@ -1,4 +1,4 @@
-"""`bayou demo`: reads New York's flights of 2013 from Kafka into a Delta table and queries it."""
+"""`bayou demo`: reads flights of 2013 from Kafka into a Delta table, and queries the table."""
 
 from bayou.ingest.demo.demo import QUESTION, DemoResult, run_demo
 

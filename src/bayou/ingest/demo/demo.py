@@ -129,7 +129,7 @@ WHERE month IN (6, 7, 8)
 GROUP BY carrier
 HAVING count(*) > 1000
 ORDER BY minutes_late DESC"""
-"""The query: which airlines were late that summer."""
+"""The SQL query: which airlines were late in the summer."""
 
 _TOPIC = "flights"
 _STATE = ".bayou"
@@ -163,7 +163,7 @@ connector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """The result of the demo. Paths inside the current folder are relative to it.
+    """The result of the demo. A path inside the current folder is relative to this folder.
 
     Attributes:
         produced: number of records produced to the topic.
@@ -197,8 +197,9 @@ def run_demo(
     Args:
         folder: the folder for all files of the demo. The tables and state of an earlier demo in the
             folder are deleted.
-        progress: returns a context manager with the reporter for the pipeline's run.
-        step: called with a one-line description at the start of each step.
+        progress: function that returns a context manager. Entering it returns the reporter for the
+            pipeline's run.
+        step: function that is called with a one-line description at the start of each step.
     """
     _clean(folder)
     step("Starting Spark")
@@ -255,7 +256,7 @@ def _flights() -> Iterator[ProducedRecord]:
 
 
 def _warm_up(spark: SparkSession, servers: str) -> None:
-    """Read no records with Spark and start its Python workers, so that the pipeline runs faster."""
+    """Run a Spark job without records and start Python workers, so that the pipeline is faster."""
     spark.dataSource.register(KafkaDataSource)
     none = json.dumps({_TOPIC: dict.fromkeys(map(str, range(_PARTITIONS)), 0)})
     options = {

@@ -54,15 +54,15 @@ def write_configuration(
 ) -> NewConfiguration:
     """Write `pipeline.yaml` and `schemas/<topic>.json` into a folder.
 
-    Nothing is written if the generated configuration is invalid.
+    If the generated configuration is invalid, the written files are removed again.
 
     Args:
         security: the keys of `connector.kafka.security`, such as `oauth.client-id`. The password
             isn't written: the generated file refers to the environment variable KAFKA_PASSWORD.
-            In other values, `${NAME}` is a variable of the environment and is written as it is.
+            All other values are written unchanged; they may contain variables (`${NAME}`).
         table: the table's path; None for `lake/<topic>` in `folder`.
-        samples: number of the newest records of each partition to sample, fewer if the records are
-            large; 0 to sample none.
+        samples: maximum number of records to sample from the end of each partition. Fewer records
+            are sampled if they are large.
     """
     key = re.sub(r"[^A-Za-z0-9_]+", "-", kafka_topic).strip("-") or "topic"
     path = table or f"lake/{key.replace('-', '_')}"
@@ -154,7 +154,7 @@ def _security_lines(security: Mapping[str, str]) -> str:
 
 
 def _nested(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return settings with keys such as `oauth.client-id` as sections."""
+    """Return nested settings: `oauth.client-id` becomes the key `client-id` in the dict `oauth`."""
     nested: dict[str, Any] = {}
     for key, value in settings.items():
         section, separator, name = key.partition(".")
@@ -166,7 +166,7 @@ def _nested(settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _expanded(value: str) -> str:
-    """Replace each `${NAME}` by the variable of the environment."""
+    """Replace each `${NAME}` by the value of the environment variable `NAME`."""
 
     def variable(match: re.Match[str]) -> str:
         known = os.environ.get(match[1])
@@ -238,7 +238,7 @@ def _event_time(schema: Mapping[str, Any] | None) -> str:
 
 
 _YAML_LITERALS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
-"""Names that some version of YAML doesn't read as strings."""
+"""Names that at least one version of YAML doesn't read as strings."""
 
 _NO_SECURITY = """\
     # Authentication of the brokers; other properties of librdkafka can be added by their names.

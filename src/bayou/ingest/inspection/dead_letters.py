@@ -23,7 +23,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterGroup:
-    """The dead letters with the same reason: their number, and oldest and newest timestamp."""
+    """The number of dead letters with one reason, and their oldest and newest timestamp."""
 
     reason: str
     count: int

@@ -1,4 +1,4 @@
-"""Reads records again as the pipeline did, with the condition that filtered them at the time."""
+"""Reads records again with the condition with which the pipeline filtered them."""
 
 from __future__ import annotations
 
@@ -53,15 +53,16 @@ class FilterHistory:
     def readings(
         self, partition: int, span: OffsetSpan
     ) -> Iterator[tuple[OffsetSpan, RecordReading]]:
-        """Split a range of offsets; yield parts with the settings to read their records."""
+        """Split a range of offsets; yield each part with the settings to read its records."""
         for part, index in split_by_period(self._periods, partition, span):
             yield part, self._reading(index)
 
     def filtered(self, partition: int, records: pa.RecordBatch) -> BitMap64:
         """Return the offsets of the records that were filtered out.
 
-        A record was filtered out if the condition at the time of its batch isn't TRUE. Where dead
-        letters were replayed, also if the condition of the replay isn't TRUE.
+        A record was filtered out if the condition at the time of its batch isn't TRUE. If its
+        offset is in a range of replayed dead letters, it was also filtered out if the condition of
+        the replay isn't TRUE.
 
         Args:
             records: records of one partition, with the columns of the Kafka source.
@@ -91,7 +92,7 @@ class FilterHistory:
         return filtered
 
     def _reading(self, index: int) -> RecordReading:
-        """Return the settings of a period; of the time before the first period if `index` is -1."""
+        """Return the settings of a period. The index -1 is the time before the first period."""
         if index not in self._readings:
             period = FilterPeriod() if index < 0 else self._periods[index]
             topic = period.topic(self._topic)

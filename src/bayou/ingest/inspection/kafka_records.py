@@ -1,7 +1,7 @@
 """Reads a few records of a topic directly, without Spark.
 
-Each parameter `properties` has properties of librdkafka, including `bootstrap.servers`. Each
-parameter `spans` has pairs of a partition and a range of offsets to read from this partition.
+Parameters named `properties` hold properties of librdkafka, including `bootstrap.servers`.
+Parameters named `spans` hold pairs of a partition and a range of offsets to read from it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def sampled_records(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Read the first records of each range, and yield them with their partition.
 
-    From each partition about `most_bytes` divided by the number of partitions are read, but at
-    least 20 records.
+    About `most_bytes` are read in total, and about the same number of bytes from each partition. At
+    least 20 records are read from each partition, even if this exceeds `most_bytes`.
     """
     limit = most_bytes // max(1, len(spans))
     count = size = 0
@@ -70,7 +70,8 @@ def first_record_time(
 ) -> float | None:
     """Return the Kafka timestamp of the first record of a range, in seconds since the epoch.
 
-    None if the range has no record (because offsets have gaps), or if the record has no timestamp.
+    The result is None if the range has no record (because offsets have gaps), or if the record has
+    no timestamp.
     """
     with contextlib.closing(kafka_records(properties, topic, [(partition, span)])) as batches:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Verifies an upsert's table: each key has the row of its last record, or no row if deleted.
+"""Verifies an upsert's table: each key has the row of its last record; deleted keys have no row.
 
 An upsert retains only one record of each key, so an offset without a row isn't an error. The
 verification computes the expected rows as a batch would. It starts with rows and deleted keys whose
@@ -48,7 +48,7 @@ class KeyProof:
         missing: for each Kafka partition, offsets of records whose rows are missing in the table.
         stale: for each Kafka partition, offsets of rows that a newer record should have replaced or
             deleted.
-        double_keys: number of rows beyond the first row of each key.
+        double_keys: number of duplicate rows; the first row of each key isn't counted.
     """
 
     missing: Mapping[int, BitMap64] = field(default_factory=dict)
@@ -120,12 +120,13 @@ class _Records:
         self.refused: dict[int, BitMap64] = {}
 
     def last_rows(self, before: pa.Table, more: pa.Table, deleted: pa.Table) -> pa.Table:
-        """Return the last row of each key in two tables; its `DELETED` is true if it is a delete.
+        """Return the last row of each key in two tables. If it deletes the key, `DELETED` is true.
 
         Args:
-            deleted: the deleted keys with the ordering values of their tombstones. A tombstone gets
-                its ordering value from here: it may have deleted a row that didn't come from Kafka,
-                and dead letters before it may have been replayed after it.
+            deleted: the deleted keys with the ordering values of their tombstones. The ordering
+                value of a tombstone is taken from `deleted`. Other rows don't show it: the
+                tombstone may have deleted a row that didn't come from Kafka, and dead letters from
+                before the tombstone may have been replayed after it.
         """
         rows = pa.concat_tables([self._cast(before), self._cast(more)])
         empty = rows.drop_columns([DELETED]).slice(0, 0)
@@ -137,7 +138,7 @@ class _Records:
         return last.drop_columns([FORCED, BARE, SUPERSEDED])
 
     def read(self, readable: Mapping[int, OffsetSpan], letters: TopicOffsets) -> Iterator[pa.Table]:
-        """Yield the rows of the records in offset ranges, except of records at `letters`.
+        """Yield the rows of the records in offset ranges. Dead letters are skipped.
 
         Args:
             readable: the range of offsets to read from each partition.
@@ -173,7 +174,7 @@ class _Records:
     def _cast(self, rows: pa.Table) -> pa.Table:
         """Return rows with the columns and types that the reader yields.
 
-        A missing column `DELETED` becomes false, and any other missing column null.
+        If the column `DELETED` is missing, its values are false. Any other missing column is null.
         """
         count = rows.num_rows
         columns = []

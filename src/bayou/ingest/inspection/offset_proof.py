@@ -4,8 +4,8 @@ Each row and each dead letter has the Kafka offset of its record. For each parti
 transaction identifiers have the *covered* offset, below which the pipeline has read all records. So
 each lower offset must belong to a row, to a dead letter, or to no record (log compaction and
 transaction markers leave offsets without records). Offsets with neither a row nor a dead letter are
-requested from the brokers. If the brokers return a record for such an offset, the offset is a gap,
-unless `processing.where` filtered the record out.
+requested from the brokers. If the brokers return a record for such an offset, and the record wasn't
+filtered out by `processing.where`, the offset is a gap.
 
 An upsert's table has one row for each key, so offsets without rows aren't gaps. For upserts, all
 records are read again, see `key_proof`.
@@ -40,19 +40,19 @@ from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProof:
-    """The result for a Kafka partition. "The tables" are the target and the dead letter table.
+    """The result for a Kafka partition. Here, "tables" are the target and the dead letter table.
 
     Attributes:
         covered: the offset below which the tables should have all records.
         rows: number of distinct offsets in the target.
         dead_letters: number of distinct offsets in the dead letter table.
-        filtered: number of offsets below `covered` that the tables lack, because
-            `processing.where` filtered out their records. Not counted for an upsert.
+        filtered: number of offsets below `covered` that aren't in the tables, because
+            `processing.where` filtered out their records. Always 0 for an upsert.
         doubles: offsets with several rows or dead letters, or with a row and a dead letter.
-        gaps: offsets below `covered` of records that the brokers have but the tables lack.
+        gaps: offsets below `covered` of records that the brokers have and the tables don't have.
         unproven: offsets below `covered` that neither the tables nor the brokers have. Kafka may
             have deleted their records.
-        waiting: number of offsets from `covered` on that the brokers have.
+        waiting: number of offsets at or above `covered` that the brokers have.
         ahead: offsets of rows at or above `covered`.
         stale: for an upsert, offsets of rows that a newer record should have replaced or deleted.
     """
@@ -79,7 +79,8 @@ class PartitionProof:
 class OffsetProof:
     """The result for a topic.
 
-    For an upsert, `double_keys` is the number of rows beyond the first row of each key.
+    For an upsert, `double_keys` is the number of duplicate rows: the first row of each key isn't
+    counted.
     """
 
     topic: str
@@ -202,7 +203,7 @@ class _PartitionVerifier:
         )
 
     def _records(self, partition: int, offsets: BitMap64) -> tuple[BitMap64, BitMap64]:
-        """Return the offsets of records that are missing, and of those that were filtered out."""
+        """Return the offsets of missing records, and the offsets of records filtered out."""
         ranges = [(partition, span) for span in join_spans(spans(offsets))]
         records, filtered = BitMap64(), BitMap64()
         requested = pa.array(offsets.to_array(), pa.int64())

@@ -49,7 +49,7 @@ from bayou.version import ENGINE_INFO
 class RunCost:
     """An estimate of the files that a run would write to the target.
 
-    Doesn't include dead letters, maintenance, and existing rows that an upsert writes again.
+    Dead letters, maintenance, and existing rows that an upsert writes again aren't included.
 
     Attributes:
         data_files: number of data files. A batch writes a file for each combination of Kafka
@@ -111,7 +111,7 @@ class TopicPlan:
 
     Attributes:
         spans: the offsets that the run would read from each partition.
-        lost: the offsets of each partition that Kafka deleted before they were read.
+        lost: the offsets that Kafka deleted before they were read, by partition.
         commits: approximate number of commits, computed from `batch-size` and `max-batch-bytes`.
         bytes: approximate total size of the records' values, computed from the sample.
         sampled: number of sampled records.
@@ -123,9 +123,9 @@ class TopicPlan:
         filters: whether `processing.where` filters records.
         filtered: number of sampled records that would be filtered out.
         table_differences: configured settings, such as `cluster-by`, that the table doesn't have.
-        table_changes: whether the run would change the table to these settings.
-        unconditional_commits: the engines that commit to S3 without put-if-absent by default, with
-            the newest version that each committed.
+        table_changes: whether the run would apply these settings to the table.
+        unconditional_commits: for each engine in the table's history that by default commits to S3
+            without put-if-absent, the newest version that the engine committed.
         cost: estimate of the files that the run would write; None if `error` is set.
         error: message of the error that prevented planning the topic; None if there was none.
     """
@@ -310,7 +310,7 @@ def _limited_to_batch(
 ) -> dict[int, list[pa.RecordBatch]]:
     """Remove sampled rows that wouldn't be in the first batch.
 
-    The batch has `size` records, from the partitions in the same proportions as the whole run.
+    The batch has `size` records. Each partition has the same proportion as in the whole run.
     """
     limited = {}
     for partition, batches in rows.items():

@@ -1,7 +1,7 @@
 """Lists the columns of a schema, and compares two schemas.
 
-Also finds fields in masks and expressions that the table lacks, for topics without a schema file.
-If there is a schema file, loading the configuration already refuses fields that the file lacks.
+Also finds fields in masks and expressions that aren't in the table, for topics without a schema
+file. For topics with a schema file, such fields are refused when the configuration is loaded.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaChange:
-    """A column that only one of two schemas has, or that has another type or nullability in each.
+    """A column that only one of two schemas has, or whose type or nullability differs.
 
     Attributes:
         column: path of the column, such as `place.city` or `lines.element.sku`.
-        before: SQL type in the first schema, such as `int not null`; None if the first schema lacks
-            the column.
-        after: SQL type in the second schema; None if the second schema lacks the column.
+        before: SQL type in the first schema, such as `int not null`; None if the column isn't in
+            the first schema.
+        after: SQL type in the second schema; None if the column isn't in the second schema.
     """
 
     column: str
@@ -68,8 +68,8 @@ def schema_file_changes(
 ) -> tuple[SchemaChange, ...]:
     """Return the differences between a topic's table (`before`) and its schema file (`after`).
 
-    Columns that aren't fields of records, such as `_kafka_offset` and derived columns, and fields
-    that are dropped, are ignored.
+    Dropped fields are ignored, and so are columns that aren't record fields, such as
+    `_kafka_offset` and derived columns.
 
     Raises:
         ConfigurationError: the topic has no schema file.
@@ -142,9 +142,9 @@ class UnseenSettings:
 
 
 def unseen_settings(configuration: Configuration) -> dict[str, UnseenSettings]:
-    """Return, for each topic without a schema file, the fields in its settings without a column.
+    """Return fields in masks and expressions that have no column, for topics without schema file.
 
-    Topics without such fields are omitted.
+    Topics that have no such fields are omitted.
 
     Raises:
         BayouError: a table can't be opened, or its store doesn't answer within ten seconds.

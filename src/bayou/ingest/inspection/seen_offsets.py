@@ -53,9 +53,9 @@ class TopicOffsets:
 
         Args:
             topic: the name of the topic, which can't contain a quote.
-            prefix: `_kafka_` for a table with the columns `_kafka_topic`, `_kafka_partition` and
-                `_kafka_offset`; empty for a dead letter table, with columns `topic`, ...
-            within: only add offsets in this range, from all partitions.
+            prefix: prefix of the names of the columns `topic`, `partition` and `offset`: `_kafka_`
+                for a target, empty for a dead letter table.
+            within: range of the offsets to add, for all partitions; None to add all offsets.
         """
         part, at = f"{prefix}partition", f"{prefix}offset"
         condition = f"{prefix}topic = '{topic}'"

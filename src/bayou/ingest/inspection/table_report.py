@@ -22,15 +22,15 @@ class TableReport:
     Attributes:
         error: the error that prevented reading the table; None if there was none.
             `TableNotFoundError` means that the path isn't a Delta table. If there is an error, all
-            attributes except `path` are empty.
+            attributes other than `path` and `error` are empty.
         rows: number of rows in the latest version.
         files: number of data files in the latest version.
         bytes: total size of these files.
         schema: type of each column.
         sample: up to five rows.
         history: the newest ten commits.
-        unconditional_commits: the engines that commit to S3 without put-if-absent by default, with
-            the newest version that each committed.
+        unconditional_commits: for each engine in the table's history that by default commits to S3
+            without put-if-absent, the newest version that the engine committed.
     """
 
     path: str

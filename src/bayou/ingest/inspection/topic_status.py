@@ -1,4 +1,4 @@
-"""The status of topics, read from their tables and the brokers. The pipeline needn't run.
+"""The status of topics, read from their tables and the brokers, not from a running pipeline.
 
 Also lists the topics of a configuration and of the brokers.
 """
@@ -53,7 +53,7 @@ class PartitionStatusReport:
     Attributes:
         position: the next offset that the pipeline reads.
         start: the earliest offset that the brokers have.
-        end: the offset after the last one that the brokers have.
+        end: the offset after the last offset that the brokers have.
     """
 
     partition: int
@@ -90,10 +90,10 @@ class TopicStatusReport:
         objective_seconds: the maximum of `freshness_seconds` (`slo.freshness-seconds`); None if not
             configured.
         running: whether a pipeline on this machine holds the topic's lock.
-        maintenance: the last run of each maintenance task, according to the state path of this
-            machine and to the table's newest 1,000 commits.
-        error: message of the error that prevented reading all of the status; None if there was
-            none.
+        maintenance: the last run of each maintenance task, from the state path of this machine and
+            the table's newest 1,000 commits.
+        error: message of the error because of which the status is incomplete; None if there was no
+            error.
     """
 
     topic: str
@@ -120,7 +120,7 @@ class TopicStatusReport:
 
     @property
     def late(self) -> bool:
-        """Whether `freshness_seconds` exceeds the objective; False without an objective."""
+        """Whether `freshness_seconds` exceeds the objective; False if there is no objective."""
         fresh, objective = self.freshness_seconds, self.objective_seconds
         return fresh is not None and objective is not None and fresh > objective
 
@@ -245,7 +245,7 @@ class ListedTopic:
 
 
 def list_topics(configuration: Configuration, *, every: bool = False) -> list[ListedTopic]:
-    """List the topics of the configuration. If `every` is true, add the brokers' other topics.
+    """List the topics of the configuration; if `every` is true, also all other topics of brokers.
 
     The brokers' internal topics, whose names start with `__`, aren't added.
 

@@ -19,19 +19,20 @@ _COMMITS = 100
 
 _ENGINES = re.compile(r"\bDelta-Lake/\d|\AKernel-\d")
 """`engineInfo` of delta-spark (`Apache-Spark/4.2.0 Delta-Lake/4.4.0`) and of Delta Kernel for Java
-(`Kernel-4.4.0/Flink`). The log doesn't show which `LogStore` class they were configured with."""
+(`Kernel-4.4.0/Flink`). The log doesn't show which `LogStore` class these engines used."""
 
 
 def unconditional_commits(
     snapshot: SnapshotHandle, history: Callable[[int], list[dict[str, Any]]]
 ) -> dict[str, int]:
-    """Return the engines whose commits to S3 are without put-if-absent by default.
+    """Return the engines that by default commit to S3 without put-if-absent.
 
-    Reads the newest 100 commits. Empty if the table isn't on S3, or if a catalog ratifies its
-    commits.
+    Only the newest 100 commits are read. The result is empty if the table isn't on S3, or if a
+    catalog ratifies the table's commits.
 
     Args:
-        history: returns the newest commits of the table, such as `TableHandle.history`.
+        history: function that returns the newest commits of the table, such as
+            `TableHandle.history`.
 
     Returns:
         The newest version that each engine committed, by the commits' `engineInfo`.

@@ -25,7 +25,7 @@ from bayou.ingest.upsert import DeletedKeys
 from bayou.version import ENGINE_INFO
 
 _MAX_INTERVALS = 20
-"""Number of intervals after which a table is compacted even while more records are waiting."""
+"""After this number of intervals, a table is compacted even if more records are waiting."""
 
 _VACUUM_INTERVAL = 24 * 3600.0
 _HISTORY_LIMIT = 200
@@ -35,15 +35,15 @@ class TopicMaintenance:
     """The maintenance of one topic's table.
 
     `count_batch` counts the records of batches, and `poll` starts due tasks. If batches append
-    rows, maintenance runs concurrently with them, because appends don't conflict with it. If
-    batches upsert rows, they rewrite files. Then no maintenance step runs during a batch.
+    rows, maintenance and batches run concurrently, because appends don't conflict with maintenance.
+    If batches upsert rows, batches rewrite files, so no maintenance step runs during a batch.
 
     Args:
         batches: the lock that a batch holds while it changes the table.
         every: seconds between scheduled runs; None if there is no schedule.
-        last_runs: where the results of tasks are stored for `bayou status`.
-        slots: entered while a task runs: a semaphore that limits the number of concurrent tasks of
-            all topics. None for no limit.
+        last_runs: stores the results of tasks for `bayou status`.
+        slots: semaphore that limits the number of concurrent tasks of all topics; None for no
+            limit.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class TopicMaintenance:
     def count_batch(self, report: BatchReport, *, is_behind: bool) -> None:
         """Count the records of a committed batch.
 
-        `is_behind` is true if Kafka probably has more records to read. Then tasks that are due by
-        their number of records are delayed.
+        `is_behind` is true if Kafka probably has more records to read. If it is true, tasks that
+        are due because of the number of records are delayed.
         """
         self._compacted += report.records - report.filtered
         self._optimized += report.records - report.filtered
@@ -99,7 +99,7 @@ class TopicMaintenance:
         self._last_batch = _now() - round(report.seconds * 1000)
 
     def poll(self) -> None:
-        """Start due tasks unless a task is running."""
+        """Start due tasks. If a task is running, do nothing."""
         if self._stopped.is_set() or (self._task is not None and self._task.is_running):
             return
         self._task = None
@@ -108,7 +108,7 @@ class TopicMaintenance:
             self._task = BackgroundTask(lambda: self._run(tasks, final=False))
 
     def complete(self) -> None:
-        """Run due tasks in this thread. Called at the end of a run that has read all records."""
+        """Run due tasks in the calling thread; for the end of a run that has read all records."""
         if self._task is not None:
             self._task.finish()
         self._behind = False
@@ -181,7 +181,8 @@ class TopicMaintenance:
         """Return whether to report the result of a task, and remember whether the task failed.
 
         A task that had nothing to do isn't reported in two cases: it left partitions for the next
-        run, or it is `forget`. If the previous run of the task failed, it is always reported.
+        run, or it is `forget`. But if the task's previous run failed, the result is always
+        reported.
         """
         failed_before = report.task in self._failed
         if report.error is not None:
@@ -203,8 +204,8 @@ class TopicMaintenance:
     def _maintain(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
         """Run a task and return its report; None if the task isn't due.
 
-        Also runs the task for the deleted keys table of an upsert. If this fails, the returned
-        report is that of the deleted keys table.
+        The task also runs for the deleted keys table of an upsert. If the task fails for that
+        table, its report is returned.
         """
         if task == "forget":
             return self._forget(final=final)
@@ -252,7 +253,8 @@ class TopicMaintenance:
     def _forget(self, *, final: bool) -> MaintenanceReport | None:
         """Remove deleted keys that exceed their retention, and vacuum the deleted keys table daily.
 
-        The vacuum doesn't depend on `enable-vacuum`. Returns None if there is no such table.
+        The vacuum doesn't depend on `enable-vacuum`. If there is no deleted keys table, the result
+        is None.
         """
         keys, path = self._topic.upsert_keys, self._topic.table_path
         table = open_table(deleted_keys_path(path), self._storage_options)

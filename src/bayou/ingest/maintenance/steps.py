@@ -34,11 +34,11 @@ from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.protocol.properties import DELETED_FILE_RETENTION
 
 _SMALL = {"compaction": 32 << 20, "optimize": 128 << 20}
-"""Size in bytes below which a file is small; a compaction doesn't rewrite medium-sized files."""
+"""Files below this size in bytes are small; `compaction` doesn't rewrite medium-sized files."""
 
 _RETRIES = 3
 _HOT_FILES = 50
-"""Number of small files from which a partition is compacted even if batches still write to it."""
+"""A partition with at least this many small files is compacted even if batches write to it."""
 
 
 def maintain_table(
@@ -61,16 +61,17 @@ def maintain_table(
         topic: the topic's key, for the report.
         spark: the session whose executors rewrite and delete the files of large tables; None to do
             all work in this process.
-        storage_options: with `spark`, options of the table's store.
-        z_order_by: columns by which `optimize` sorts the rows of a partition; none to only compact
-            its files.
+        storage_options: options of the table's store; only needed if `spark` is set.
+        z_order_by: columns by which `optimize` sorts the rows of a partition. If empty, `optimize`
+            only compacts files.
         retention_hours: retention of a vacuum; None for the table's retention.
-        written_since: a compaction only includes partitions written at or after this time, ms since
-            the epoch.
-        cold_before: partitions written at or after this time, ms since the epoch, are skipped
-            unless they have at least 50 small files. None to skip no partition.
-        stopped: called before each step; the task ends early if it returns True.
-        step_lock: returns a context manager that is entered for each step that rewrites files.
+        written_since: time in ms since the epoch. `compaction` skips partitions that weren't
+            written at or after this time.
+        cold_before: time in ms since the epoch. A partition that was written at or after this time
+            is skipped if it has fewer than 50 small files. If None, no partition is skipped.
+        stopped: function that is called before each step. If it returns True, the task ends early.
+        step_lock: function that returns a context manager, which is entered for each step that
+            rewrites files.
     """
     began = time.time()
     report = MaintenanceReport(topic=topic, task=task, table_path=handle.path, started=began)
@@ -111,7 +112,7 @@ def _compact(
     stopped: Callable[[], bool],
     alone: Callable[[], AbstractContextManager[Any]],
 ) -> MaintenanceReport:
-    """Compact or sort partitions, one commit each, and return `report` with the results.
+    """Compact or sort partitions, each in its own commit, and add the results to `report`.
 
     After an error, the report has the error and the results of the committed partitions.
     """
@@ -159,7 +160,7 @@ class LastRun(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         at: end of the run, ms since the epoch.
         result: `done`, `nothing` if there was nothing to do, or `failed`.
-        reason: the error message of a failed run, otherwise None.
+        reason: the error message of a failed run; None if the run didn't fail.
     """
 
     at: int
@@ -212,9 +213,9 @@ def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
 
 
 def completed_task(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
-    """Return which maintenance task a commit of the table's history completes, and its result.
+    """Return the maintenance task that a commit in the table's history completed, and its result.
 
-    None if the commit isn't of maintenance.
+    If the commit completed no maintenance task, None is returned.
     """
     match commit.get("operation"):
         case "OPTIMIZE":

@@ -21,7 +21,7 @@ class TableCommands(Protocol):
     """The commands of maintenance."""
 
     def optimize(self, where: Predicate | None, min_size: int) -> OptimizeMetrics:
-        """Compact files below `min_size` bytes; a clustered table is clustered."""
+        """Compact files below `min_size` bytes, or cluster a table with clustering columns."""
         ...
 
     def zorder(self, columns: Sequence[str], where: Predicate | None) -> OptimizeMetrics:
@@ -36,7 +36,7 @@ class TableCommands(Protocol):
 def table_commands(
     handle: TableHandle, storage_options: Mapping[str, str], spark: SparkSession | None
 ) -> TableCommands:
-    """Return the commands of a table: with a session, large tables use its executors."""
+    """Return the commands of a table. If `spark` is set, large tables use Spark's executors."""
     if spark is None:
         return _InProcess(handle)
     engine = for_path(handle.path, storage_options)

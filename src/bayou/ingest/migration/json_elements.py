@@ -1,8 +1,8 @@
 """Splits a JSON array, or a sequence of JSON objects, into elements with constant memory.
 
 The elements are found by their brackets and returned as bytes, to be decoded separately. So an
-element with an invalid value, such as an unpaired surrogate, doesn't affect the others: it becomes
-a dead letter.
+element with an invalid value, such as an unpaired surrogate, becomes a dead letter and doesn't
+affect the remaining elements.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 LONGEST = 128 << 20
-"""Maximum size of an element in bytes, which limits the memory for an unclosed bracket."""
+"""Maximum size of an element in bytes. It limits the memory that an unclosed bracket can take."""
 _MAX_BRACES = 64
 """Maximum number of closing braces that the fast path looks for."""
 
@@ -30,7 +30,7 @@ class ArrayError(Exception):
 
 
 def array_elements(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the JSON of each element of an array. The first byte of `chunks` is its `[`.
+    """Yield the JSON of each element of an array. `chunks` must begin with the array's `[`.
 
     Raises:
         ArrayError: the JSON is invalid after the yielded elements.
@@ -120,10 +120,10 @@ class _Text:
     def _object(self) -> bytes | None:
         """Consume and return an object, whose end is found by counting braces.
 
-        Returns None, and consumes nothing, if strings of the object have unbalanced braces, or if
-        the buffer has only a part of the object. Counting takes a third of the time of `element`.
-        The result is checked to be valid JSON. So it is the whole object, because no JSON object is
-        a prefix of another.
+        If strings of the object have unbalanced braces, or if the buffer has only a part of the
+        object, nothing is consumed and the result is None. Counting takes a third of the time of
+        `element`. The result is checked to be valid JSON. So it is the whole object, because no
+        JSON object is a prefix of another.
         """
         depth, end = 1, self._at + 1
         for _ in range(_MAX_BRACES):
@@ -161,7 +161,7 @@ def _shown(byte: bytes) -> str:
 def _is_one(element: bytes) -> bool:
     """Whether bytes have the structure of exactly one JSON element.
 
-    Strings and numbers in it may be invalid.
+    Strings and numbers in the element may be invalid.
     """
     try:
         _RAW.decode(element)

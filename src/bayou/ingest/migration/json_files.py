@@ -1,7 +1,7 @@
 """Reads the records of JSON files in a local folder or an object store, with constant memory.
 
-A file contains an array of objects, or one object per line, or objects that span several lines. Its
-first characters show which. It may be compressed (`.gz`).
+A file contains an array of objects, or one object per line, or objects that span several lines. The
+first characters of the file show its format. A file may be compressed (`.gz`).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class JsonFile:
 
     Attributes:
         path: absolute path, without URL encoding.
-        name: path relative to the folder. It begins with `./` if it would otherwise equal the last
-            component of the folder's path, see `path_below`.
+        name: path relative to the folder. If this path equals the last component of the folder's
+            path, the name has the prefix `./`; see `path_below`.
         size: size in bytes.
-        timestamp: timestamp that the file's records get, microseconds since the epoch. If folder
-            names have a date (`year=2024/month=01/day=05` or `2024/01/05`), it is midnight of that
-            day in UTC, otherwise `modified`.
+        timestamp: timestamp of the file's records, microseconds since the epoch. If folder names
+            have a date (`year=2024/month=01/day=05` or `2024/01/05`), the timestamp is midnight of
+            this day in UTC. If not, it is the time `modified`.
         modified: modification time, milliseconds since the epoch.
     """
 
@@ -59,7 +59,7 @@ class JsonFile:
 
 
 def json_files(engine: Engine, folder: str, others: list[str] | None = None) -> list[JsonFile]:
-    """List the JSON files in a folder by timestamp, then by name. `folder` may also be one file.
+    """List the JSON files in a folder by timestamp, then by name. `folder` may also be a file.
 
     Numbers in names are ordered by value: `9` is before `10`. Files and folders whose names start
     with `_` or `.` are skipped. The names of files that aren't JSON files are appended to `others`.
@@ -88,15 +88,15 @@ def json_files(engine: Engine, folder: str, others: list[str] | None = None) -> 
 
 
 def path_below(folder: str, name: str) -> str:
-    """Return the path of the file that `json_files` listed for `folder` under `name`.
+    """Return the path of a file from the `folder` and the `name` with which `json_files` listed it.
 
-    If `folder` is the path of this JSON file, return `folder`.
+    If `folder` is itself the path of the JSON file, the result is `folder`.
     """
     return folder if _is_file(folder, name) else f"{folder}/{name.removeprefix('./')}"
 
 
 def _is_file(folder: str, name: str) -> bool:
-    """Whether `folder` is the path of a JSON file with this name, rather than of a folder."""
+    """Whether `folder` isn't a folder, but the path of the JSON file with this name."""
     return bool(_NAMES.match(folder)) and folder.rpartition("/")[2] == name
 
 
@@ -121,9 +121,9 @@ def records_of(
     """Yield the raw JSON of each record of a file.
 
     Args:
-        takes_last: called with the last line if it has no newline, because another process may not
-            have written all of it yet. It returns whether the line is a record. If `takes_last` is
-            None, the line is a record.
+        takes_last: function that decides whether a last line without a newline is a record. Another
+            process may not have written the whole line yet. If `takes_last` is None, the line is a
+            record.
 
     Raises:
         PipelineError: the file contains invalid JSON, or a compressed file is incomplete.
@@ -152,7 +152,7 @@ def records_of(
 
 
 def _natural_key(name: str) -> tuple[list[tuple[bool, int, str]], str]:
-    """Return a sort key of a name in which numbers are ordered by value, so `9` is before `10`."""
+    """Return a sort key for a name that orders numbers by their value, so `9` is before `10`."""
     parts = re.split(r"(\d+)", name)
     return [(p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts], name
 

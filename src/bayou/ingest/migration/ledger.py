@@ -1,9 +1,10 @@
 """The migration ledger: a Delta table beside the target that records the migrated files.
 
 The ledger's path is `<table>_migration`. A *part* is a sequence of a file's records that belong to
-one batch. Before a batch is written to the target, the ledger gets a row for each of its parts. The
-target's transaction identifier `migration/<folder>` is the number of the folder's last committed
-batch. A batch that is in the ledger but not in the target is written again with the same records.
+one batch. Before a batch is written to the target, a row for each part of the batch is added to the
+ledger. The version of the target's transaction identifier `migration/<folder>` is the number of the
+folder's last committed batch. A batch that is in the ledger but not in the target is written again
+with the same records.
 
 | column | type | |
 |---|---|---|
@@ -17,7 +18,7 @@ batch. A batch that is in the ledger but not in the target is written again with
 | `complete` | boolean | whether the part ends with the file |
 | `checksum` | string | SHA-256 of the part's records, one per line |
 | `modified` | long | the file's modification time, milliseconds since the epoch; null in old rows |
-| `offsets` | string | JSON: the last Kafka offset of each partition in the records so far |
+| `offsets` | string | JSON: by Kafka partition, the highest offset in all records up to this part |
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ from bayou.kernel.transaction.commit import discard_unless_committed
 
 
 def application_id(source: str) -> str:
-    """Return the transaction identifier by which the target records batches of a folder."""
+    """Return the transaction identifier with which the target records batches of a folder."""
     return f"migration/{source}"
 
 
 def migrated_source(application: str) -> str | None:
-    """Return the folder of a transaction identifier of `application_id`; None for any other."""
+    """Return the folder in a result of `application_id`; None for another kind of identifier."""
     prefix = application_id("")
     return application.removeprefix(prefix) if application.startswith(prefix) else None
 
@@ -71,7 +72,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return path_below(self.source, self.file)
 
     def is_in(self, transactions: Mapping[str, int]) -> bool:
-        """Whether the target, which has these transaction identifiers, has the part's batch."""
+        """Whether a target with these transaction identifiers has the part's batch."""
         return self.batch <= transactions.get(application_id(self.source), -1)
 
 
@@ -172,11 +173,11 @@ class Ledger:
         """Add the rows of a batch, before the batch is committed to the target.
 
         Args:
-            commits: `LedgerState.commits` of the state that gave the records' sequence numbers.
+            commits: `LedgerState.commits` when the records' sequence numbers were assigned.
 
         Raises:
-            ConcurrentTransactionError: another process has added a batch since then. Number the
-                records again and retry.
+            ConcurrentTransactionError: another process has added a batch since the sequence numbers
+                were assigned. Assign them again and retry.
         """
         snapshot = self._snapshot()
         known = 0 if snapshot is None else snapshot.transactions.get(_COMMITS, 0)

@@ -1,7 +1,8 @@
 """Metadata columns that an older pipeline added to the records of its JSON files.
 
 A migration removes these columns (`_kafka_partition`, `_kafka_offset`, `_processed_at`, ...) from
-records. Before that, the offset shows whether the pipeline also reads the record from Kafka.
+records. Before it removes the offset, it checks whether the pipeline also reads the record from
+Kafka.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ _NAMES = frozenset((*KAFKA_COLUMNS.names, "_kafka_timestamp"))
 class FromKafka:
     """The records that a migration skips, because the pipeline reads them from Kafka.
 
-    If rows are appended, a record is skipped if its offset isn't before the first offset of its
-    partition in the target and the dead letter table: the pipeline has read it or will read it.
-    Records that Kafka deleted before the pipeline read them (`on-data-loss`) are skipped too,
-    because the table's log may no longer have their offsets.
+    If rows are appended, the target and the dead letter table have a first offset in each
+    partition. A record at or after the first offset of its partition is skipped, because the
+    pipeline has read it or will read it. Records that Kafka deleted before the pipeline read them
+    (`on-data-loss`) are skipped too, because the table's log may no longer have their offsets.
 
     In an upsert no record is skipped, because both copies of a record become the same row.
     """
@@ -55,7 +56,7 @@ class FromKafka:
     def _firsts(self) -> dict[int, int]:
         """The first offset of each partition in the target and the dead letter table.
 
-        If a partition has neither rows nor dead letters, its next offset to read.
+        If a partition has neither rows nor dead letters, the next offset to read is used instead.
         """
         path, name = self._topic.table_path, self.name
         engine = for_path(path, self._storage_options)
@@ -87,8 +88,8 @@ class OldRecords:
 
     Attributes:
         topic: name of the Kafka topic.
-        offsets: for each Kafka partition, the highest offset of the records so far that the
-            migration doesn't skip.
+        offsets: for each Kafka partition, the highest offset of the records that were processed so
+            far and aren't skipped.
     """
 
     def __init__(self, from_kafka: FromKafka) -> None:

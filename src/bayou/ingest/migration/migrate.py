@@ -48,8 +48,8 @@ def migrate_json(
 
     A migration can be repeated: it then reads only new files and records appended to migrated
     files. A last line without a newline may be incomplete. Such a line is read if it is a complete
-    JSON object, or if the file hasn't changed for `connector.migration.settle-seconds`. Otherwise
-    it is left to the next migration.
+    JSON object, or if the file hasn't changed for `connector.migration.settle-seconds`. If not, the
+    line is left to the next migration.
 
     Args:
         source: a folder or a file: a local path, or a URI in the topic's object store.
@@ -134,7 +134,7 @@ class _Migration:
     def _check_ledger(self, transactions: Mapping[str, int]) -> None:
         """Check that the ledger has every batch that the target has.
 
-        If it lacks one, the records of the batch would be migrated twice.
+        The records of a batch that isn't in the ledger would be migrated twice.
         """
         for application, batch in sorted(transactions.items()):
             source = migrated_source(application)
@@ -150,7 +150,8 @@ class _Migration:
     def _check_not_renamed(self, known: KnownFiles, file: JsonFile) -> None:
         """Raise an error if a file was migrated under another path, before it was renamed.
 
-        Its records would be migrated twice. With `on-renamed-file: migrate` there is no error.
+        The file's records would be migrated twice. If `on-renamed-file` is `migrate`, no error is
+        raised.
         """
         before = known.renamed(file) if self._refuses_renamed else None
         if before is not None:
@@ -168,9 +169,9 @@ class _Migration:
         )
 
     def _repeat_unfinished(self, sources: set[str]) -> None:
-        """Write the batches of source folders that the ledger has and the target lacks.
+        """Write batches that are in the ledger but not in the target.
 
-        These folders are `sources` and the migration's own folder.
+        The batches are from the folders `sources` and the migration's own folder.
         """
         transactions = self._writer.transactions()
         for source in sorted({self._source, *sources}):
@@ -247,7 +248,7 @@ class _Migration:
     def _parts(self, pieces: list[_Piece], checksums: list[str]) -> list[Part]:
         """Return the ledger rows of a batch.
 
-        The sequence numbers of their records continue after those of the ledger.
+        The batch's records get the sequence numbers after the last number in the ledger.
         """
         offsets = {str(p): o for p, o in self._old.offsets.items()}
         number = self._state.next_number
@@ -364,7 +365,7 @@ class _NewRecords:
         return not self.last_waits
 
     def _is_settled(self) -> bool:
-        """Whether the file hasn't changed for `settle_seconds`, nor since it was listed."""
+        """Whether the file is unchanged since it was listed, and for at least `settle_seconds`."""
         file = self._file
         now = self._engine.files.status(file.path)
         is_listed = (now.size, now.modification_time) == (file.size, file.modified)
@@ -374,14 +375,15 @@ class _NewRecords:
 def _is_all_of(part: Part, file: JsonFile) -> bool:
     """Whether a part ends at the current end of a file, so that the file needn't be read again.
 
-    The modification time must be the same too, because a replaced file can have the same size.
+    The modification time is compared too, because a file that replaced the migrated file can have
+    the same size.
     """
     same_time = part.modified is None or part.modified == file.modified
     return part.complete and part.size == file.size and same_time
 
 
 def _truncated(file: JsonFile, part: Part) -> JsonFile:
-    """Return a file with the size that it had when the part was migrated.
+    """Return a file with the size that the file had when the part was migrated.
 
     A compressed file is returned unchanged.
     """

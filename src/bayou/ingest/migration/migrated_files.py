@@ -19,7 +19,7 @@ from bayou.kernel import Engine
 
 
 class KnownFiles:
-    """Finds files in a ledger: by their path, or renamed files by their records.
+    """Finds files in a ledger by their paths, and renamed files by their records.
 
     `listed` has the paths of the files in the folder to migrate.
     """
@@ -39,7 +39,7 @@ class KnownFiles:
         """Return the path under which a file was migrated before it was renamed.
 
         This is the path of a migrated file that no longer exists, and whose records are the first
-        records of `file`. None if there is none: the file wasn't renamed, or not migrated.
+        records of `file`. If the file wasn't renamed or wasn't migrated, the result is None.
         """
         try:
             return self._renamed(file) if self._missing else None
@@ -77,7 +77,7 @@ class KnownFiles:
     def _missing(self) -> dict[tuple[int, str], list[list[Part]]]:
         """The parts of migrated files that aren't in `listed`, for `_renamed`.
 
-        The key is the number of records in a file's first part, and their checksum.
+        A key is the number of records in a file's first part, and the checksum of these records.
         """
         missing: dict[tuple[int, str], list[list[Part]]] = {}
         for path, parts in self._by_path.items():

@@ -29,12 +29,12 @@ class FileCheck:
     Attributes:
         file: path of the file relative to the folder.
         records: number of records in the file.
-        rows: number of rows in the table that come from the file. In an upsert, newer records may
-            have replaced other rows of the file.
+        rows: number of rows in the table that come from the file. In an upsert, rows that newer
+            records have replaced aren't counted.
         dead_letters: number of dead letters that come from the file.
-        filtered: number of records in the file without a row or dead letter that
-            `processing.where` filters out.
-        problem: what is wrong; None if nothing is.
+        filtered: number of the file's records that `processing.where` filters out and that have
+            neither a row nor a dead letter.
+        problem: description of the problem; None if there is none.
     """
 
     file: str
@@ -49,9 +49,9 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     """Compare every file in a folder with the table.
 
     The records of a file must have the checksums that the migration recorded. Each record must be
-    exactly one row or one dead letter, unless the pipeline reads the record from Kafka or
-    `processing.where` filters it out. In an upsert a later record may have replaced or deleted a
-    row, so a missing row is only a problem if its batch wasn't committed to the table.
+    exactly one row or one dead letter. Records that the pipeline reads from Kafka and records that
+    `processing.where` filters out may be missing. In an upsert, a later record may have replaced or
+    deleted a row. So a missing row is a problem only if its batch wasn't committed to the table.
     """
     storage_options = configuration.connector.storage.storage_options()
     engine = for_path(source, storage_options)
@@ -117,8 +117,8 @@ def _check(
         numbers: the sorted sequence numbers of the migrated records, first in the table, then in
             the dead letter table.
         old: recognizes records that the pipeline reads from Kafka.
-        exact: called with a part; returns whether a missing row of the part is a problem.
-        filtered: returns the number of records that are filtered out.
+        exact: function that returns whether a missing row of a part is a problem.
+        filtered: function that returns the number of records that are filtered out.
     """
     rows, dead_letters = numbers
     records = row_count = dead_letter_count = filtered_count = 0

@@ -78,7 +78,7 @@ class Monitor:
     """The monitoring of a run.
 
     Attributes:
-        store: the status of the run; must receive the run's events.
+        store: collects the status of the run; must receive the run's events.
         url: URL of the status page; None if monitoring over HTTP is disabled.
     """
 
@@ -88,7 +88,7 @@ class Monitor:
 
 @contextlib.contextmanager
 def monitored(configuration: Configuration, *, watch: bool = False) -> Iterator[Monitor]:
-    """Return a context manager that monitors a run until its end.
+    """Context manager that monitors a run until the run ends.
 
     Brokers and tables are polled if monitoring over HTTP is enabled, or if `watch` is true.
     """

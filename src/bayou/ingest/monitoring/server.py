@@ -87,8 +87,8 @@ class _Server(ThreadingHTTPServer):
     """A server with one thread for each connection, up to a limit.
 
     At the limit, a new connection replaces the oldest connection that hasn't sent a request yet. So
-    idle connections don't block a health check. If all connections have sent a request, the new one
-    is closed.
+    idle connections don't block a health check. If all connections have sent a request, the new
+    connection is closed.
     """
 
     daemon_threads = True

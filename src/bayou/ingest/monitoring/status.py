@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 BATCH_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds of the histogram's buckets in seconds; a last bucket counts longer durations."""
+"""Upper bounds of the histogram's buckets in seconds; one more bucket counts longer durations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,8 @@ class Histogram:
     """Histogram of the durations of batches.
 
     Attributes:
-        counts: number of batches in each bucket of `BATCH_BUCKETS`, then of longer batches.
+        counts: number of batches in each bucket of `BATCH_BUCKETS`, and finally the number of
+            longer batches.
         total: sum of all durations, in seconds.
     """
 
@@ -51,8 +52,8 @@ class Sample:
 class ShownCommit:
     """A committed batch.
 
-    `at` is the time of the commit, in seconds since the epoch. `BatchReport` describes the other
-    attributes.
+    `at` is the time of the commit, in seconds since the epoch. `BatchReport` describes the
+    remaining attributes.
     """
 
     topic: str
@@ -71,7 +72,8 @@ class MaintenanceRun:
     Attributes:
         at: end of the last run, in seconds since the epoch.
         result: `done`, `nothing` if there was nothing to do, or `failed: ` with the reason.
-        runs: number of runs of the task in this process; 0 if the last run was in an earlier one.
+        runs: number of runs of the task in this process; 0 if the task last ran in an earlier
+            process.
     """
 
     task: str

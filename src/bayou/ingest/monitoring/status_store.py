@@ -33,7 +33,7 @@ from bayou.version import VERSION
 
 _MAX_SAMPLES = 360
 _SAMPLE_INTERVAL = 10.0
-"""Seconds between samples, except before the newest sample; `_MAX_SAMPLES` cover an hour."""
+"""Minimum seconds between samples (the newest may be closer). `_MAX_SAMPLES` cover an hour."""
 _MAX_COMMITS = 50
 _RATE_SECONDS = 60.0
 _MAX_ARRIVALS = 1_024
@@ -209,11 +209,11 @@ class StatusStore:
             )
 
     def _now(self) -> float:
-        """Return seconds since the epoch, as if the system clock had never been set."""
+        """Return seconds since the epoch; changes of the system clock during a run are ignored."""
         return self._steady() + self._since
 
     def _jump(self) -> float:
-        """Return by how many seconds the system clock was set forward; up to one counts as 0."""
+        """Return the seconds by which the system clock was set forward; 0 if at most one second."""
         jump = self._clock() - self._now()
         return jump if abs(jump) > 1.0 else 0.0
 
@@ -236,8 +236,10 @@ class _Partition:
     Attributes:
         arrivals: pairs of a time and the end offset at this time, oldest first. All records
             below the end offset of the oldest pair have been read, so the first unread record
-            arrived after the oldest pair's time, unless it was unread at the first poll already.
-        waiting_since: timestamp of the first record that was unread at the first poll, if any.
+            arrived after the oldest pair's time. Records that were already unread at the first
+            poll are an exception.
+        waiting_since: timestamp of the first record that was unread at the first poll; None if
+            there is no such record or its timestamp is unknown.
     """
 
     arrivals: deque[tuple[float, int]] = field(default_factory=deque)
@@ -260,7 +262,8 @@ class _Partition:
     def age(self, position: int, now: float) -> float | None:
         """Return an upper bound of the age of the first unread record, in seconds.
 
-        0 if all records have been read, None if unknown. `position` is the next offset to read.
+        The result is 0 if all records have been read, and None if the age is unknown. `position` is
+        the next offset to read.
         """
         if not self.arrivals:
             return None
@@ -316,7 +319,8 @@ class _Topic:
     def keep(self, sample: Sample) -> None:
         """Add a sample to `samples`.
 
-        If the last two samples are less than `_SAMPLE_INTERVAL` apart, replace the last one.
+        If the two newest stored samples are less than `_SAMPLE_INTERVAL` apart, the new sample
+        replaces the newest of them.
         """
         if len(self.samples) > 1 and self.samples[-1].at - self.samples[-2].at < _SAMPLE_INTERVAL:
             self.samples.pop()
@@ -341,7 +345,7 @@ class _Topic:
         self.follow({number: span.end for number, span in event.spans.items()}, now)
 
     def saw_version(self, version: int | None) -> None:
-        """Set the version, unless a later version is known: reports may arrive out of order."""
+        """Set the version if no later version is known: reports may arrive out of order."""
         if version is not None:
             self.version = version if self.version is None else max(version, self.version)
 
@@ -384,7 +388,7 @@ class _Topic:
             self.misses += self.objective is not None and sample.freshness > self.objective
 
     def status(self, now: float, jump: float) -> TopicStatus:
-        """Return the status, with `jump` seconds added to its times, as the clock was changed."""
+        """Return the status. `jump` seconds are added to its times: the clock was set forward."""
         sample = self._sample(now)
         return TopicStatus(
             topic=self.topic,

@@ -30,7 +30,7 @@ _MAX_COUNTED_FILES = 20_000
 class Watch:
     """Polls the end offsets of running and failed topics, and table sizes of running topics.
 
-    A context manager: it polls until the end of the `with` block.
+    Use it as a context manager: it polls until the end of the `with` block.
     """
 
     def __init__(self, configuration: Configuration, store: StatusStore, interval: float) -> None:
@@ -51,7 +51,7 @@ class Watch:
         self._closing.set()
 
     def look(self) -> None:
-        """Poll the brokers once, and tables of running topics that weren't polled for a minute."""
+        """Poll the brokers. Tables of running topics are also polled, but at most once a minute."""
         error: str | None = None
         running, behind = set(self._store.active()), set(self._store.behind())
         topics = [topic for topic in self._configuration.topics if topic.key in behind]
@@ -91,7 +91,7 @@ class Watch:
             pause = self._interval if self._store.active() else pause
 
     def _poll_brokers(self, topics: list[Topic]) -> set[str]:
-        """Poll the end offsets of topics. Return the keys of topics that brokers don't report."""
+        """Poll the end offsets of topics; return the keys of topics that no broker reports."""
         ends = end_offsets({topic.config.kafka_topic for topic in topics}, self._properties)
         missing = {t.key for t in topics if t.config.kafka_topic not in ends}
         for topic in topics:

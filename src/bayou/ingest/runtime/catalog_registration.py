@@ -1,4 +1,4 @@
-"""Registers a topic's table in the catalog of the pipeline's session, and keeps it current."""
+"""Registers a topic's table in the catalog of the pipeline's session, and updates the entry."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from bayou.ingest.topic_errors import translate_errors
 
 _POLL_SECONDS = 0.2
 _MAX_CONCURRENT_MAINTENANCE = 4
-"""Maximum number of tables under maintenance; more than one, because a store may hang."""
+"""Maximum number of tables under maintenance at once; several, because one store may hang."""
 
 
 def run_pipeline(
@@ -42,10 +42,10 @@ def run_pipeline(
 
     Args:
         configuration: the configuration.
-        once: end as soon as all records that Kafka has at the start are in the tables; otherwise
-            run until `stop` is set.
+        once: if True, the run ends as soon as all records that Kafka has at the start are in the
+            tables. If False, it ends when `stop` is set.
         reporter: receives the events of all topics.
-        stop: when set, running batches are finished and the run ends.
+        stop: when this event is set, running batches are finished and the run ends.
         spark: the session to use; None to start a session, which is stopped at the end.
 
     Returns:

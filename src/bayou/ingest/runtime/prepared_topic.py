@@ -99,10 +99,10 @@ def _start_positions(
 ) -> dict[int, int]:
     """Open the writer's tables and return the first offset to read, for each partition.
 
-    A partition resumes after the table's covered offsets. Without these, it resumes after the last
-    record that was migrated from files or, with `on-missing-offsets: from-rows`, after the last
-    offset of the table's rows. Otherwise it starts at the offset to which `starting-offsets`
-    referred when the topic was first run.
+    A partition resumes after the table's covered offsets. If it has no covered offsets, it resumes
+    after the last record that was migrated from files, or after the last offset of the table's rows
+    if `on-missing-offsets` is `from-rows`. If there are no such records or rows, it starts at the
+    offset to which `starting-offsets` referred when the topic was first run.
     """
     target, dead_letters = tables.target, tables.dead_letters
     covered = writer.open()

@@ -3,8 +3,8 @@
 The end offsets of all topics are requested over one connection. A topic's batch is due when a full
 batch of records is waiting, or when the first waiting record has waited for the flush interval. Due
 batches wait in a first-in, first-out queue for a thread of a pool. At most one batch of each topic
-is queued or running. So a busy topic doesn't delay the others, and a topic that hangs occupies one
-thread.
+is queued or running. So a busy topic doesn't delay other topics, and a topic that hangs occupies
+only one thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _THREADS = 16
 _MIN_POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 0.5
 _MAX_POLL_FRACTION = 0.1
-"""Maximum fraction of the time that requests for end offsets take."""
+"""Requests for end offsets take at most this fraction of the time."""
 
 
 class Scheduler:
@@ -41,7 +41,7 @@ class Scheduler:
 
     Args:
         ends: reads the end offsets of topics from the brokers.
-        once: stop each topic at the end offsets of its first poll.
+        once: if True, each topic stops at the end offsets of its first poll.
         clock: monotonic seconds; measures flush intervals and the pauses before retries.
     """
 
@@ -99,10 +99,10 @@ class Scheduler:
     ) -> list[tuple[_ScheduledTopic, Mapping[int, int] | None]]:
         """Return the topics whose next batch can start now, with their end offsets.
 
-        Topics with a queued or running batch, or in the pause before a retry, are omitted. The end
-        offsets are None for a topic that the brokers don't report. If the request for all topics
-        raises an unexpected exception, one request is sent for each topic. So the exception only
-        stops the topics whose own request fails.
+        Topics with a queued or running batch, or in the pause before a retry, are omitted. If the
+        brokers don't report a topic, its end offsets are None. If the request for all topics raises
+        an unexpected exception, one request is sent for each topic. So the exception only stops the
+        topics whose own request fails.
         """
         now = self._clock()
         topics = [topic for topic in topics if not topic.busy and topic.not_before <= now]

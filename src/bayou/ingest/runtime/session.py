@@ -30,8 +30,8 @@ _CONF = {
 
 
 _JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""The JVM only plans and schedules, no rows pass through it: the optimizing compiler and a parallel
-garbage collector would cost more startup time than they save."""
+"""The JVM only plans and schedules, and no rows pass through it. So the optimizing compiler and a
+parallel garbage collector would cost more startup time than they save."""
 
 
 def pipeline_session(
@@ -39,7 +39,7 @@ def pipeline_session(
 ) -> SparkSession:
     """Start a session whose JVM and Python workers log to a file in the state path.
 
-    Without `master`, the session uses all cores of this machine.
+    If `master` is None, the session uses all cores of this machine.
     """
     create_folder(state_path)
     log = state_path / LOG_NAME
@@ -61,7 +61,7 @@ def pipeline_session(
 
 
 def start_workers(spark: SparkSession) -> BackgroundTask:
-    """Start Spark's Python workers in the background, so that the first batch finds them running.
+    """Start Spark's Python workers in the background, so that they are ready for the first batch.
 
     Errors of the returned task can be ignored: if workers can't start, the first batch fails too.
     """

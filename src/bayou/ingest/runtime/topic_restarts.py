@@ -1,7 +1,7 @@
 """Restarts topics that stopped with a transient error while other topics run.
 
-A finished run isn't reused: a new `TopicRun` reads the positions from the brokers and tables, as
-after a restart of the process.
+A finished run isn't reused. A new `TopicRun` reads the positions from the brokers and tables, in
+the same way as after a restart of the process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TopicRestarts:
     def ready(self) -> list[TopicRun]:
         """Return the new runs that are prepared and can be started.
 
-        Doesn't block: restarts that are due are prepared in the background, and returned by a later
+        Doesn't block: runs for due restarts are prepared in the background, and returned by a later
         call.
         """
         now = time.monotonic()

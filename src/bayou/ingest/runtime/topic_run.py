@@ -1,7 +1,7 @@
 """One topic of a run, from its preparation to its summary.
 
-The scheduler decides when the next micro-batch of a topic is due; `TopicRun` executes the batch and
-has the topic's position, retries and totals.
+The scheduler decides when the next micro-batch of a topic is due. `TopicRun` executes the batch,
+and stores the topic's position, number of failures and totals.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TopicRun:
 
     Args:
         schema: content of the topic's schema file.
-        maintenance_slots: limits how many topics run maintenance at the same time.
+        maintenance_slots: semaphore that limits how many topics run maintenance at the same time.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class TopicRun:
     def batch_limit(self) -> int:
         """Maximum number of records of the next batch.
 
-        With `max-batch-bytes`, this depends on the size of the last batch's records.
+        If `max-batch-bytes` is set, the number depends on the size of the last batch's records.
         """
         processing = self._topic.config.processing
         return record_limit(
@@ -115,7 +115,7 @@ class TopicRun:
     def prepare(self, *, once: bool) -> None:
         """Query brokers and open tables. An error isn't raised; `finish` returns it in the summary.
 
-        With `once`, a topic whose records are all in the table has no work.
+        If `once` is true, a topic whose records are all in the table has no work.
         """
         with self._errors():
             self._maintenance = self._new_maintenance()
@@ -153,7 +153,8 @@ class TopicRun:
                 tables again.
 
         Returns:
-            Seconds to wait before the next attempt, if this one failed and is retried; else None.
+            Seconds to wait before the next attempt if this attempt failed and is retried; else
+            None.
         """
         with self._in_batch, self._errors():
             if self._ended:
@@ -211,8 +212,9 @@ class TopicRun:
     def finish(self, *, restart: bool = False) -> TopicSummary:
         """Wait for the topic's running batch, end the topic, and return its summary.
 
-        The first call also reports the summary; later calls have no effect. If `restart`, the
-        summary of a topic with a transient error contains the time until its restart.
+        The first call also passes the summary to the reporter. Later calls only return the summary.
+        If `restart` is true, the summary of a topic with a transient error contains the time until
+        the topic's restart.
         """
         if self._is_finished:
             return self._totals
@@ -240,7 +242,7 @@ class TopicRun:
             self._resources.close()
 
     def _errors(self) -> AbstractContextManager[None]:
-        """Return a context manager; an exception in it ends this topic and isn't raised."""
+        """Return a context manager in which an exception ends this topic and isn't raised."""
         return report_topic_errors(self._topic.key, self._fail)
 
     def _fail(self, error: BayouError) -> None:

@@ -1,9 +1,9 @@
 """A replacement of `pyspark.daemon` that imports the modules of the pipeline's tasks first.
 
-Spark's Python workers are forks of this daemon, so they have the modules. Without the daemon, each
-worker imports the modules, which takes about one second of CPU. `spark.python.daemon.module` names
-this module. Spark starts one daemon for each kind of worker; only the daemon of the workers that
-run tasks imports the modules.
+Spark's Python workers are forks of this daemon, so the modules are already imported in a worker.
+Without the daemon, each worker would import the modules, which takes about one second of CPU.
+`spark.python.daemon.module` names this module. Spark starts one daemon for each kind of worker;
+only the daemon of the workers that run tasks imports the modules.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from bayou.protocol.schema import DATE, TIMESTAMP, StructType
 
 
 def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
-    """Return the content of each topic's schema file by topic key; None without a schema file."""
+    """Return the content of each topic's schema file by topic key; None if there is no file."""
     return {topic.key: _schema(configuration, topic) for topic in configuration.topics}
 
 

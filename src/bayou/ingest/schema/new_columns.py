@@ -1,8 +1,8 @@
 """Adds new fields of records as columns of their table.
 
 The names of columns and nested columns must differ in more than case and can't contain some
-characters. If a nested field can't be a column, only this field is refused; the object that
-contains it becomes a column without the field. If names differ only in case, the lowercase name
+characters. If a nested field can't be a column, only this field is refused: the object that
+contains the field becomes a column without it. If names differ only in case, the lowercase name
 becomes the column, regardless of the order of records.
 """
 
@@ -72,9 +72,9 @@ def within_limit(
 
 
 def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, StructField]]:
-    """Return the fields in their order, but paths that differ only in case next to each other.
+    """Return the fields in order, but put fields whose paths differ only in case together.
 
-    Among these, lowercase comes first.
+    Of these fields, the one with the lowercase path comes first.
     """
     items = list(fields)
     positions: dict[str, int] = {}

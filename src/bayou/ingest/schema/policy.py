@@ -60,7 +60,7 @@ def check_keys(topic: Topic, layout: RowLayout) -> None:
 
 
 def unfit_key(name: str, columns: StructType) -> str | None:
-    """Return why a column can't be a key or ordering column, None if it can."""
+    """Return why a column can't be a key column or ordering column; None if it can."""
     field = next((f for f in columns if f.name == name), None)
     if field is None:
         return f"{name!r} isn't a field of the records"
@@ -96,9 +96,9 @@ def _unfit_masks(topic: Topic, columns: StructType) -> str | None:
 
 
 def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
-    """Return the paths of masks that match no column; empty while no columns are known.
+    """Return the paths of masks that match no column; empty if no columns are known yet.
 
-    With `flatten`, `drop` masks are skipped, because a dropped object has no column.
+    If `flatten` is set, `drop` masks are skipped, because a dropped object has no column.
     """
     config = topic.config
     if not columns.fields:
@@ -114,7 +114,7 @@ def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
 
 
 def read_columns(topic: Topic, columns: StructType) -> StructType:
-    """Return the columns of fields that are stored or read; others are dropped."""
+    """Return `columns` without the columns of fields that are neither stored nor read."""
     skipped = topic.config.skipped_fields
     return StructType(tuple(f for f in columns if f.name.lower() not in skipped))
 
@@ -122,18 +122,18 @@ def read_columns(topic: Topic, columns: StructType) -> StructType:
 def row_layout(
     topic: Topic, columns: StructType, table: StructType, *, widens: bool = False
 ) -> RowLayout:
-    """Return the columns of a topic's rows.
+    """Return the layout of a topic's rows.
 
-    A derived column is omitted while its type isn't known.
+    A derived column is omitted if its type isn't known yet.
 
     Args:
-        columns: the columns of fields of records that are known so far; possibly none.
+        columns: the columns of the record fields that are known so far; possibly none.
         table: the table's schema; empty if there is no table.
         widens: whether columns of the table can change to a wider type.
 
     Raises:
-        PipelineError: an expression can't be evaluated for these columns, or its type isn't that of
-            the table's column.
+        PipelineError: an expression can't be evaluated for these columns, or its type can't be
+            widened to the type of the table's column.
     """
     config = topic.config
     processing = config.processing
@@ -178,7 +178,7 @@ def row_expressions(topic: Topic, layout: RowLayout, read_at: int) -> RowExpress
 
 
 def _derived(topic: Topic, columns: StructType) -> dict[str, RowExpression]:
-    """Resolve the derived columns; none while no columns are known."""
+    """Resolve the derived columns; the result is empty if no columns are known yet."""
     if not columns.fields:
         return {}
     with expression_errors(topic):
@@ -241,7 +241,7 @@ class SchemaPolicy:
         return StructType(tuple(f for f in columns if f.name.lower() not in unstored))
 
     def layout(self, columns: StructType) -> RowLayout:
-        """Return the table's columns for records with these fields."""
+        """Return the layout of the table's rows for records with these columns."""
         config = self._topic.config
         layout = row_layout(self._topic, columns, self._target.schema, widens=self._target.widens)
         check_keys(self._topic, layout)
@@ -302,8 +302,9 @@ class SchemaPolicy:
     def _infers_columns(self, layout: RowLayout) -> bool:
         """Whether the columns are inferred from this batch.
 
-        The fields that `where` reads are inferred first, then those of the remaining records. The
-        table may already exist: a batch whose records are all filtered out creates it.
+        The fields that `where` reads are inferred first, then the fields of the records that aren't
+        filtered out. The table may already exist: a batch whose records are all filtered out
+        creates it.
         """
         if self._schema.columns.fields:
             return not layout.record.fields
@@ -370,7 +371,7 @@ class SchemaPolicy:
     def _is_restricted(self) -> bool:
         """Whether a new column is refused if a mask or an expression can't be applied to it.
 
-        False for a new table: there, `layout` raises an error instead.
+        False for a new table, because `layout` raises an error for a new table instead.
         """
         config = self._topic.config
         return bool(config.masks or config.processing.inputs) and self._target.version is not None

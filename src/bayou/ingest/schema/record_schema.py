@@ -26,8 +26,8 @@ class RecordSchema:
     Attributes:
         format: how values are decoded to records.
         columns: the columns that the configuration or the schema file defines, possibly none.
-        validated_by: the JSON Schema that validates decoded records; None without validation, or
-            if `format` validates the records.
+        validated_by: the JSON Schema that validates decoded records; None if records aren't
+            validated, or if `format` validates them.
     """
 
     format: RecordFormat = field(default_factory=RecordFormat)
@@ -101,9 +101,10 @@ def topic_columns(topic: Topic, schema: str | None) -> StructType:
 
 
 def _validated_by(topic: Topic, schema: str | None) -> str | None:
-    """Return the JSON Schema that validates decoded records; None without validation.
+    """Return the JSON Schema that validates decoded records; None if they aren't validated.
 
-    None with `flatten`: `RecordFormat.json_schema` validates the records before they are flattened.
+    If `flatten` is set, the result is None, because `RecordFormat.json_schema` validates the
+    records before they are flattened.
     """
     config = topic.config
     if config.decode in ("json", "debezium", "csv") and config.flatten is None:

@@ -143,7 +143,7 @@ class TopicTable:
         return self._maintain("vacuum")
 
     def maintain(self) -> list[MaintenanceReport]:
-        """Run the maintenance tasks that the configuration enables, now."""
+        """Run all maintenance tasks that the configuration enables, even if they aren't due."""
         delta = self._topic.config.destination.delta_config
         tasks: list[MaintenanceTask] = []
         if delta.enable_optimize:
@@ -163,7 +163,7 @@ class TopicTable:
         filter: str | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """Read rows of the latest version, or of a version or timestamp; see `bayou.table`."""
+        """Read rows of the latest version, or as of a version or timestamp; see `bayou.table`."""
         return self.handle.to_arrow(columns, filter, version, timestamp, limit)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -176,8 +176,8 @@ class TopicTable:
         """Migrate the JSON files in a folder into the table; see `migrate_json`.
 
         Args:
-            source: the folder, or one file.
-            on_commit: called after each commit with the report so far.
+            source: the folder, or a single file.
+            on_commit: function that is called after each commit with the report so far.
 
         Raises:
             PipelineError: a pipeline runs the topic with this state path. Set

@@ -1,8 +1,9 @@
 """Writes records of programs and files to a topic's table, like records of the Kafka topic.
 
-`_kafka_topic` is the topic's name. `_kafka_partition` is `WRITTEN` or `MIGRATED`. `_kafka_offset`
-is the number of the record, counted within a call of `write` or over all migrations to the table.
-`WRITTEN` and `MIGRATED` are negative, so that this number isn't confused with a Kafka offset.
+`_kafka_topic` is the topic's name. If a program wrote the record, `_kafka_partition` is `WRITTEN`
+and `_kafka_offset` is the record's index in the call of `write`. If the record was migrated,
+`_kafka_partition` is `MIGRATED` and `_kafka_offset` numbers the records of all migrations to the
+table. Both partitions are negative, so that these offsets aren't confused with Kafka offsets.
 """
 
 from __future__ import annotations
@@ -79,18 +80,18 @@ class DirectWriter:
         """Write records to the table: one commit for dead letters, then one for rows.
 
         Conflicts are retried `max-retries` times. If the table has changed before a retry, dead
-        letters stay dead letters, and records that don't fit any more become dead letters too.
+        letters stay dead letters, and records that no longer fit become dead letters too.
 
         Args:
-            records: columns of the Kafka source; see `record_batch`.
+            records: batches with the columns of the Kafka source; see `record_batch`.
             transaction_ids: transaction identifiers of both commits. If the target already has
-                them, nothing is added. If the dead letter table already has them, it contains the
+                them, no rows are added. If the dead letter table already has them, it contains the
                 dead letters of an earlier attempt.
 
         Raises:
             ConcurrentTransactionError: another process writes the same records.
-            BayouError: the write failed. Written files are deleted, except after a store error,
-                because they may have been committed.
+            BayouError: the write failed. Written files are deleted. After a store error they are
+                retained, because they may have been committed.
         """
         began = time.monotonic()
         conflicts = 0
@@ -123,8 +124,9 @@ class DirectWriter:
         """Write the records of dead letters, without writing new dead letters.
 
         Returns:
-            The records that still can't become rows, as dead letters; the number of records that
-            are filtered out; and the report if anything was written.
+            The dead letters of the records that still can't become rows, the number of records that
+            are filtered out, and the report of the write. The report is None if nothing was
+            written.
         """
         conflicts = 0
         while True:

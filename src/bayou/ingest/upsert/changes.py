@@ -8,8 +8,8 @@ converted to JSON.
 
 With `decode: debezium`, a value is Debezium's envelope (`before`, `after`, `op`), or an object
 with the envelope in `payload`. `after` is the row. If `op` is `d`, the record deletes the row
-whose key is in `before` or, if `before` lacks it, in the Kafka key. Tombstones, which Debezium
-sends after each delete, are skipped.
+whose key is in `before`. If `before` doesn't have the key, the Kafka key is used. Tombstones, which
+Debezium sends after each delete, are skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType
 
 _FLOATS = {pa.float32(): ("float", 1 << 24), pa.float64(): ("double", 1 << 53)}
-"""Names of the types, and the limit from which different integers can become equal keys."""
+"""For each type, its name, and the smallest integer that can become equal to another integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +55,10 @@ class ChangeReader:
 
     Args:
         columns: the columns that are decoded from record fields.
-        decode: decodes the values of rows. Its arguments are the values and, in the columns of the
-            Kafka source, their records.
-        decode_keys: decodes only the key and ordering columns of values. If not None, records that
-            `decode` filters out delete their keys.
+        decode: function that decodes the values of rows. Its arguments are the values, and a batch
+            of their records with the columns of the Kafka source.
+        decode_keys: decoder of only the key and ordering columns. If set, records that `decode`
+            filters out delete their keys. If None, they delete nothing.
         debezium: whether the values are in Debezium's envelope.
     """
 
@@ -89,7 +89,8 @@ class ChangeReader:
     def read(self, source: pa.RecordBatch) -> Iterator[Change]:
         """Yield the rows, then the deletes, then the records that are neither.
 
-        The last ones become dead letters. A kind without records can be omitted.
+        Records that are neither rows nor deletes become dead letters. If there are no records of
+        one of these kinds, its `Change` may be omitted.
         """
         split = _Split()
         values: list[Any] = source.column("value").to_pylist() if self._debezium else []
@@ -141,7 +142,7 @@ class ChangeReader:
         yield Change(source=source, decoded=deletes, deleted=True)
 
     def _with_keys(self, decoded: Decoded) -> Decoded:
-        """Return the records with a valid key; refuse the others, which become dead letters."""
+        """Return the records with a valid key. Records without a valid key become dead letters."""
         if decoded.new_fields.fields:
             return decoded
         keys = [n for n in self._keys.columns if self._columns.get(n) is not None]
@@ -167,7 +168,7 @@ class ChangeReader:
         return Change(source=source, decoded=self._with_keys(keys), deleted=True)
 
     def _with_all_columns(self, keys: Decoded) -> Decoded:
-        """Return decoded keys with all columns; those that aren't in `keys` are null."""
+        """Return decoded keys with all columns; columns that aren't in `keys` are null."""
         count = len(keys.positions)
         columns = [
             keys.columns.column(f.name)
@@ -340,7 +341,7 @@ def _has_value(part: msgspec.Raw) -> bool:
 
 
 def _without(decoded: Decoded, refused: Any, reason: str) -> Decoded:
-    """Return the decoded records, with those in the mask `refused` turned into dead letters."""
+    """Refuse the decoded records that the mask `refused` selects; they become dead letters."""
     if not pc.any(refused).as_py():
         return decoded
     bad = decoded.positions.filter(refused)

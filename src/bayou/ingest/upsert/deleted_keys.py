@@ -1,11 +1,11 @@
 """The deleted keys of an upsert, with the record that deleted each key.
 
-A Delta table beside the target, `<table>_deleted_keys`: the key columns, the ordering column if
-configured, `_kafka_timestamp`, `_kafka_offset` and `_kafka_partition` of the deleting record,
-`_bayou_bare` (whether it lacks an ordering value of its own), and `_remembered_at`. Each batch is
-committed to this table first, then to the target. After a crash between the two commits, the batch
-is processed again. This is idempotent, because only a later delete updates a key.
-`DeletedKeys.forget` removes keys after a retention.
+The keys are stored in a Delta table beside the target, `<table>_deleted_keys`. Its columns are the
+key columns, the ordering column if configured, `_kafka_timestamp`, `_kafka_offset` and
+`_kafka_partition` of the deleting record, `_bayou_bare` (whether the deleting record has no
+ordering value), and `_remembered_at`. Each batch is committed to this table first, then to the
+target. After a crash between the two commits, the batch is processed again. This is idempotent,
+because only a later delete updates a key. `DeletedKeys.forget` removes keys after a retention.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bayou.protocol.sql import quote_identifier
 from bayou.protocol.type_changes import is_widening
 
 REMEMBERED_AT = "_remembered_at"
-"""Timestamp column of the deleted keys: when the delete was written, by this machine's clock."""
+"""Timestamp column of the deleted keys: the time at which this machine wrote the delete."""
 
 _KAFKA_TIMESTAMP = "_kafka_timestamp"
 _BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp)
@@ -133,9 +133,9 @@ class DeletedKeys:
         """Remove keys whose delete is older than the retention, in one commit; return their number.
 
         A delete is old if both its Kafka timestamp and `_remembered_at` are older than the
-        retention. Its age is measured from the Kafka timestamp of the newest delete, or from this
-        machine's time if that is earlier. So a clock that is ahead doesn't remove keys too early. A
-        topic without new deletes keeps its last keys.
+        retention. Ages are measured from the Kafka timestamp of the newest delete, or from this
+        machine's time if the machine's time is earlier. So a clock that is ahead doesn't remove
+        keys too early. If a topic has no new deletes, its last keys are retained.
         """
         snapshot = self._snapshot()
         newest = None if snapshot is None else self._newest(snapshot)
@@ -216,7 +216,8 @@ def rows_of_keys(
 ) -> pa.Table:
     """Read the columns `names` of the rows that have a key in `rows`, and possibly of other rows.
 
-    Memory use doesn't depend on the size of the table, because other rows are filtered per batch.
+    Memory use doesn't depend on the size of the table, because each batch is filtered when it is
+    read.
     """
     known = [n for n in names if n in snapshot.schema.names]
     handle = SnapshotHandle(engine, snapshot)
@@ -238,8 +239,8 @@ def rows_of_keys(
 def _key_bounds(key_columns: Sequence[str], rows: pa.Table) -> Predicate | None:
     """Return a predicate for data skipping: each key column is between its minimum and maximum.
 
-    The minimum and maximum are those of `rows`. Columns with nulls, or with a type that isn't in
-    `_BOUNDED`, are omitted. None if all columns are omitted.
+    The minimum and maximum are computed from `rows`. Columns with nulls, or with a type that isn't
+    in `_BOUNDED`, are omitted. If all columns are omitted, the result is None.
     """
     parts: list[Predicate] = []
     for name in key_columns:

@@ -32,8 +32,9 @@ from bayou.protocol.sql import quote_identifier
 UPSERTS = "upserts"
 """Application id of a transaction identifier that each upsert increments in its target.
 
-A delete of a key that the target lacks changes no file of the target. Without this identifier,
-a concurrent upsert that has read the deleted keys before could insert an older row of this key.
+A delete of a key that isn't in the target changes no file of the target. Without this identifier, a
+concurrent upsert that has read the deleted keys before the delete could insert an older row of the
+key.
 """
 
 
@@ -93,7 +94,7 @@ class UpsertTable:
         self.deleted_keys = DeletedKeys(engine, table_path, keys, engine_info=engine_info)
 
     def last_of_each_key(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
-        """Return the rows of a batch to merge, and the deletes to remember.
+        """Return the rows of a batch to merge, and the deletes for `DeletedKeys.remember`.
 
         `snapshot` is None if the target doesn't exist yet.
         """

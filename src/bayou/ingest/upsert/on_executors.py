@@ -40,8 +40,8 @@ class CachedRows:
     """Rows of tasks, cached on the disks of executors until `close`.
 
     Args:
-        work: called with a task's number; yields the task's rows as chunks of `encode_chunks`, then
-            the task's result.
+        work: function that takes a task's number. It yields the task's rows as chunks of
+            `encode_chunks`, then the task's result.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ def merge_on_executors(
     transaction_ids: Mapping[str, int],
     table_properties: Mapping[str, str],
 ) -> UpsertResult:
-    """Upsert cached rows, with Spark instead of the methods of `UpsertTable` and `DeletedKeys`.
+    """Upsert cached rows with Spark; replaces `UpsertTable.merge` and `DeletedKeys.remember`.
 
     `columns` are the columns of the rows, without `DELETED`.
     """

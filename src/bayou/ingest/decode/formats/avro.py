@@ -90,15 +90,15 @@ _LOGICAL_TYPES: Mapping[tuple[str, str], str] = {
     ("bytes", "decimal"): "bayou-decimal",
     ("fixed", "decimal"): "bayou-decimal",
 }
-"""For each type and logical type of Avro, the name by which fastavro finds its reader. Names that
-begin with `bayou-` are readers of `_add_readers`; the others are fastavro's own readers."""
+"""For each pair of an Avro type and a logical type, the name of the reader in fastavro. Readers
+whose names begin with `bayou-` are ours; all other names are fastavro's own readers."""
 
 _MAX_DECIMAL_BYTES = 64
 _EXACT = Context(prec=200)
 
 
 def _decimal(data: bytes, writer: Any, _reader: Any = None) -> Decimal:
-    """Read a decimal with all its digits. fastavro rounds it to the schema's precision.
+    """Read a decimal with all its digits; fastavro's reader rounds to the schema's precision.
 
     Raises:
         ValueError: the decimal has more than `_MAX_DECIMAL_BYTES`.
@@ -113,7 +113,7 @@ def _time(microseconds: int) -> time:
     """Convert microseconds since midnight to a time.
 
     Raises:
-        ValueError: the number isn't within a day. fastavro accepts negative numbers.
+        ValueError: the number isn't within a day. (fastavro's reader accepts negative numbers.)
     """
     if not 0 <= microseconds < 86_400_000_000:
         raise ValueError(f"{microseconds} us isn't a time of a day")
@@ -135,9 +135,9 @@ _add_readers()
 
 
 def _with_known_logical_types(schema: Any) -> Any:
-    """Return a schema's JSON without logical types that aren't in `_LOGICAL_TYPES`.
+    """Replace the logical types in a schema's JSON by the reader names in `_LOGICAL_TYPES`.
 
-    Each other logical type is replaced by the name under which fastavro finds its reader.
+    A logical type that isn't in `_LOGICAL_TYPES` is removed.
     """
     match schema:
         case list():
@@ -177,8 +177,8 @@ class AvroReader:
     """Reads Avro values with the schema that the writer of each value used.
 
     Args:
-        registry: has the schemas of values that start with a registry's header.
-        schema: the schema of values without such a header; None to refuse these values.
+        registry: the registry for values that start with a registry's header.
+        schema: the schema of values without a header. If None, values without a header are refused.
     """
 
     def __init__(self, registry: Registry | None, schema: str | None) -> None:
@@ -259,7 +259,7 @@ class AvroReader:
 
 
 class _Schema:
-    """A parsed Avro schema, with a reader of its values.
+    """A parsed Avro schema that reads its values.
 
     fastavro's compiled reader limits neither recursion nor the number of zero-byte values (such as
     nulls, whose encoding is empty). So a record of a few bytes can overflow the stack or exhaust
@@ -337,7 +337,9 @@ class _BoundedDecoder(BinaryDecoder):
 
 
 class _ZeroByteValues:
-    """Computes how many zero-byte values a value of a schema can have outside arrays and maps.
+    """Computes the maximum number of zero-byte values in one value of a schema.
+
+    Zero-byte values in elements of arrays and maps aren't counted.
 
     Attributes:
         inside_arrays: whether elements of an array or a map can have zero-byte values.
@@ -349,14 +351,14 @@ class _ZeroByteValues:
         self.inside_arrays = False
 
     def of(self, schema: Any) -> int:
-        """Return how many zero-byte values one value of a schema can have at most.
+        """Return the maximum number of zero-byte values in one value of a schema.
 
         Elements of arrays and maps aren't counted. The schema must not be recursive.
         """
         return self._of(schema)[0]
 
     def _of(self, schema: Any) -> tuple[int, bool]:
-        """Return the limit of `of`, and whether every value of the schema takes zero bytes."""
+        """Return the result of `of`, and whether every value of the schema takes zero bytes."""
         match schema:
             case list():  # a union's index takes a byte
                 options = (self.of(option) for option in schema if option != "null")
@@ -389,7 +391,8 @@ class _ZeroByteValues:
 def _parsed(text: str, named: dict[str, Any] | None = None) -> Any:
     """Parse a schema after a check of its nesting depth. No schema is parsed without this check.
 
-    `named` has the named types that the schema may refer to, and receives those that it defines.
+    `named` has the named types that the schema may refer to. Types that the schema defines are
+    added to `named`.
     """
     check_json_nesting(text.encode(), _MAX_SCHEMA_NESTING)
     schema = _with_known_logical_types(json.loads(text))
@@ -407,9 +410,9 @@ def _is_recursive(
     """Whether a schema has a type that contains itself.
 
     Args:
-        named: the named types; types that the schema defines are added.
+        named: the named types. Types that the schema defines are added.
         inside: the names of the enclosing types.
-        known: the names of types that aren't recursive; such types are added.
+        known: the names of types that are known not to be recursive. More such names are added.
     """
     match schema:
         case list():
@@ -445,7 +448,7 @@ def avro_columns(schema: Any) -> StructType:
     """Convert a parsed Avro schema of a record to columns.
 
     Raises:
-        ValueError: the schema isn't of a record.
+        ValueError: the schema isn't the schema of a record.
     """
     named = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
     try:
@@ -463,7 +466,7 @@ def avro_schema_columns(text: str) -> StructType:
     """Convert the text of an Avro schema of a record to columns.
 
     Raises:
-        ValueError: the text isn't an Avro schema, or not of a record.
+        ValueError: the text isn't an Avro schema, or isn't the schema of a record.
     """
     try:
         return avro_columns(_Schema(_parsed(text)).parsed)

@@ -1,4 +1,4 @@
-"""Decodes values of any format to columns; formats other than JSON are first converted to JSON."""
+"""Decodes values of any format to columns. Values that aren't JSON are first converted to JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RecordDecoder:
     """Decodes records of one format to the columns of a plan. Not thread-safe.
 
     If `format.flatten` is set, records are validated against `format.json_schema` before they are
-    flattened. Otherwise they are validated against the plan's JSON Schema.
+    flattened. If it isn't set, records are validated against the plan's JSON Schema.
     """
 
     def __init__(self, format: RecordFormat, plan: DecodePlan) -> None:
@@ -54,7 +54,7 @@ class RecordDecoder:
 
     @property
     def reads_json(self) -> bool:
-        """Whether values are JSON, in which a number has no declared type, unlike in Avro."""
+        """Whether values are JSON, so that numbers have no declared type, unlike in Avro."""
         return self._format.name in ("json", "json-schema")
 
     def decode(self, values: pa.Array[Any]) -> Decoded:
@@ -109,7 +109,7 @@ class RecordDecoder:
         )
 
     def flat(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return a record, or some of its fields, flattened; unchanged without `format.flatten`.
+        """Flatten a record, or some of its fields; unchanged if `format.flatten` isn't set.
 
         Raises:
             ValueError: the record can't be flattened.
@@ -147,7 +147,7 @@ class RecordDecoder:
         return msgspec.json.encode(record, enc_hook=_encode_other)
 
     def key_text(self, key: bytes | None) -> str | None:
-        """Return a Kafka key as JSON for a column; a string that isn't JSON becomes a JSON string.
+        """Return a Kafka key as JSON for a column; a key that isn't JSON becomes a JSON string.
 
         Raises:
             ValueError: the key can't be read.
@@ -281,7 +281,7 @@ _PARSED = frozenset(("long", "integer", "short", "byte", "double", "float", "boo
 
 
 def _checked(read: tuple[Any, StructType]) -> tuple[Any, StructType]:
-    """Return an Avro or Protobuf record and its columns unchanged, after checks of the record.
+    """Check an Avro or Protobuf record; return the record and its columns unchanged.
 
     Raises:
         RecordTooDeepError: the record is nested too deeply.

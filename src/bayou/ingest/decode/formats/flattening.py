@@ -33,7 +33,8 @@ def flattened(
             removed.
 
     Raises:
-        ValueError: two fields have the same flattened name, or an object has another mask.
+        ValueError: two fields have the same flattened name, or an object has a mask other than
+            `drop`.
     """
     flat: dict[str, Any] = {}
     waiting = [("", record)]
@@ -55,7 +56,7 @@ def flattened(
 
 
 def takes_objects(field: StructField) -> bool:
-    """Whether a column of flattened records stores an object as JSON, a struct or a map."""
+    """Whether a column of flattened records stores objects: as JSON, as a struct, or as a map."""
     return is_json_text(field) or isinstance(field.data_type, StructType | MapType)
 
 

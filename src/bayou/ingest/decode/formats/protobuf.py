@@ -1,10 +1,10 @@
 """Reads Protobuf values with descriptors of a schema registry.
 
 After the registry's header, a value has the indexes of its message type: first the position among
-the messages of the schema's file, then positions among nested messages. Unset fields are null if
-Protobuf tracks their presence, otherwise they have their default. A value is refused if it has a
-field, an extension, or a number of a closed enum that its message type lacks, because Protobuf
-would drop it.
+the messages of the schema's file, then positions among nested messages. If Protobuf tracks the
+presence of a field, an unset field is null. If not, an unset field has its default value. A value
+is refused if Protobuf would drop a part of it because the message type doesn't define it: a field,
+an extension, or a number of a closed enum.
 
 | Protobuf | Delta type |
 |---|---|
@@ -138,7 +138,7 @@ class ProtobufReader:
 
 
 def _add_well_known(pool: Any, name: str) -> None:
-    """Add the definitions of a well-known type, such as `google/protobuf/any.proto`, to a pool."""
+    """Add a file of well-known types, such as `google/protobuf/any.proto`, to a pool."""
     try:
         module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
     except ImportError as error:
@@ -195,7 +195,7 @@ def _field(field: Any, inside: tuple[str, ...], count: FieldCount) -> StructFiel
 def _type(field: Any, inside: tuple[str, ...], count: FieldCount) -> DataType | None:
     """Return the type of a field's column; None if the column stores JSON.
 
-    It stores JSON if the field's message type is recursive or has no fields.
+    The column stores JSON if the field's message type is recursive or has no fields.
     """
     if _is_map(field):
         value = _single(field.message_type.fields_by_name["value"], inside, count)
@@ -242,7 +242,7 @@ def _to_dict(message: Message) -> dict[str, Any]:
 
 
 def _check_known(message: Message) -> None:
-    """Raise `ValueError` if the message, or one nested in it, has a field that its type lacks."""
+    """Raise `ValueError` if a message or a message nested in it has a field unknown to its type."""
     size = len(message.SerializePartialToString())
     message.DiscardUnknownFields()
     if len(message.SerializePartialToString()) != size:
@@ -259,7 +259,7 @@ def _key(key: Any) -> str:
 
 
 def _not_utf8() -> ValueError:
-    """Return the error for a string that isn't UTF-8. In proto2, Protobuf returns it as bytes."""
+    """Return the error for a string that isn't UTF-8, which Protobuf returns as bytes in proto2."""
     return ValueError("doesn't match its Protobuf schema: a string isn't UTF-8")
 
 

@@ -21,13 +21,13 @@ class RecordFormat:
     Attributes:
         name: the format of the values. A `string` or `binary` value becomes an object with the
             field `value`.
-        key: the format of Kafka keys; `json` also stands for strings.
-        key_registry: the schema registry, with the subject of keys.
+        key: the format of Kafka keys. With `json`, keys can also be plain strings.
+        key_registry: the schema registry for keys.
         schema: the Avro schema of values without a registry's header.
         flatten: separator in the names of flattened fields, such as `_` for `place_city`; None
             if objects aren't flattened.
-        json_schema: if objects are flattened, the JSON Schema of records before flattening.
-        masks: the mask of each column, for `flattened`.
+        json_schema: the JSON Schema of records before flattening; only set if `flatten` is set.
+        masks: the mask of each column; the argument `masks` of `flattened`.
         timestamps: the timestamp format of each field, by the field's name after flattening. See
             the module `timestamps`.
     """

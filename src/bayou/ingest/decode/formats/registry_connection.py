@@ -132,7 +132,7 @@ def _require_client() -> None:
 
 
 def origin(url: str | None) -> tuple[str, str | None, int | None]:
-    """Return the scheme, host and port of a URL; for http and https the port has its default."""
+    """Return the scheme, host and port of a URL. If the port is missing, it is the default port."""
     parts = urlsplit(url or "")
     default = {"http": 80, "https": 443}.get(parts.scheme)
     return parts.scheme, parts.hostname, parts.port or default
@@ -152,24 +152,26 @@ class RegistryConnection:
         """Request the schema with an id.
 
         Returns:
-            The string `schema`, and `references` with `name`, `subject` and `version`.
+            A dict with the string `schema`, and the list `references` of dicts with `name`,
+            `subject` and `version`.
 
         Raises:
             RegistryStatusError: the status isn't 200.
-            NoResponseError: no complete response within the time limit, or it isn't a schema.
+            NoResponseError: no complete response arrived within the time limit, or the response
+                isn't a schema.
         """
         return self._request(
             lambda client: client.get_schema(number, subject_name=subject, fmt=fmt)
         )
 
     def version(self, subject: str, version: int, *, fmt: str | None) -> dict[str, Any]:
-        """Request a version of a subject, even if it was deleted; see `schema`."""
+        """Request a version of a subject, even a deleted one; result and errors as in `schema`."""
         return self._request(
             lambda client: client.get_version(subject, version, deleted=True, fmt=fmt).schema
         )
 
     def is_elsewhere(self, url: str) -> bool:
-        """Whether a URL has another origin than the registry."""
+        """Whether a URL's origin differs from the registry's origins."""
         return origin(url) not in self._origins
 
     def _request(self, call: Callable[[SchemaRegistryClient], Schema]) -> dict[str, Any]:
@@ -198,7 +200,7 @@ class RegistryConnection:
         return _checked(schema)
 
     def _within_time_limit(self, call: Callable[[SchemaRegistryClient], Schema]) -> Schema:
-        """Return the result of a call; after the time limit, close its connections."""
+        """Return the result of a call. If the call takes too long, close its client and raise."""
         if self._client is None:
             self._client = self._connect()
         client, results, errors = self._client, list["Schema"](), list[BaseException]()
@@ -247,7 +249,7 @@ class RegistryConnection:
 
 
 def _limited(stream: Any) -> Any:
-    """Return a stream of a response that fails after `MAX_RESPONSE_BYTES`."""
+    """Return a response's stream that raises `ValueError` after `MAX_RESPONSE_BYTES`."""
     import httpx2
 
     class LimitedStream(httpx2.SyncByteStream):

@@ -1,8 +1,8 @@
 """Reads JSON values with the JSON Schema of a schema registry.
 
-After the registry's header, a value is JSON. It is validated against the schema with which it was
-written, including the schemas that this schema refers to. Columns are those of a schema file; see
-`bayou.ingest.decode.json_schema`.
+After the registry's header, a value is JSON. The JSON is validated against the writer's schema,
+including referenced schemas. The schema is converted to columns in the same way as a schema file;
+see `bayou.ingest.decode.json_schema`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class JsonSchemaReader:
         return known
 
     def _refusal(self, number: int, reason: str) -> ValueError:
-        """Return the error for an unusable schema; cache it for later values with this schema."""
+        """Return the error for an unusable schema, and cache it for later values of the schema."""
         self._refused[number] = f"schema {number} of the registry{reason}"
         return ValueError(self._refused[number])
 

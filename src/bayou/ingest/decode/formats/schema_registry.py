@@ -1,7 +1,7 @@
 """A Confluent schema registry, which returns schemas by the id in a record's header.
 
-The header of a value is a zero byte and the schema id in four bytes, big-endian. A schema that is
-missing is requested a bounded number of times; known schemas are cached in the process.
+The header of a value is a zero byte and the schema id in four bytes, big-endian. Requests for a
+missing schema are repeated a few times. Known schemas are cached in the process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SCHEMA_NOT_FOUND = 40403
 _UNKNOWN_FOR = 10.0
 """Seconds until a missing schema is requested again."""
 _MAX_RETRIED_UNKNOWN = 16
-"""While this many schemas are known to be missing, requests for other schemas aren't retried."""
+"""If at least this many schemas are known to be missing, requests for others aren't retried."""
 _UNKNOWN_REMEMBERED = 10_000
 
 
@@ -46,11 +46,11 @@ class Registry:
     If the registry redirects to another host, port or scheme, no credentials are sent there.
 
     Attributes:
-        subject: subject of the records' schemas, which registries with contexts or role-based
-            access need in requests by id; None to request schemas by their id only.
-        on_unknown_schema: the error if the registry lacks a record's schema: `dead-letter` raises
-            `UnknownSchemaError`, with which only this record fails; `stop` raises `KafkaError`,
-            with which the batch fails.
+        subject: subject of the records' schemas. Registries with contexts or role-based access need
+            the subject in requests by id. If None, requests have only the id.
+        on_unknown_schema: what happens if the registry doesn't have a record's schema. With
+            `dead-letter`, `UnknownSchemaError` is raised, and only the record fails. With `stop`,
+            `KafkaError` is raised, and the batch fails.
     """
 
     address: RegistryAddress
@@ -84,7 +84,7 @@ class Registry:
             ) from error
 
     def version(self, subject: str, version: int, *, serialized: bool = False) -> dict[str, Any]:
-        """Return a version of a subject, as `schema` does, to resolve `references`."""
+        """Return a version of a subject, to resolve `references`; the result is as in `schema`."""
         fmt = _SERIALIZED if serialized else None
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         path += f"?format={fmt}" if fmt else ""
@@ -138,7 +138,7 @@ class Registry:
         raise AssertionError
 
     def _attempts(self, path: str) -> int:
-        """Return how often to request a missing schema, which may be registered in the meantime.
+        """Return the maximum number of requests for a missing schema; it may be registered soon.
 
         Raises:
             UnknownSchemaError: a recent request has shown that the schema is missing.
@@ -168,8 +168,8 @@ _Key: TypeAlias = tuple[RegistryAddress, str | None, str]
 _CONNECTIONS: dict[RegistryAddress, RegistryConnection] = {}
 _KNOWN: dict[_Key, dict[str, Any]] = {}
 _UNKNOWN: dict[_Key, float] = {}
-"""Monotonic time until which each schema counts as missing, so that the attempts of a batch
-agree."""
+"""The monotonic time until which a schema counts as missing, so that all attempts of a batch have
+the same result."""
 _LOCK = threading.Lock()
 
 

@@ -6,8 +6,8 @@
 | `iso` | an ISO 8601 string |
 | a pattern such as `%d.%m.%Y %H:%M` | a string that matches the pattern of Python's `strptime` |
 
-A string without a UTC offset is in UTC. Null stays null. A pattern needs a year. It can't contain
-`%Z`: the zone names that `strptime` accepts depend on the machine, and it ignores their offsets.
+A string without a UTC offset is in UTC. Null stays null. A pattern needs a year. A pattern can't
+contain `%Z`, because `strptime` accepts other zone names on each machine and ignores their offsets.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def converted(record: dict[str, Any], formats: Mapping[str, str]) -> dict[str, A
 
 
 def timestamp_columns(columns: StructType, formats: Mapping[str, str]) -> StructType:
-    """Return `columns`, with the type timestamp for each column that is a key of `formats`."""
+    """Return `columns`, in which each column that is a key of `formats` has the type timestamp."""
     return StructType(
         tuple(
             StructField(name=f.name, data_type=TIMESTAMP, nullable=f.nullable)
