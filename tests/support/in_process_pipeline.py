@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from bayou.ingest.broker import with_matching_topics
 from bayou.ingest.config import Configuration, Topic, load_configuration
 from bayou.ingest.events import AttemptFailed, BatchReport, RecordsLost
 from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.runtime.prepared_topic import prepare_topic
+from bayou.ingest.runtime.shared_tables import SharedTables
+from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.schema.files import topic_schemas
 
 __all__ = ["Heard", "InProcessContext", "take_in"]
@@ -78,11 +82,11 @@ def take_in(
         The report of each batch.
     """
     session = InProcessContext() if session is None else session
-    configuration = load_configuration(file, environment=environment or {})
+    configuration = with_matching_topics(load_configuration(file, environment=environment or {}))
     schemas = topic_schemas(configuration)
     told = Heard() if heard is None else heard
     return [
-        _batch(configuration, topic, schemas[topic.key], told, session)
+        _batch(configuration, topic, schemas[topic.section], told, session)
         for topic in configuration.topics
     ]
 
@@ -95,3 +99,12 @@ def _batch(
     end = {p: span.end for p, span in prepared.kafka.bounds.items()}
     spans: dict[int, OffsetSpan] = ranges_between(prepared.positions, end)
     return prepared.writer.process(session, spans)
+
+
+def new_topic_run(
+    configuration: Configuration, topic: Topic, reporter: Any, tables: SharedTables | None = None
+) -> TopicRun:
+    """Return a run of a topic that isn't prepared."""
+    schema = topic_schemas(configuration)[topic.section]
+    tables = tables or SharedTables(configuration, reporter, nullcontext())
+    return TopicRun(configuration, topic, schema, reporter, tables=tables)

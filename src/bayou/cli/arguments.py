@@ -103,10 +103,26 @@ def open_table(
 
 
 def select_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
-    """Return the topics whose key, table name or path is in `names`; all topics if it is empty."""
+    """Return the topics whose key, section, table name or path is in `names`.
+
+    If `names` is empty, all topics are returned.
+    """
     if not names:
         return configuration.topics
-    return tuple(configuration.topic(name) for name in names)
+    selected = (configuration.find_topics(name) or (configuration.topic(name),) for name in names)
+    return tuple(dict.fromkeys(topic for topics in selected for topic in topics))
+
+
+def load_topics(file: Path, settings: Sequence[str] | None) -> Configuration:
+    """Load a configuration, with the brokers' topics that match a `kafka-topic-pattern`."""
+    from bayou.ingest.config import load_configuration
+
+    configuration = load_configuration(file, settings=settings or ())
+    if configuration.patterns:
+        from bayou.ingest.broker import with_matching_topics
+
+        return with_matching_topics(configuration)
+    return configuration
 
 
 def with_topic(topic: str, message: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bayou.errors import ArgumentError, KafkaError, PipelineError
-from bayou.ingest.config import Topic
+from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, recreated_error
 from bayou.spark.kafka.client import parse_properties
 from bayou.spark.kafka.cluster import KafkaCluster
@@ -147,6 +147,20 @@ def topic_names(properties: Mapping[str, str]) -> set[str]:
     except ArgumentError as error:
         raise KafkaError(f"connector.kafka is invalid: {error.message}", topic=None) from error
     return {p.topic for p in cluster.partitions(TopicSelection(pattern=".*"))}
+
+
+def with_matching_topics(configuration: Configuration) -> Configuration:
+    """Add the brokers' topics that match a `kafka-topic-pattern` to a configuration.
+
+    Raises:
+        ConfigurationError: a topic that was added can't have its table.
+        KafkaError: no broker answers, or a property is invalid.
+    """
+    if not configuration.patterns:
+        return configuration
+    configuration.check_runnable()
+    properties = configuration.connector.kafka.client_properties()
+    return configuration.with_matching(topic_names(properties))
 
 
 class TopicEndOffsets:

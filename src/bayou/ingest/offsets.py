@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from bayou.errors import KafkaError, PipelineError
+from bayou.ingest.topic_key import section_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +223,8 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
                 f"topic {key!r}: the table is at offset {position} of partition {partition} of "
                 f"{topic.name!r}, but the topic begins at {bounds.start}: offsets {position} to "
                 f"{bounds.start - 1} were removed by retention before they were read. To continue "
-                f"without these records, set connector.topics.{key}.on-data-loss: continue. To "
-                "start again with the remaining records, set another table-path.",
+                f"without these records, set connector.topics.{section_key(key)}.on-data-loss: "
+                "continue. To start again with the remaining records, set another table-path.",
                 topic=key,
             )
         result[partition] = position

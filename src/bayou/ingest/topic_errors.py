@@ -20,6 +20,7 @@ from bayou.errors import (
     RecordsLostError,
     StorageError,
 )
+from bayou.ingest.topic_key import section_key
 from bayou.spark.jvm.objects import JvmError
 from bayou.spark.jvm.session import jvm_exit_code
 from bayou.spark.kafka import TO_GO_ON
@@ -134,7 +135,7 @@ def records_lost_error(message: str, topic: str) -> RecordsLostError:
     """
     advice = (
         " To continue with the records that remain, set "
-        f"connector.topics.{topic}.on-data-loss: continue."
+        f"connector.topics.{section_key(topic)}.on-data-loss: continue."
     )
     return RecordsLostError(message.replace(TO_GO_ON, advice), topic=topic)
 

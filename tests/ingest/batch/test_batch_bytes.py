@@ -10,9 +10,8 @@ from bayou.ingest.events import Reporter
 from bayou.ingest.inspection import plan_run
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.runtime.prepared_topic import prepare_topic
-from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.schema.files import topic_schemas
-from support.in_process_pipeline import InProcessContext
+from support.in_process_pipeline import InProcessContext, new_topic_run
 
 KILOBYTE = "x" * 1000
 
@@ -55,7 +54,7 @@ def run_until(pipeline, end):
     """Run batches as the scheduler does; return their reports."""
     listener = Listener()
     configuration, topic = pipeline.configuration, pipeline.topic
-    run = TopicRun(configuration, topic, topic_schemas(configuration)[topic.key], listener)
+    run = new_topic_run(configuration, topic, listener)
     run.prepare(once=False)
     run.start(None)
     limits = []

@@ -7,8 +7,8 @@ import pytest
 from bayou.errors import KafkaError, StorageError
 from bayou.ingest.events import AttemptFailed
 from bayou.ingest.runtime.topic_run import TopicRun
-from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.topic_errors import UnexpectedError
+from support.in_process_pipeline import new_topic_run
 
 
 class Listener:
@@ -33,7 +33,7 @@ def run(small_pipeline):
     small_pipeline.take_in()
     configuration, topic = small_pipeline.configuration, small_pipeline.topic
     listener = Listener()
-    found = TopicRun(configuration, topic, topic_schemas(configuration)[topic.key], listener)
+    found = new_topic_run(configuration, topic, listener)
     found.prepare(once=False)
     found.start(None)
     yield found, listener, small_pipeline
@@ -147,7 +147,7 @@ def test_an_unexpected_exception_of_a_table_is_the_error_of_its_summary(small_pi
     log = small_pipeline.folder / "lake" / "events" / "_delta_log"
     configuration, topic = small_pipeline.configuration, small_pipeline.topic
     listener = Listener()
-    found = TopicRun(configuration, topic, topic_schemas(configuration)[topic.key], listener)
+    found = new_topic_run(configuration, topic, listener)
     found._open = Broken(TypeError("'NoneType' object is not iterable"))
     found.prepare(once=True)
     assert not found.active

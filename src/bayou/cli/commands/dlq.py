@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, Settings, select_topics, with_topic
+from bayou.cli.arguments import AsJson, Config, Settings, load_topics, with_topic
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
 from bayou.cli.output import output_for
 
@@ -40,10 +40,9 @@ def list_(
     output = output_for(as_json=as_json)
     with exit_on_error(output):
         from bayou.errors import StorageError, TableError
-        from bayou.ingest.config import load_configuration
         from bayou.ingest.inspection import TopicTables, group_letters
 
-        configuration = load_configuration(config, settings=settings or ())
+        configuration = load_topics(config, settings)
         rows: list[dict[str, Any]] = []
         failures: dict[str, TableError | StorageError] = {}
         for topic in configuration.topics:
@@ -175,11 +174,8 @@ def drop(
 
 
 def _topic(config: Any, topic: str, settings: Any) -> tuple[Configuration, Topic]:
-    from bayou.ingest.config import load_configuration
-
-    configuration = load_configuration(config, settings=settings or ())
-    (topic_config,) = select_topics(configuration, [topic])
-    return configuration, topic_config
+    configuration = load_topics(config, settings)
+    return configuration, configuration.topic(topic)
 
 
 def _decoded(value: bytes | None) -> str | None:

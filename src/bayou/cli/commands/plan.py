@@ -11,6 +11,7 @@ from bayou.cli.arguments import (
     Config,
     OnlyTopics,
     Settings,
+    load_topics,
     select_topics,
     table_differences_warning,
     unseen_fields_warning,
@@ -39,10 +40,9 @@ def plan(
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
-        from bayou.ingest.config import load_configuration
         from bayou.ingest.inspection import plan_run, unconditional_commits_warning
 
-        configuration = load_configuration(config, settings=settings or ())
+        configuration = load_topics(config, settings)
         for notice in configuration.notices:
             output.notice(notice.text)
         configuration.check_runnable()

@@ -12,6 +12,7 @@ from bayou.cli.arguments import (
     AsJson,
     Config,
     Settings,
+    load_topics,
     table_differences_warning,
     unseen_fields_warning,
     unseen_masks_warning,
@@ -43,9 +44,7 @@ def run(
     """Run all topics until stopped. With --once, exit when all existing records are ingested."""
     output = output_for(as_json=as_json)
     with exit_on_error(output):
-        from bayou.ingest.config import load_configuration
-
-        configuration = load_configuration(config, settings=settings or ())
+        configuration = load_topics(config, settings)
         for notice in configuration.notices:
             output.notice(notice.text)
         configuration.check_runnable()

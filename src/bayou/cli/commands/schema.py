@@ -14,7 +14,6 @@ from bayou.cli.arguments import (
     Settings,
     TablePath,
     open_table,
-    select_topics,
 )
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
 from bayou.cli.output import output_for
@@ -99,8 +98,9 @@ def diff(
             from bayou.ingest.inspection import schema_file_changes
 
             configuration = load_configuration(config, settings=settings or ())
-            (topic,) = select_topics(configuration, [table])
-            changes = schema_file_changes(configuration, topic, handle.snapshot())
+            changes = schema_file_changes(
+                configuration, configuration.topic(table), handle.snapshot()
+            )
         else:
             first = handle.snapshot(before) if before is not None else _first(handle)
             changes = compare_schemas(first.schema, handle.snapshot(after).schema)

@@ -12,6 +12,7 @@ from bayou.cli.arguments import (
     OnlyTopics,
     Settings,
     format_utc,
+    load_topics,
     select_topics,
     with_topic,
 )
@@ -35,10 +36,9 @@ def status(
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
-        from bayou.ingest.config import load_configuration
         from bayou.ingest.inspection import topic_status_reports
 
-        configuration = load_configuration(config, settings=settings or ())
+        configuration = load_topics(config, settings)
         configuration.check_runnable()
         statuses = topic_status_reports(configuration, select_topics(configuration, topic))
         shown = [_json_row(s) if as_json else _table_row(s) for s in statuses]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, Settings
+from bayou.cli.arguments import AsJson, Config, Settings, load_topics
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 
@@ -22,10 +22,9 @@ def topics(
     """List the topics of a configuration with their partitions and offsets at the brokers."""
     output = output_for(as_json=as_json)
     with exit_on_error(output):
-        from bayou.ingest.config import load_configuration
         from bayou.ingest.inspection import list_topics
 
-        configuration = load_configuration(config, settings=settings or ())
+        configuration = load_topics(config, settings)
         configuration.check_runnable()
         output.rows(
             "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayou.cli.arguments import AsJson, FromConfig, Settings, open_table, select_topics
+from bayou.cli.arguments import AsJson, FromConfig, Settings, load_topics, open_table, select_topics
 from bayou.cli.commands.history import history_rows
 from bayou.cli.commands.read import format_cell
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
@@ -77,17 +77,20 @@ def _verify_topics(
     as_json: bool,
 ) -> list[bool]:
     from bayou.errors import KafkaError
-    from bayou.ingest.config import load_configuration
     from bayou.ingest.inspection import TopicTables, prove_offsets, table_report
     from bayou.ingest.topic_errors import topic_error
 
-    configuration = load_configuration(config, settings=settings or ())
+    configuration = load_topics(config, settings)
     results: list[bool] = []
     brokers_answer = True
+    reports: dict[str, TableReport] = {}
     for topic in select_topics(configuration, names):
-        tables = TopicTables.of(configuration, topic)
-        report = table_report(topic.table_path, tables.target)
-        _show_report(output, report, as_json=as_json)
+        report = reports.get(topic.table_path)
+        if report is None:  # topics may share a table
+            tables = TopicTables.of(configuration, topic)
+            report = table_report(topic.table_path, tables.target)
+            _show_report(output, report, as_json=as_json)
+            reports[topic.table_path] = report
         if report.error is not None:
             results.append(False)
             continue

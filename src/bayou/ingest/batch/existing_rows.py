@@ -78,7 +78,7 @@ def _offsets_of_rows(topic: Topic, kafka: KafkaTopic, snapshot: SnapshotHandle) 
 
 
 def _missing_offsets_error(topic: Topic, kafka: KafkaTopic, path: str) -> PipelineError:
-    setting = f"connector.topics.{topic.key}.on-missing-offsets"
+    setting = f"connector.topics.{topic.section}.on-missing-offsets"
     return PipelineError(
         f"topic {topic.key!r}: {path} has rows of the Kafka topic {kafka.name!r}, but no "
         "transaction identifier with their offsets, as in a copy of rows or a clone without "

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -48,7 +49,9 @@ from bayou.spark.write.tasks import decode_adds
 class MicroBatchWriter:
     """Writes the micro-batches of one topic sequentially.
 
-    Before a failed attempt is repeated, `on_retry` is called with the failure.
+    Args:
+        on_retry: called with the failure of an attempt before the attempt is repeated.
+        change_lock: see `SharedTables.change_lock`; None if no other topic writes the table.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class MicroBatchWriter:
         schema: RecordSchema,
         *,
         on_retry: Callable[[AttemptFailed], None] | None = None,
+        change_lock: contextlib.AbstractContextManager[Any] | None = None,
     ) -> None:
         self._topic = topic
         self._tables = tables
@@ -67,6 +71,7 @@ class MicroBatchWriter:
         self._source = source
         self._policy = SchemaPolicy(topic, tables.target, schema)
         self._on_retry = on_retry
+        self._change_lock = contextlib.nullcontext() if change_lock is None else change_lock
         self._covered: dict[int, int] = {}
         self._known_dead_letters: dict[int, dict[int, frozenset[bytes]]] = {}
         self._large: int | None = None  # number of records that exceeded the driver's memory
@@ -98,13 +103,15 @@ class MicroBatchWriter:
         retries = self._topic.config.processing.max_retries
         attempt = conflicts = 0
         while True:
+            alone = self._target.version is None or conflicts
             try:
-                if attempt == 0:
-                    self._target.refresh()
-                else:
-                    self._target.reopen()
-                    self._set_opened()
-                report = self._attempt(spark, spans, began)
+                with self._change_lock if alone else contextlib.nullcontext():
+                    if attempt == 0:
+                        self._target.refresh()
+                    else:
+                        self._target.reopen()
+                        self._set_opened()
+                    report = self._attempt(spark, spans, began)
                 return replace(report, retries=attempt, conflicts=conflicts)
             except RecordsLostError as error:  # a retry wouldn't find more records
                 raise records_lost_error(error.message, self._topic.key) from error

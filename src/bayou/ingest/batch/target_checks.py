@@ -188,10 +188,10 @@ def check_not_restored(
             raise PipelineError(
                 f"topic {key!r}: version {restored} of {table.path} is a RESTORE. It may have "
                 "removed rows whose offsets the table still covers, so they won't be read again. "
-                f"To accept this, set connector.topics.{key}.accept-restore: {restored}, and the "
-                "pipeline resumes after those offsets. To recover the rows, RESTORE the table to "
-                f"version {restored - 1} and accept that version. To read all records again, set "
-                "another table-path.",
+                f"To accept this, set connector.topics.{topic.section}.accept-restore: {restored}, "
+                "and the pipeline resumes after those offsets. To recover the rows, RESTORE the "
+                f"table to version {restored - 1} and accept that version. To read all records "
+                "again, set another table-path.",
                 topic=key,
             )
 

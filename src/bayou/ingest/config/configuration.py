@@ -2,31 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bayou.errors import ArgumentError, ConfigurationError
 from bayou.ingest.config.model import ConnectorConfig
 from bayou.ingest.config.notices import Notice
-from bayou.ingest.config.table_paths import resolve_path
+from bayou.ingest.config.table_paths import (
+    dead_letters_path,
+    deleted_keys_path,
+    ledger_path,
+    normalized_table_path,
+    resolve_path,
+)
 from bayou.ingest.config.topic import TopicConfig
+from bayou.ingest.topic_key import section_key, topic_key
 from bayou.ingest.upsert_keys import UpsertKeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic with its paths resolved.
+    """A Kafka topic of the configuration with its paths resolved.
 
     Attributes:
-        key: the topic's key in the configuration.
+        key: identifies the topic in messages, metrics and commands: the key of its section, or
+            `SECTION/KAFKA-TOPIC` if the section has several topics.
+        config: the settings of the section for this topic.
         table_path: the target table: a URI, or an absolute local path.
         schema_file: absolute path of the schema file; None if the schema is inferred.
+        shares_table: whether the section's other topics are written to the same table.
+        from_pattern: whether the name of the Kafka topic matches the section's pattern, instead of
+            being listed.
     """
 
     key: str
     config: TopicConfig
     table_path: str
     schema_file: Path | None
+    shares_table: bool = False
+    from_pattern: bool = False
+
+    @property
+    def section(self) -> str:
+        """The key of the topic's section in the configuration."""
+        return section_key(self.key)
+
+    @property
+    def table_key(self) -> str:
+        """Identifies the topic's table: its section if the table is shared, otherwise its key."""
+        return self.section if self.shares_table else self.key
 
     @property
     def upsert_keys(self) -> UpsertKeys | None:
@@ -45,10 +71,63 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSection:
+    """A section of `connector.topics`.
+
+    Attributes:
+        key: the section's key in the configuration.
+        folder: the folder of the configuration, from which paths are resolved.
+    """
+
+    key: str
+    config: TopicConfig
+    folder: Path
+    schema_file: Path | None
+
+    @property
+    def has_pattern(self) -> bool:
+        """Whether the brokers determine the section's topics, by `kafka-topic-pattern`."""
+        return self.config.kafka_topic_pattern is not None
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics that the section names; empty if it has a pattern."""
+        if self.has_pattern:
+            return ()
+        names = self.config.kafka_topics or (self.config.kafka_topic,)
+        return tuple(map(self.topic, names))
+
+    def matches(self, name: str) -> bool:
+        """Whether the section's pattern matches the name of a Kafka topic."""
+        pattern = self.config.kafka_topic_pattern
+        if pattern is None or (name.startswith("__") and not pattern.startswith("__")):
+            return False
+        return re.fullmatch(pattern, name) is not None
+
+    def topic(self, name: str) -> Topic:
+        """Return one of the section's topics by the name of its Kafka topic.
+
+        Raises:
+            ArgumentError: the table's path isn't a path of an object store, or contains a secret.
+        """
+        config = self.config.for_topic(name)
+        return Topic(
+            key=topic_key(self.key, name) if self.config.has_several_topics else self.key,
+            config=config,
+            table_path=resolve_path(config.destination.path, self.folder),
+            schema_file=self.schema_file,
+            shares_table=self.config.shares_table,
+            from_pattern=self.has_pattern,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """A configuration that can be run.
 
     Attributes:
+        topics: the topics that sections name, and those that `with_matching` added.
+        patterns: the sections whose topics are determined by a pattern.
         state_path: absolute path of the folder for locks, the times of maintenance runs, and
             `spark.log`.
         notices: a notice for each setting that has no effect or needs attention.
@@ -64,12 +143,52 @@ class Configuration:
     refusals: tuple[Notice, ...] = ()
     missing_broker: Notice | None = None
     folder: Path = Path()
+    patterns: tuple[TopicSection, ...] = ()
+
+    def matching(self, names: Iterable[str]) -> tuple[Topic, ...]:
+        """Return a topic for each Kafka topic and pattern that match."""
+        ordered = sorted(names)
+        return tuple(s.topic(name) for s in self.patterns for name in ordered if s.matches(name))
+
+    def with_matching(self, names: Iterable[str]) -> Configuration:
+        """Return a copy with a topic for each Kafka topic in `names` that a pattern matches.
+
+        Raises:
+            ConfigurationError: a table would be written by topics of two sections, or is another
+                topic's table of dead letters or deleted keys.
+        """
+        known = {topic.key for topic in self.topics}
+        new = tuple(topic for topic in self.matching(names) if topic.key not in known)
+        for topic, problem in table_problems((*self.topics, *new)):
+            at = f"connector.topics.{topic.section}.destination.table-path"
+            raise ConfigurationError(
+                f"{self.file}: {at}: Kafka topic {topic.config.kafka_topic!r}: {problem}",
+                file=self.file,
+                line=None,
+                key=at,
+            )
+        return replace(self, topics=(*self.topics, *new))
+
+    def find_topics(self, name: str) -> tuple[Topic, ...]:
+        """Return the topics whose section, key, table name or table path is `name`."""
+        section = tuple(topic for topic in self.topics if topic.section == name)
+        if section:
+            return section
+        topic = self.find_topic(name)
+        return () if topic is None else (topic,)
 
     def find_topic(self, name: str) -> Topic | None:
-        """Return the topic with the key, table name or table path `name`; None if there is none."""
+        """Return the topic whose key, table name or table path equals `name`; None if none matches.
+
+        If `name` is the key of a section whose topics share a table, its first topic is returned.
+        """
         for topic in self.topics:
-            if name == topic.key:
+            if name in (topic.key, topic.table_key):
                 return topic
+        for section in self.patterns:
+            kafka_topic = name.removeprefix(topic_key(section.key, ""))
+            if kafka_topic != name and section.matches(kafka_topic):
+                return section.topic(kafka_topic)
         for topic in self.topics:
             destination = topic.config.destination
             if name in (destination.name, topic.table_path, destination.path.rstrip("/")):
@@ -122,3 +241,30 @@ class Configuration:
                 line=first.line,
                 key=first.key,
             )
+
+
+def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
+    """Yield each topic whose table can't be its own, with the reason.
+
+    Topics of one section may share a table. A table must not be an auxiliary table of another one.
+    """
+    owners: dict[str, Topic] = {}
+    auxiliary: dict[str, tuple[str, str]] = {}
+    topics = tuple(topics)
+    for topic in topics:
+        table = normalized_table_path(topic.table_path)
+        owner = owners.setdefault(table, topic)
+        if owner.table_key != topic.table_key:
+            problem = (
+                f"topic {owner.key!r} already writes to {topic.table_path}; set a different "
+                "table-path for each topic, or list the topics of one table in kafka-topics"
+            )
+            yield topic, problem
+        auxiliary.setdefault(dead_letters_path(table), (topic.key, "dead letter table"))
+        auxiliary.setdefault(ledger_path(table), (topic.key, "migration ledger"))
+        if topic.config.destination.upsert_keys:
+            auxiliary.setdefault(deleted_keys_path(table), (topic.key, "deleted keys table"))
+    for topic in topics:
+        key, kind = auxiliary.get(normalized_table_path(topic.table_path), (None, None))
+        if key is not None:
+            yield topic, f"{topic.table_path} is the {kind} of topic {key!r}; choose another path"

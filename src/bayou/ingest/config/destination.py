@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, WithJsonSchema, field_validator, model_validator
@@ -21,6 +22,10 @@ _PROPERTIES_SCHEMA = WithJsonSchema(
     {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
 )
 _CONSTRAINT = "delta.constraints."
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
+
+TOPIC = "{topic}"
+"""Placeholder of a Kafka topic's name in `table-path` and `table-name`."""
 _MAX_CLUSTERING = 4
 
 
@@ -153,13 +158,15 @@ class DestinationConfig(Section):
     table_path: str | None = Field(
         default=None,
         description="Local path, relative to this file, or URI of s3, abfss, az, gs or hdfs. "
+        "{topic} is replaced by the name of the Kafka topic. "
         "Default: s3a://<bucket>/<table-name>.",
     )
     table_name: str | None = Field(
         default=None,
         description="Name of the table in connector.catalog. If bucket is set instead of "
-        "table-path, table-name is also the last part of the path. Default: the last part of "
-        "table-path.",
+        "table-path, table-name is also the last part of the path. {topic} is replaced by the name "
+        "of the Kafka topic, with an underscore for each character that isn't a letter or a digit. "
+        "Default: the last part of table-path.",
     )
     format: Literal["delta"] = Field(default="delta", description="delta is the only format.")
     partition_columns: tuple[str, ...] = Field(
@@ -310,6 +317,21 @@ class DestinationConfig(Section):
     def path(self) -> str:
         """The configured path of the table; a relative path isn't resolved."""
         return self.table_path or f"s3a://{self.bucket}/{self.table_name}"
+
+    @property
+    def is_template(self) -> bool:
+        """Whether the path contains `{topic}`, so that each topic has its own table."""
+        return TOPIC in self.path
+
+    def for_topic(self, name: str) -> DestinationConfig:
+        """Return a copy in which `{topic}` is replaced by the name of a Kafka topic."""
+        path, table = self.table_path, self.table_name
+        if path is None:
+            path = self.path
+        update = {"table_path": path.replace(TOPIC, name)}
+        if table is not None or TOPIC in self.name:
+            update["table_name"] = self.name.replace(TOPIC, _NOT_IN_NAMES.sub("_", name))
+        return self.model_copy(update=update)
 
     @property
     def name(self) -> str:

@@ -13,20 +13,19 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from bayou.errors import ArgumentError, ConfigurationError
-from bayou.ingest.config.configuration import Configuration, Topic
+from bayou.ingest.config.configuration import (
+    Configuration,
+    Topic,
+    TopicSection,
+    table_problems,
+)
 from bayou.ingest.config.document import Document, KeyPath, no_home, read_document
 from bayou.ingest.config.hadoop import take_s3a_settings
 from bayou.ingest.config.model import PipelineConfig
 from bayou.ingest.config.notices import missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
 from bayou.ingest.config.pipeline_files import files_in_tables
-from bayou.ingest.config.table_paths import (
-    dead_letters_path,
-    deleted_keys_path,
-    ledger_path,
-    normalized_table_path,
-    resolve_path,
-)
+from bayou.ingest.config.table_paths import resolve_path
 
 
 def load_configuration(
@@ -59,7 +58,7 @@ def load_configuration(
     missing_homes = _missing_homes(document, config)
     if missing_homes:
         raise _joined(missing_homes)
-    topics, problems = _topics(document, config, path.resolve().parent)
+    topics, patterns, problems = _topics(document, config, path.resolve().parent)
     if problems:
         raise _joined(problems)
     state = config.connector.state_path
@@ -70,6 +69,7 @@ def load_configuration(
         file=str(file),
         connector=config.connector,
         topics=topics,
+        patterns=patterns,
         state_path=state_path,
         notices=notices(config, document, s3a),
         refusals=refusals(config, document),
@@ -103,11 +103,11 @@ def _missing_homes(document: Document, config: PipelineConfig) -> list[Configura
 
 def _topics(
     document: Document, config: PipelineConfig, folder: Path
-) -> tuple[tuple[Topic, ...], list[ConfigurationError]]:
+) -> tuple[tuple[Topic, ...], tuple[TopicSection, ...], list[ConfigurationError]]:
+    """Return the topics that sections name, the sections with patterns, and all problems."""
     topics: list[Topic] = []
+    patterns: list[TopicSection] = []
     problems: list[ConfigurationError] = []
-    taken: dict[str, str] = {}
-    beside: dict[str, tuple[str, str]] = {}
     for key, topic in config.connector.topics.items():
         at: KeyPath = ("connector", "topics", key)
         schema_file = folder / Path(topic.schema_file).expanduser() if topic.schema_file else None
@@ -125,34 +125,26 @@ def _topics(
                     (*at, "schema-file"),
                 )
             )
+        if topic.has_several_topics and config.connector.migration.enabled:
+            problems.append(
+                document.error(
+                    "JSON files can't be migrated into tables of several topics; write a section "
+                    "for each topic, or remove connector.migration",
+                    at,
+                )
+            )
+        section = TopicSection(key=key, config=topic, folder=folder, schema_file=schema_file)
         try:
-            table_path = resolve_path(topic.destination.path, folder)
+            topics += section.topics
+            section.topic("topic")  # for a pattern, checks the path
         except ArgumentError as error:
             problems.append(document.error(str(error), (*at, "destination", "table-path")))
             continue
-        table = normalized_table_path(table_path)
-        if table in taken:
-            problems.append(
-                document.error(
-                    f"topic {taken[table]!r} already writes to {table_path}; "
-                    "set a different table-path for each topic",
-                    (*at, "destination", "table-path"),
-                )
-            )
-        taken.setdefault(table, key)
-        beside.setdefault(dead_letters_path(table), (key, "dead letter table"))
-        beside.setdefault(ledger_path(table), (key, "migration ledger"))
-        if topic.destination.upsert_keys:
-            beside.setdefault(deleted_keys_path(table), (key, "deleted keys table"))
-        topics.append(Topic(key=key, config=topic, table_path=table_path, schema_file=schema_file))
+        if section.has_pattern:
+            patterns.append(section)
     problems += [
-        document.error(
-            f"{topic.table_path} is the {beside[table][1]} of topic {beside[table][0]!r}; choose "
-            "another path",
-            ("connector", "topics", topic.key, "destination", "table-path"),
-        )
-        for topic in topics
-        if (table := normalized_table_path(topic.table_path)) in beside
+        document.error(problem, ("connector", "topics", topic.section, "destination", "table-path"))
+        for topic, problem in table_problems(topics)
     ]
     for key, json_path in config.connector.migration.json_path.items():
         try:
@@ -169,7 +161,7 @@ def _topics(
         for key in config.connector.migration.json_path
         if key not in known
     ]
-    return tuple(topics), problems
+    return tuple(topics), tuple(patterns), problems
 
 
 def _configuration_error(document: Document, error: ValidationError) -> ConfigurationError:

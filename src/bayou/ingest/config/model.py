@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bayou.ingest.config.catalog import CatalogConfig
 from bayou.ingest.config.connections import (
     KafkaConfig,
     SparkConfig,
 )
+from bayou.ingest.config.destination import TOPIC
 from bayou.ingest.config.operations import MaintenanceConfig, MigrationConfig, MonitoringConfig
 from bayou.ingest.config.registry import SchemaRegistryConfig
 from bayou.ingest.config.section import Section
@@ -58,6 +59,14 @@ class ConnectorConfig(Section):
         "Environment: BAYOU_STATE_PATH.",
     )
 
+    @field_validator("topics")
+    @classmethod
+    def _have_no_slash(cls, value: dict[str, TopicConfig]) -> dict[str, TopicConfig]:
+        for key in value:
+            if "/" in key:
+                raise ValueError(f"the key {key!r} contains a '/'; write another key")
+        return value
+
     @model_validator(mode="after")
     def _have_names(self) -> ConnectorConfig:
         """Check the names of the tables in the catalog."""
@@ -66,9 +75,15 @@ class ConnectorConfig(Section):
         topics: dict[str, str] = {}
         for key, topic in self.topics.items():
             try:
-                name = self.catalog.qualified_name(topic.destination.name).lower()
+                destination = topic.destination.for_topic("topic")
+                name = self.catalog.qualified_name(destination.name).lower()
             except ValueError as error:
                 raise ValueError(f"topics.{key}.destination: {error}") from error
+            if topic.destination.is_template and TOPIC not in topic.destination.name:
+                raise ValueError(
+                    f"topics.{key}.destination: all its tables have the name {name} in the "
+                    "catalog; write {topic} in table-name"
+                )
             other = topics.setdefault(name, key)
             if other != key:
                 raise ValueError(

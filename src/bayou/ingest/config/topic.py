@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections import Counter
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from bayou.ingest.config.destination import DestinationConfig
 from bayou.ingest.config.processing import ProcessingConfig
-from bayou.ingest.config.section import Section
+from bayou.ingest.config.section import Section, kebab
 from bayou.ingest.decode.formats import is_timestamp_format
 
 _NOT_IN_PARQUET = re.compile(r"[ ,;{}()\n\t=]")
@@ -32,7 +33,25 @@ class ObjectiveConfig(Section):
 class TopicConfig(Section):
     """One Kafka topic and its table."""
 
-    kafka_topic: str = Field(description="Name of the Kafka topic.")
+    kafka_topic: str = Field(
+        default="",
+        description="Name of the Kafka topic. Required, unless kafka-topics or kafka-topic-pattern "
+        "is set.",
+    )
+    kafka_topics: tuple[str, ...] = Field(
+        default=(),
+        description="Names of several Kafka topics, each with the settings of this section. If "
+        "table-path contains {topic}, each topic has its own table; otherwise all topics are "
+        "appended to one table.",
+    )
+    kafka_topic_pattern: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Regular expression for names of Kafka topics, as an alternative to "
+        "kafka-topics; it must match the whole name. A running pipeline starts topics that are "
+        "created later. Names that begin with __ are internal and match only if the pattern begins "
+        "with __.",
+    )
     schema_file: str | None = Field(
         default=None,
         description="JSON Schema of a record (draft-07 or 2020-12), relative to this file. "
@@ -141,6 +160,46 @@ class TopicConfig(Section):
     slo: ObjectiveConfig = Field(
         default_factory=ObjectiveConfig, description="Service level objective of the table."
     )
+
+    @model_validator(mode="after")
+    def _has_topics(self) -> TopicConfig:
+        """Check that one of `kafka-topic`, `kafka-topics` and `kafka-topic-pattern` is set."""
+        fields = ("kafka_topic", "kafka_topics", "kafka_topic_pattern")
+        written = [kebab(name) for name in fields if getattr(self, name)]
+        if not written:
+            raise ValueError("the key 'kafka-topic' is missing")
+        if len(written) > 1:
+            raise ValueError(f"{' and '.join(written)} exclude each other; write one of them")
+        if not self.has_several_topics:
+            return self
+        if isinstance(self.starting_offsets, dict):
+            raise ValueError(  # noqa: TRY004  # pydantic reports it
+                f"starting-offsets by partition aren't possible with {written[0]}; write earliest, "
+                "latest or a timestamp, or a section for each topic"
+            )
+        if self.shares_table and self.destination.upsert_keys:
+            raise ValueError(
+                "enable-upsert isn't possible for several topics in one table, because the order "
+                "of records of different topics isn't defined; write {topic} in table-path for a "
+                "table for each topic"
+            )
+        return self
+
+    @property
+    def has_several_topics(self) -> bool:
+        """Whether the section has `kafka-topics` or `kafka-topic-pattern`."""
+        return bool(self.kafka_topics) or self.kafka_topic_pattern is not None
+
+    @property
+    def shares_table(self) -> bool:
+        """Whether the topics of the section are written to one table."""
+        return self.has_several_topics and not self.destination.is_template
+
+    def for_topic(self, name: str) -> TopicConfig:
+        """Return the settings of one of the section's topics."""
+        destination = self.destination.for_topic(name)
+        update = {"kafka_topic": name, "kafka_topics": (), "kafka_topic_pattern": None}
+        return self.model_copy(update={**update, "destination": destination})
 
     @field_validator("starting_offsets", mode="before")
     @classmethod
@@ -311,14 +370,29 @@ class TopicConfig(Section):
             )
         return self
 
-    @field_validator("kafka_topic")
+    @field_validator("kafka_topic", "kafka_topics")
     @classmethod
-    def _is_topic(cls, value: str) -> str:
-        if not _TOPIC_NAME.match(value):
-            raise ValueError(
-                f"{value!r} isn't a valid Kafka topic name; use 1 to 249 letters, digits, '.', "
-                "'_', '-'"
-            )
+    def _are_topics(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        names = (value,) if isinstance(value, str) else value
+        for name in names:
+            if not _TOPIC_NAME.match(name) or name in (".", ".."):
+                raise ValueError(
+                    f"{name!r} isn't a valid Kafka topic name; use 1 to 249 letters, digits, '.', "
+                    "'_', '-'"
+                )
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise ValueError(f"{name!r} is listed {count} times; list it once")
+        return value
+
+    @field_validator("kafka_topic_pattern")
+    @classmethod
+    def _is_pattern(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                re.compile(value)
+            except re.error as error:
+                raise ValueError(f"{value!r} isn't a regular expression: {error}") from error
         return value
 
 

@@ -91,7 +91,7 @@ def replay_dead_letters(
     if topic.upsert_keys is not None:
         result = upsert_letters(configuration, topic, where=where, dry_run=dry_run)
         return ReplayResult(topic=topic.key, **asdict(result))
-    schema = topic_schemas(configuration)[topic.key]
+    schema = topic_schemas(configuration)[topic.section]
     attempt = 1
     while True:
         replay = _Replay(configuration, topic, schema, where)

@@ -41,7 +41,8 @@ def list_letters(
     """
     if not tables.dead_letters.exists():
         return []
-    rows = tables.dead_letters.to_arrow(filter=where, limit=limit).to_pylist()
+    condition = _of_topic(tables, where)
+    rows = tables.dead_letters.to_arrow(filter=condition, limit=limit).to_pylist()
     return [
         DeadLetter(
             partition=row["partition"],
@@ -60,7 +61,8 @@ def group_letters(tables: TopicTables, *, where: str | None = None) -> list[Lett
     """Group a topic's dead letters by reason, the most frequent reason first."""
     if not tables.dead_letters.exists():
         return []
-    rows = tables.dead_letters.to_arrow(columns=["reason", "timestamp"], filter=where)
+    condition = _of_topic(tables, where)
+    rows = tables.dead_letters.to_arrow(columns=["reason", "timestamp"], filter=condition)
     grouped = rows.group_by("reason").aggregate(
         [("reason", "count"), ("timestamp", "min"), ("timestamp", "max")]
     )
@@ -74,3 +76,8 @@ def group_letters(tables: TopicTables, *, where: str | None = None) -> list[Lett
         for row in grouped.to_pylist()
     ]
     return sorted(groups, key=lambda g: (-g.count, g.reason))
+
+
+def _of_topic(tables: TopicTables, where: str | None) -> str | None:
+    conditions = [c for c in (tables.letters_filter, where) if c is not None]
+    return " AND ".join(f"({condition})" for condition in conditions) or None

@@ -41,7 +41,7 @@ class FilterHistory:
         self._configuration = configuration
         self._topic = topic
         self._kafka = kafka
-        self._schema_file = topic_schemas(configuration)[topic.key]
+        self._schema_file = topic_schemas(configuration)[topic.section]
         self._periods = updated_periods(topic, properties, covered)
         self._readings: dict[int, RecordReading] = {}
 

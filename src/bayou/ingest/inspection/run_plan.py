@@ -163,7 +163,7 @@ def plan_run(configuration: Configuration, topics: tuple[Topic, ...]) -> tuple[T
     schemas = topic_schemas(configuration)
     described = run_parallel(lambda topic: _describe(configuration, topic), topics)
     return tuple(
-        _plan(configuration, topic, schemas[topic.key], kafka)
+        _plan(configuration, topic, schemas[topic.section], kafka)
         for topic, kafka in zip(topics, described, strict=True)
     )
 

@@ -74,13 +74,13 @@ def schema_file_changes(
     Raises:
         ConfigurationError: the topic has no schema file.
     """
-    schema = topic_schemas(configuration)[topic.key]
+    schema = topic_schemas(configuration)[topic.section]
     if schema is None:
         raise ConfigurationError(
-            f"{configuration.file}: connector.topics.{topic.key}: there is no schema-file to "
+            f"{configuration.file}: connector.topics.{topic.section}: there is no schema-file to "
             "compare with; omit --schema-file to compare versions of the table",
             file=configuration.file,
-            key=f"connector.topics.{topic.key}.schema-file",
+            key=f"connector.topics.{topic.section}.schema-file",
         )
     unstored = topic.config.processing.unstored
     before, after = (

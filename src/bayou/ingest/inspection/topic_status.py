@@ -34,6 +34,7 @@ from bayou.ingest.topic_errors import topic_error
 class TopicTables:
     """Handles of a topic's target table and dead letter table, which may not exist yet."""
 
+    topic: Topic
     target: TableHandle
     dead_letters: TableHandle
 
@@ -41,9 +42,24 @@ class TopicTables:
     def of(cls, configuration: Configuration, topic: Topic) -> TopicTables:
         options = configuration.connector.storage.storage_options()
         return cls(
+            topic=topic,
             target=table(topic.table_path, options),
             dead_letters=table(dead_letters_path(topic.table_path), options),
         )
+
+    @property
+    def letters_filter(self) -> str | None:
+        """Condition for the topic's rows of the dead letter table; None if it has no others."""
+        if not self.topic.shares_table:
+            return None
+        return f"topic = '{self.topic.config.kafka_topic}'"
+
+    def count_letters(self, letters: SnapshotHandle) -> int:
+        """Return the number of the topic's dead letters in a version of the dead letter table."""
+        if self.letters_filter is None:
+            return letters.row_count()
+        batches = letters.to_batches(["partition"], self.letters_filter)
+        return sum(batch.num_rows for batch in batches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +171,7 @@ def _topic_status(configuration: Configuration, topic: Topic) -> TopicStatusRepo
         if tables.dead_letters.exists():
             dead_letters = tables.dead_letters.snapshot()
             letters = dead_letters.transactions
-            waiting = dead_letters.row_count()
+            waiting = tables.count_letters(dead_letters)
         status = replace(status, dead_letters=waiting)
         properties = configuration.connector.kafka.client_properties()
         kafka = describe_topic(topic.config.kafka_topic, properties)

@@ -32,7 +32,7 @@ _HISTORY_LIMIT = 200
 
 
 class TopicMaintenance:
-    """The maintenance of one topic's table.
+    """The maintenance of one table, which one topic writes or several topics share.
 
     `count_batch` counts the records of batches, and `poll` starts due tasks. If batches append
     rows, maintenance and batches run concurrently, because appends don't conflict with maintenance.
@@ -69,6 +69,7 @@ class TopicMaintenance:
         self._spark: SparkSession | None = None
         self._next_run = None if every is None else time.monotonic() + every
         self._compacted = self._optimized = 0
+        self._counting = threading.Lock()  # topics that share the table count at the same time
         self._since = 0  # the first compaction includes files of earlier processes
         self._last_batch = 0
         self._failed: set[str] = {
@@ -93,8 +94,9 @@ class TopicMaintenance:
         `is_behind` is true if Kafka probably has more records to read. If it is true, tasks that
         are due because of the number of records are delayed.
         """
-        self._compacted += report.records - report.filtered
-        self._optimized += report.records - report.filtered
+        with self._counting:
+            self._compacted += report.records - report.filtered
+            self._optimized += report.records - report.filtered
         self._behind = is_behind
         self._last_batch = _now() - round(report.seconds * 1000)
 

@@ -172,10 +172,14 @@ _DECODER = msgspec.json.Decoder(dict[str, LastRun])
 
 
 class LastRuns:
-    """Stores the last run of each maintenance task of a topic, even if the run made no commit."""
+    """Stores the last run of each maintenance task of a table, even if the run made no commit.
 
-    def __init__(self, state_path: Path, topic: str) -> None:
-        self._file = topic_folder(state_path, topic) / "maintenance.json"
+    Args:
+        table_key: see `Topic.table_key`.
+    """
+
+    def __init__(self, state_path: Path, table_key: str) -> None:
+        self._file = topic_folder(state_path, table_key) / "maintenance.json"
         self._lock = threading.Lock()
 
     def read(self) -> Mapping[str, LastRun]:
@@ -208,7 +212,7 @@ def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
         "vacuum": delta.enable_vacuum,
         "forget": topic.upsert_keys is not None,
     }
-    known = LastRuns(configuration.state_path, topic.key).read()
+    known = LastRuns(configuration.state_path, topic.table_key).read()
     return {task: known[task] for task, is_on in enabled.items() if is_on and task in known}
 
 
@@ -267,7 +271,7 @@ def _problem(configuration: Configuration, topic: Topic) -> str | None:
     retention = DELETED_FILE_RETENTION.read(properties) or 0
     if hours * _HOUR >= retention:
         return None
-    key = f"connector.topics.{topic.key}.destination.delta-config.vacuum-retention-hours"
+    key = f"connector.topics.{topic.section}.destination.delta-config.vacuum-retention-hours"
     return (
         f"{configuration.file}: {key}: {hours} hours are shorter than the retention of "
         f"{topic.table_path}, {retention / _HOUR:g} hours (delta.deletedFileRetentionDuration); "

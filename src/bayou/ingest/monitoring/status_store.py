@@ -60,21 +60,7 @@ class StatusStore:
         self._lock = threading.Lock()
         self._watch_error: str | None = None
         self._commits: deque[ShownCommit] = deque(maxlen=_MAX_COMMITS)
-        self._topics = {
-            topic.key: _Topic(
-                topic=topic.key,
-                kafka_topic=topic.config.kafka_topic,
-                table_path=topic.table_path,
-                objective=topic.config.slo.freshness_seconds,
-                maintenance={
-                    task: MaintenanceRun(
-                        task=task, at=run.at / 1000, result=_result(run.result, run.reason), runs=0
-                    )
-                    for task, run in last_runs(configuration, topic).items()
-                },
-            )
-            for topic in configuration.topics
-        }
+        self._topics = _Topics(configuration)
 
     def topic_started(self, event: TopicStarted) -> None:
         with self._lock:
@@ -272,6 +258,36 @@ class _Partition:
         seen, end = self.arrivals[0]
         since = seen if end <= position or self.waiting_since is None else self.waiting_since
         return max(0.0, now - since)
+
+
+class _Topics(dict[str, "_Topic"]):
+    """The topics by key.
+
+    A topic that a pattern matches and that was created after the start of the run is added when it
+    is first used.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__()
+        self._configuration = configuration
+        for topic in configuration.topics:
+            self[topic.key] = self.__missing__(topic.key)
+
+    def __missing__(self, key: str) -> _Topic:
+        topic = self._configuration.topic(key)
+        self[key] = _Topic(
+            topic=topic.key,
+            kafka_topic=topic.config.kafka_topic,
+            table_path=topic.table_path,
+            objective=topic.config.slo.freshness_seconds,
+            maintenance={
+                task: MaintenanceRun(
+                    task=task, at=run.at / 1000, result=_result(run.result, run.reason), runs=0
+                )
+                for task, run in last_runs(self._configuration, topic).items()
+            },
+        )
+        return self[key]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -54,7 +54,7 @@ class Watch:
         """Poll the brokers. Tables of running topics are also polled, but at most once a minute."""
         error: str | None = None
         running, behind = set(self._store.active()), set(self._store.behind())
-        topics = [topic for topic in self._configuration.topics if topic.key in behind]
+        topics = [self._configuration.topic(key) for key in sorted(behind)]
         if topics:
             try:
                 missing = self._poll_brokers(topics) & running
@@ -128,7 +128,7 @@ class Watch:
             sizes: Any = tables.target.snapshot(detail.version).files().column("size")
             small = pc.sum(pc.less(sizes, pa.scalar(_SMALL_FILE))).as_py() or 0
         dead_letters = tables.dead_letters
-        letters = dead_letters.snapshot().row_count() if dead_letters.exists() else 0
+        letters = tables.count_letters(dead_letters.snapshot()) if dead_letters.exists() else 0
         self._store.set_table(
             topic.key,
             version=detail.version,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
@@ -23,15 +24,22 @@ class CatalogRegistration:
         self._topic = topic
         self._name = name
         self._storage_options = dict(storage_options)
+        self._lock = threading.Lock()
         self._written: CatalogEntry | None = None
 
     def update(self, spark: SparkSession) -> None:
         """Write the entry if the table exists and its columns, comment or properties changed.
 
+        Topics that share the table may call this method at the same time.
+
         Raises:
             PipelineError: the catalog has another table or a view with this name.
             StorageError: the catalog isn't reachable, or doesn't accept the entry.
         """
+        with self._lock:
+            self._update(spark)
+
+    def _update(self, spark: SparkSession) -> None:
         path = self._topic.table_path
         table = open_table(path, self._storage_options)
         if not table.exists():

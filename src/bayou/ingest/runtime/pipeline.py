@@ -20,6 +20,8 @@ from bayou.ingest.config import Configuration, Topic, without_delta_spark
 from bayou.ingest.events import Reporter, TopicSummary
 from bayou.ingest.runtime.scheduler import Scheduler
 from bayou.ingest.runtime.session import pipeline_session, start_workers, stop_session
+from bayou.ingest.runtime.shared_tables import SharedTables
+from bayou.ingest.runtime.topic_discovery import TopicDiscovery
 from bayou.ingest.runtime.topic_restarts import TopicRestarts
 from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.schema.files import topic_schemas
@@ -59,18 +61,20 @@ def run_pipeline(
     configuration.check_runnable()
     schemas = topic_schemas(configuration)
     slots = threading.BoundedSemaphore(_MAX_CONCURRENT_MAINTENANCE)
+    tables = SharedTables(configuration, reporter, slots)
 
     def new_run(topic: Topic) -> TopicRun:
-        return TopicRun(configuration, topic, schemas[topic.key], reporter, maintenance_slots=slots)
+        return TopicRun(configuration, topic, schemas[topic.section], reporter, tables=tables)
 
     runs = {topic.key: new_run(topic) for topic in configuration.topics}
     restarts = TopicRestarts(new_run)
+    discovery = TopicDiscovery(configuration, new_run, restarts)
     scheduler: Scheduler | None = None
     own_session: SparkSession | None = None
     try:
         _prepare(list(runs.values()), once=once)
         runs_with_work = [run for run in runs.values() if run.has_work]
-        if runs_with_work:
+        if runs_with_work or (discovery.is_enabled and not once):
             session = spark
             if session is None:
                 session = own_session = _session(configuration)
@@ -81,8 +85,9 @@ def run_pipeline(
             for run in runs_with_work:
                 scheduler.add(run)
             scheduler.start()
-        _wait(runs, scheduler, stop, restarts, once=once)
+        _wait(runs, scheduler, stop, restarts, discovery, once=once)
         restarts.end()
+        discovery.end()
         return tuple(restarts.total_summary(run.finish()) for run in runs.values())
     finally:
         if scheduler is not None:
@@ -105,27 +110,40 @@ def _wait(
     scheduler: Scheduler | None,
     stop: threading.Event | None,
     restarts: TopicRestarts,
+    discovery: TopicDiscovery,
     *,
     once: bool,
 ) -> None:
     """Wait until all topics have ended or `stop` is set; report each topic as soon as it ends.
 
-    A restarted run replaces the ended run in `runs`, whose keys are topic keys.
+    With a pattern, wait for new topics even if all topics have ended, unless `once`.
+
+    Args:
+        runs: the run of each topic by the topic's key. Restarted runs replace ended runs, and runs
+            of new topics are added.
     """
     active = dict(runs)
-    while active:
+    finds_topics = discovery.is_enabled and not once
+    while active or finds_topics:
         ended = [active.pop(key) for key, run in runs.items() if key in active and not run.active]
         for run in ended:
             if once:
                 run.complete()
-            restarts.finish_run(run, may_restart=bool(active) and not once)
-        if active and scheduler is not None:
-            for run in restarts.ready():
+            restarts.finish_run(run, may_restart=(bool(active) or finds_topics) and not once)
+        if (active or finds_topics) and scheduler is not None:
+            started = restarts.ready()
+            for run in discovery.prepared(runs) if finds_topics else ():
+                if run.has_work:
+                    started.append(run)
+                else:
+                    runs[run.topic.key] = run
+                    restarts.finish_run(run, may_restart=True)
+            for run in started:
                 runs[run.topic.key] = active[run.topic.key] = run
                 scheduler.add(run)
         for run in active.values():
             run.maintain()
-        if not active or (stop is not None and stop.is_set()):
+        if not (active or finds_topics) or (stop is not None and stop.is_set()):
             return
         time.sleep(_POLL_SECONDS)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from bayou.ingest.batch.existing_rows import cover_existing_rows
 from bayou.ingest.batch.expressions import unseen_fields
@@ -41,11 +43,17 @@ class PreparedTopic:
 
 
 def prepare_topic(
-    configuration: Configuration, topic: Topic, schema: str | None, reporter: Reporter
+    configuration: Configuration,
+    topic: Topic,
+    schema: str | None,
+    reporter: Reporter,
+    change_lock: AbstractContextManager[Any] | None = None,
 ) -> PreparedTopic:
     """Describe the Kafka topic, open its tables and determine the start offsets.
 
-    `schema` is the content of the topic's schema file.
+    Args:
+        schema: content of the topic's schema file.
+        change_lock: see `SharedTables.change_lock`; None if no other topic writes the table.
     """
     connector = configuration.connector
     properties = connector.kafka.client_properties()
@@ -58,6 +66,7 @@ def prepare_topic(
         KafkaSource.of(kafka, properties, key=topic.key),
         record_schema,
         on_retry=reporter.attempt_failed,
+        change_lock=change_lock,
     )
     positions = _start_positions(topic, kafka, properties, tables, writer, reporter=reporter)
     target = tables.target

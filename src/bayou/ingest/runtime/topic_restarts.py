@@ -58,6 +58,13 @@ class TopicRestarts:
                     self.finish_run(preparation.run, may_restart=True)
         return ready
 
+    def cancel(self, topic: str) -> bool:
+        """Cancel the restart of a topic; return False if its new run is already being prepared."""
+        if topic in self._preparations:
+            return False
+        self._stopped.pop(topic, None)
+        return True
+
     def end(self) -> None:
         """Wait for preparations in progress, and abandon the topic runs that they prepare."""
         for preparation in self._preparations.values():

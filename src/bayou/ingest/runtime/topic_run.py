@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -20,12 +19,12 @@ from bayou.errors import BayouError, KafkaError, RecordsLostError, StorageError
 from bayou.ingest.batch.batch_bytes import record_limit
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import Reporter, TopicSummary
-from bayou.ingest.maintenance import LastRuns, TopicMaintenance
+from bayou.ingest.maintenance import TopicMaintenance
 from bayou.ingest.migration import migrate_json
 from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.retries import attempt_failed_event, restart_interval, retry_delay
-from bayou.ingest.runtime.catalog_registration import CatalogRegistration
 from bayou.ingest.runtime.prepared_topic import PreparedTopic, prepare_topic
+from bayou.ingest.runtime.shared_tables import SharedTables
 from bayou.ingest.state import topic_lock
 from bayou.ingest.topic_errors import (
     SparkFailedError,
@@ -48,7 +47,7 @@ class TopicRun:
 
     Args:
         schema: content of the topic's schema file.
-        maintenance_slots: semaphore that limits how many topics run maintenance at the same time.
+        tables: the maintenance and catalog entries of all tables of the run.
     """
 
     def __init__(
@@ -58,16 +57,17 @@ class TopicRun:
         schema: str | None,
         reporter: Reporter,
         *,
-        maintenance_slots: AbstractContextManager[Any] | None = None,
+        tables: SharedTables,
     ) -> None:
         self._configuration = configuration
         self._topic = topic
-        self._open = partial(prepare_topic, configuration, topic, schema, reporter)
+        lock = tables.change_lock(topic)
+        self._open = partial(prepare_topic, configuration, topic, schema, reporter, lock)
         self._reporter = reporter
-        self._maintenance_slots = maintenance_slots
+        self._tables = tables
         self._resources = ExitStack()
         self._in_batch = threading.Lock()
-        self._registration = self._new_registration()
+        self._registration = tables.registration(topic)
         self._spark: SparkSession | None = None
         self._maintenance: TopicMaintenance | None = None
         self._prepared: PreparedTopic | None = None
@@ -118,7 +118,7 @@ class TopicRun:
         If `once` is true, a topic whose records are all in the table has no work.
         """
         with self._errors():
-            self._maintenance = self._new_maintenance()
+            self._maintenance = self._tables.open_maintenance(self._topic, self._in_batch)
             state_path = self._configuration.state_path
             self._resources.enter_context(topic_lock(state_path, self._topic.key))
             source = self._configuration.json_path(self._topic)
@@ -221,7 +221,7 @@ class TopicRun:
         self._is_finished = True
         with self._errors():
             if self._maintenance is not None:
-                self._maintenance.stop()
+                self._tables.close_maintenance(self._topic)
         self.end()
         with self._errors():
             self._resources.close()
@@ -248,25 +248,6 @@ class TopicRun:
     def _fail(self, error: BayouError) -> None:
         self._ended = True
         self._error = self._error or error
-
-    def _new_maintenance(self) -> TopicMaintenance:
-        connector = self._configuration.connector
-        return TopicMaintenance(
-            self._topic,
-            connector.storage.storage_options(),
-            self._reporter,
-            batches=self._in_batch,
-            every=connector.maintenance.seconds,
-            last_runs=LastRuns(self._configuration.state_path, self._topic.key),
-            slots=self._maintenance_slots,
-        )
-
-    def _new_registration(self) -> CatalogRegistration | None:
-        connector = self._configuration.connector
-        if connector.catalog is None:
-            return None
-        name = connector.catalog.qualified_name(self._topic.config.destination.name)
-        return CatalogRegistration(self._topic, name, connector.storage.storage_options())
 
     def _register(self) -> None:
         """Register the table in the catalog, or update its entry."""

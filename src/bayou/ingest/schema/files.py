@@ -18,8 +18,10 @@ from bayou.protocol.schema import DATE, TIMESTAMP, StructType
 
 
 def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
-    """Return the content of each topic's schema file by topic key; None if there is no file."""
-    return {topic.key: _schema(configuration, topic) for topic in configuration.topics}
+    """Return the content of each section's schema file by the section's key; None for no file."""
+    topics = {topic.section: topic for topic in configuration.topics}
+    topics |= {section.key: section.topic("topic") for section in configuration.patterns}
+    return {key: _schema(configuration, topic) for key, topic in topics.items()}
 
 
 def _schema(configuration: Configuration, topic: Topic) -> str | None:
@@ -50,7 +52,7 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
         missing = [name for name in names if name not in known]
         if missing:
             section = "destination." if key == "partition-columns" else ""
-            path = f"connector.topics.{topic.key}.{section}{key}"
+            path = f"connector.topics.{topic.section}.{section}{key}"
             raise ConfigurationError(
                 f"{configuration.file}: {path}: {missing[0]!r} isn't a property in "
                 f"{topic.schema_file}",
@@ -91,7 +93,7 @@ def _check_expressions(configuration: Configuration, topic: Topic, columns: Stru
             setting = error.expression
             reason = error.message.removeprefix(f"{setting}: ").rstrip(".")
     if reason is not None:
-        key = f"connector.topics.{topic.key}.{setting}"
+        key = f"connector.topics.{topic.section}.{setting}"
         raise ConfigurationError(
             f"{configuration.file}: {key}: {reason}. The fields are those in {topic.schema_file}",
             file=configuration.file,
@@ -106,7 +108,7 @@ def _check_keys(configuration: Configuration, topic: Topic, columns: StructType)
         references["ordering-column"] = (destination.ordering_column,)
     for key, names in references.items():
         for reason in filter(None, (unfit_key(name, columns) for name in names)):
-            path = f"connector.topics.{topic.key}.destination.{key}"
+            path = f"connector.topics.{topic.section}.destination.{key}"
             raise ConfigurationError(
                 f"{configuration.file}: {path}: {reason} in {topic.schema_file}",
                 file=configuration.file,
@@ -123,7 +125,7 @@ def _check_masks(configuration: Configuration, topic: Topic, columns: StructType
         if reason is None and not any(has_field(schema, column) for column in paths):
             reason = f"{path!r} isn't a field"
         if reason is not None:
-            key = f"connector.topics.{topic.key}.masks"
+            key = f"connector.topics.{topic.section}.masks"
             raise ConfigurationError(
                 f"{configuration.file}: {key}: {reason} in {topic.schema_file}",
                 file=configuration.file,
@@ -136,7 +138,7 @@ def _check_event_time(configuration: Configuration, topic: Topic, columns: Struc
     derived = () if name is None else topic.config.processing.columns
     field = None if name is None or name in derived else columns.get(name)
     if field is not None and field.data_type not in (TIMESTAMP, DATE):
-        path = f"connector.topics.{topic.key}.event-time"
+        path = f"connector.topics.{topic.section}.event-time"
         raise ConfigurationError(
             f"{configuration.file}: {path}: {name!r} is a {field.data_type} in "
             f"{topic.schema_file}; name a property with the format date-time or date",

@@ -52,10 +52,10 @@ def _topic_format(configuration: Configuration, topic: Topic, schema: str | None
     if name == "csv":
         if schema is None:
             raise ConfigurationError(
-                f"{configuration.file}: connector.topics.{topic.key}.decode: csv needs a "
+                f"{configuration.file}: connector.topics.{topic.section}.decode: csv needs a "
                 "schema-file, whose properties name the values of a line in order",
                 file=configuration.file,
-                key=f"connector.topics.{topic.key}.decode",
+                key=f"connector.topics.{topic.section}.decode",
             )
         columns = tuple(json.loads(schema).get("properties", {}))
     section = configuration.connector.schema_registry

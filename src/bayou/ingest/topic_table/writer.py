@@ -59,7 +59,7 @@ class DirectWriter:
         self, configuration: Configuration, topic: Topic, *, records_of_topic: bool = False
     ) -> None:
         self._topic = topic
-        schema_file = topic_schemas(replace(configuration, topics=(topic,)))[topic.key]
+        schema_file = topic_schemas(replace(configuration, topics=(topic,)))[topic.section]
         schema = RecordSchema.of(configuration, topic, schema_file)
         storage_options = configuration.connector.storage.storage_options()
         self._engine: Engine = for_path(topic.table_path, storage_options)

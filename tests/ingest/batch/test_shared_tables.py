@@ -1,0 +1,188 @@
+"""Several topics in one table."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+
+import pytest
+
+import bayou
+from bayou.ingest.broker import with_matching_topics
+from bayou.ingest.config import load_configuration
+from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
+from bayou.ingest.inspection import TopicTables, group_letters, prove_offsets, topic_status_reports
+from bayou.ingest.inspection.dead_letters import list_letters
+from bayou.ingest.offsets import ranges_between
+from bayou.ingest.runtime.shared_tables import SharedTables
+from bayou.spark.kafka import EmbeddedBroker
+from support.in_process_pipeline import Heard, InProcessContext, new_topic_run, take_in
+
+SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+
+
+class Failures(Heard):
+    """A `Reporter` that remembers failed attempts."""
+
+    def __init__(self):
+        super().__init__()
+        self.failed = []
+
+    def attempt_failed(self, event):
+        self.failed.append(event)
+
+    def topic_started(self, event):
+        pass
+
+    def batch_committed(self, event):
+        pass
+
+    def topic_finished(self, event):
+        pass
+
+
+class Shared:
+    """A pipeline of three topics in one table."""
+
+    def __init__(self, folder, broker):
+        self.folder = folder
+        self.broker = broker
+        self.file = folder / "pipeline.yaml"
+        (folder / "schema.json").write_text(json.dumps(SCHEMA))
+        self.write("kafka-topics: [a, b, c]")
+
+    def write(self, topics, more=""):
+        self.file.write_text(
+            f"connector:\n  kafka: {{bootstrap-servers: '{self.broker.bootstrap_servers}'}}\n"
+            f"  topics:\n    all:\n      {topics}\n      schema-file: schema.json\n{more}"
+            "      destination:\n        table-path: all\n"
+            "        delta-config: {enable-schema-evolution: true}\n"
+        )
+
+    @property
+    def configuration(self):
+        return with_matching_topics(load_configuration(self.file, environment={}))
+
+    @property
+    def table(self):
+        return bayou.table(str(self.folder / "all"))
+
+    def produce(self, topic, *values):
+        records = [v if isinstance(v, bytes) else json.dumps(v).encode() for v in values]
+        self.broker.produce(topic, records)
+
+    def rows(self):
+        columns = ["_kafka_topic", "id"]
+        return sorted(tuple(row.values()) for row in self.table.to_arrow(columns).to_pylist())
+
+    def verified(self):
+        proofs = [prove_offsets(self.configuration, t) for t in self.configuration.topics]
+        return [proof.holds for proof in proofs]
+
+
+@pytest.fixture
+def shared(tmp_path):
+    with EmbeddedBroker({"a": 2, "b": 2, "c": 1}) as broker:
+        yield Shared(tmp_path, broker)
+
+
+def test_each_topic_has_its_rows_and_offsets_in_the_table(shared):
+    for n in range(3):
+        for topic in "abc":
+            shared.produce(topic, {"id": 10 * n + ord(topic) - 97}, {"id": n})
+        take_in(shared.file)
+    assert len(shared.rows()) == 18
+    transactions = shared.table.snapshot().transactions
+    assert {application.split("/")[2] for application in transactions} == {"a", "b", "c"}
+    assert shared.verified() == [True] * 3
+    take_in(shared.file)  # reads nothing again
+    assert len(shared.rows()) == 18
+
+
+def test_columns_of_one_topic_are_columns_of_all(shared):
+    shared.produce("a", {"id": 1, "only_a": "x"})
+    shared.produce("b", {"id": 2, "only_b": 5})
+    take_in(shared.file)
+    shared.produce("a", {"id": 3, "only_b": "not a number"}, {"id": 4, "only_b": 6})
+    take_in(shared.file)
+    rows = shared.table.to_arrow(["id", "only_a", "only_b"]).sort_by("id").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(1, "x", None), (2, None, 5), (4, None, 6)]
+    (letter,) = group_letters(TopicTables.of(shared.configuration, shared.configuration.topics[0]))
+    assert "only_b" in letter.reason
+
+
+def test_dead_letters_are_those_of_their_topic(shared):
+    a, b, c = shared.configuration.topics
+    shared.produce("a", {"id": "x"}, b"{")
+    shared.produce("b", {"id": "y"}, {"id": 1})
+    take_in(shared.file)
+    letters = {t.key: list_letters(TopicTables.of(shared.configuration, t)) for t in (a, b, c)}
+    assert [len(found) for found in letters.values()] == [2, 1, 0]
+    offset = letters["all/b"][0].offset
+    where = f"offset = {offset} OR offset <> {offset}"
+    assert len(list_letters(TopicTables.of(shared.configuration, b), where=where)) == 1
+    assert [r.dead_letters for r in topic_status_reports(shared.configuration, (a, b, c))] == [
+        2,
+        1,
+        0,
+    ]
+    assert shared.verified() == [True] * 3
+    wider = {**SCHEMA, "properties": {"id": {"type": ["integer", "string"]}}}
+    assert wider != SCHEMA
+    assert delete_dead_letters(shared.configuration, a) == 2
+    assert replay_dead_letters(shared.configuration, b).refused == 1
+    assert [len(list_letters(TopicTables.of(shared.configuration, t))) for t in (a, b, c)] == [
+        0,
+        1,
+        0,
+    ]
+
+
+def test_a_pattern_takes_in_topics_that_appear_later(shared):
+    shared.write("kafka-topic-pattern: '[ab]'")
+    shared.produce("a", {"id": 1})
+    shared.produce("c", {"id": 2})
+    take_in(shared.file)
+    assert shared.rows() == [("a", 1)]
+    shared.write("kafka-topic-pattern: '[abc]'")
+    shared.produce("b", {"id": 3})
+    take_in(shared.file)
+    assert shared.rows() == [("a", 1), ("b", 3), ("c", 2)]
+    assert shared.verified() == [True] * 3
+
+
+def test_another_topic_that_created_the_table_first_is_no_conflict(shared):
+    configuration, heard = shared.configuration, Failures()
+    tables = SharedTables(configuration, heard, nullcontext())
+    runs = [new_topic_run(configuration, topic, heard, tables) for topic in configuration.topics]
+    for run, name in zip(runs, "abc", strict=True):
+        shared.produce(name, {"id": 1}, {"id": 2})
+        run.prepare(once=False)  # none of them sees a table
+    for run in runs:
+        ends = {p: span.end for p, span in run._prepared.kafka.bounds.items()}
+        spans = ranges_between(run.position, ends)
+        report = run._prepared.writer.process(InProcessContext(), spans)
+        assert (report.rows, report.retries) == (2, 0)
+        run.finish()
+    assert heard.failed == []
+    assert len(shared.rows()) == 6
+    assert shared.verified() == [True] * 3
+
+
+def test_the_maintenance_of_a_shared_table_ends_with_its_last_topic(shared):
+    configuration, heard = shared.configuration, Failures()
+    tables = SharedTables(configuration, heard, nullcontext())
+    runs = [new_topic_run(configuration, topic, heard, tables) for topic in configuration.topics]
+    for run in runs:
+        run.prepare(once=False)
+    first = runs[0]._maintenance
+    assert {id(run._maintenance) for run in runs} == {id(first)}
+    for run in runs[:2]:
+        run.finish()
+    assert not first._stopped.is_set()
+    runs[2].finish()
+    assert first._stopped.is_set()
+    again = new_topic_run(configuration, configuration.topics[0], heard, tables)
+    again.prepare(once=False)
+    assert again._maintenance is not first
+    again.finish()
