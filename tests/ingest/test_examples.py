@@ -22,7 +22,7 @@ RUN = sorted(EXAMPLES.rglob("*.yaml"))
 @pytest.mark.parametrize("file", RUN, ids=lambda f: f.stem)
 def test_an_example_is_a_valid_configuration(file):
     configuration = load_configuration(file, environment=ENVIRONMENT)
-    assert topic_schemas(configuration).keys() == {t.key for t in configuration.topics}
+    assert topic_schemas(configuration).keys() == configuration.connector.topics.keys()
 
 
 def test_every_key_of_the_plan_has_its_effect():

@@ -36,6 +36,7 @@ class FailingTarget:
     """A target whose store always fails."""
 
     path = "lake/events"
+    version = 0
 
     def __init__(self, error):
         self.error = error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import TypeAdapter
 
@@ -137,6 +139,19 @@ def test_what_does_not_go_with_several_topics_is_said(tmp_path):
     catalog = "  catalog: {type: session}\n"
     named = TEMPLATE.replace("table-path", "table-name: t, table-path")
     assert "write {topic} in table-name" in problem(tmp_path, named, more=catalog)
+
+
+def test_the_example_has_both_ways(tmp_path):
+    example = Path(__file__).parents[3] / "examples" / "local" / "topics.yaml"
+    configuration = load_configuration(example, environment={})
+    assert [topic.key for topic in configuration.topics] == [
+        "users/users.eu.v1",
+        "users/users.us.v1",
+    ]
+    names = {"orders.eu.v1", "orders.us.v1", "orders.us.v2", "orders.eu.v1.dlq"}
+    orders = configuration.matching(names)
+    assert [topic.config.kafka_topic for topic in orders] == ["orders.eu.v1", "orders.us.v1"]
+    assert len({topic.table_path for topic in (*orders, *configuration.topics)}) == 3
 
 
 def test_every_setting_is_that_of_the_section():

@@ -27,7 +27,7 @@ class TopicDiscovery:
     Args:
         configuration: has the topics that are known at the start of the run.
         restarts: the restarts of failed topics; the restart of a deleted topic is canceled.
-        interval: seconds between requests to the brokers.
+        interval: seconds between requests to the brokers; None for `INTERVAL`.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class TopicDiscovery:
         new_run: Callable[[Topic], TopicRun],
         restarts: TopicRestarts,
         *,
-        interval: float = INTERVAL,
+        interval: float | None = None,
     ) -> None:
         self._configuration = configuration
         self._new_run = new_run
         self._restarts = restarts
-        self._interval = interval
+        self._interval = INTERVAL if interval is None else interval
         self._topics = {topic.key: topic for topic in configuration.topics}
         self._request: _Request | None = None
-        self._due = time.monotonic() + interval
+        self._due = time.monotonic() + self._interval
         self._preparations: dict[str, _Preparation] = {}
 
     @property
