@@ -109,8 +109,11 @@ def select_topics(configuration: Configuration, names: Sequence[str] | None) -> 
     """
     if not names:
         return configuration.topics
-    selected = (configuration.find_topics(name) or (configuration.topic(name),) for name in names)
-    return tuple(dict.fromkeys(topic for topics in selected for topic in topics))
+    selected: dict[str, Topic] = {}
+    for name in names:
+        topics = configuration.find_topics(name) or (configuration.topic(name),)
+        selected |= {topic.key: topic for topic in topics}
+    return tuple(selected.values())
 
 
 def load_topics(file: Path, settings: Sequence[str] | None) -> Configuration:

@@ -55,7 +55,15 @@ def start_app_id(topic: KafkaTopic, partition: int) -> str:
 
     The start offset is the offset at which the first run starts to read the partition.
     """
-    return f"{app_id(topic, partition)}/start"
+    return f"{app_id(topic, partition)}{_START}"
+
+
+def is_start(application: str) -> bool:
+    """Whether an `appId` is one that `start_app_id` returns."""
+    return application.endswith(_START)
+
+
+_START = "/start"
 
 
 def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:

@@ -9,7 +9,8 @@ import pytest
 
 from bayou.errors import KafkaError, PipelineError
 from bayou.ingest.inspection import plan_run
-from support.in_process_pipeline import Heard
+from bayou.ingest.offsets import ranges_between
+from support.in_process_pipeline import Heard, InProcessContext, new_topic_run
 
 _CONTINUE = "      on-data-loss: continue\n"
 
@@ -52,3 +53,21 @@ def test_records_that_are_gone_stop_the_topic_or_are_passed_over_once(small_pipe
     assert [t["lostOffsets"] for t in tags if "lostOffsets" in t] == [f"0:2-{first}"]
     assert small_pipeline.take_in(heard).records == 0
     assert len(heard.lost) == 1
+
+
+@pytest.mark.parametrize("start", ["latest", "{0: 1, 1: 0}"])
+def test_a_first_batch_with_dead_letters_follows_the_recorded_start(small_pipeline, start):
+    """Both are committed to the dead letter table by one run."""
+    small_pipeline.produce({"id": 0})
+    more = f"      starting-offsets: {start}\n      schema-file"
+    small_pipeline.file.write_text(
+        small_pipeline.file.read_text().replace("      schema-file", more)
+    )
+    run = new_topic_run(small_pipeline.configuration, small_pipeline.topic, Heard())
+    run.prepare(once=False)
+    small_pipeline.produce({"id": 1}, b"{", {"id": 2})
+    spans = ranges_between(run.position, {0: 4, 1: 0})
+    report = run._prepared.writer.process(InProcessContext(), spans)
+    assert (report.rows, report.dead_letters) == (2, 1)
+    small_pipeline.produce(b"{")
+    assert small_pipeline.take_in().dead_letters == 1

@@ -16,6 +16,7 @@ from bayou.ingest.offsets import (
     OffsetSpan,
     app_id,
     check_not_recreated,
+    is_start,
     next_offsets,
     recorded_start,
     start_app_id,
@@ -180,9 +181,14 @@ class DeadLetterTable:
         return f"kafka/{self._kafka.cluster_id}/{self._kafka.name}/letters"
 
     def _topic_transactions(self, snapshot: Snapshot | None) -> dict[str, int]:
+        """Return the transaction identifiers that change if a pipeline commits dead letters."""
         prefix = f"kafka/{self._kafka.cluster_id}/{self._kafka.name}/"
         known = {} if snapshot is None else snapshot.transactions
-        return {app: version for app, version in known.items() if app.startswith(prefix)}
+        return {
+            app: version
+            for app, version in known.items()
+            if app.startswith(prefix) and not is_start(app)
+        }
 
     def _begin(self, snapshot: Snapshot | None, written: Mapping[str, int]) -> Transaction:
         builder = self._builder(snapshot)
