@@ -97,9 +97,8 @@ def open_table(
     from bayou.ingest.config import load_configuration
 
     configuration = load_configuration(config, settings=settings or ())
-    topic = configuration.find_topic(table)
     options = configuration.connector.storage.storage_options()
-    return bayou.table(table if topic is None else topic.table_path, options)
+    return bayou.table(configuration.find_table(table) or table, options)
 
 
 def select_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:

@@ -71,6 +71,14 @@ def test_a_pattern_has_the_topics_that_the_brokers_have(tmp_path):
     assert configuration.find_topic("orders/other") is None
 
 
+def test_the_shared_table_of_a_pattern_is_known_without_brokers(tmp_path):
+    shared = "orders: {kafka-topic-pattern: 'o.*', destination: {table-path: lake/orders}}"
+    assert load(tmp_path, shared).find_table("orders") == str(tmp_path / "lake" / "orders")
+    configuration = load(tmp_path, PATTERN)
+    assert configuration.find_table("orders") is None
+    assert configuration.find_table("orders/o.x") == str(tmp_path / "lake" / "o.x")
+
+
 def test_internal_topics_match_only_a_pattern_that_names_them(tmp_path):
     every = "a: {kafka-topic-pattern: '.*', destination: {table-path: lake/a}}"
     names = {"__consumer_offsets", "_schemas", "t"}

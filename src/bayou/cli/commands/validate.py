@@ -80,6 +80,15 @@ def validate(
                     "schema": str(topic.schema_file or "inferred"),
                 }
                 for topic in configuration.topics
+            ]
+            + [
+                {
+                    "topic": f"{section.key}/...",
+                    "kafka topic": f"pattern {section.config.kafka_topic_pattern}",
+                    "table": section.table_path,
+                    "schema": str(section.schema_file or "inferred"),
+                }
+                for section in configuration.patterns
             ],
             event="topic",
         )

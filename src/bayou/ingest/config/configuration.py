@@ -97,6 +97,11 @@ class TopicSection:
         names = self.config.kafka_topics or (self.config.kafka_topic,)
         return tuple(map(self.topic, names))
 
+    @property
+    def table_path(self) -> str:
+        """The path of the section's table; it may contain `{topic}`."""
+        return resolve_path(self.config.destination.path, self.folder)
+
     def matches(self, name: str) -> bool:
         """Whether the section's pattern matches the name of a Kafka topic."""
         pattern = self.config.kafka_topic_pattern
@@ -194,6 +199,17 @@ class Configuration:
             if name in (destination.name, topic.table_path, destination.path.rstrip("/")):
                 return topic
         return None
+
+    def find_table(self, name: str) -> str | None:
+        """Return the path of the table of a topic, or of a section whose topics share a table.
+
+        `name` is compared as in `find_topic`; None if none matches.
+        """
+        for section in self.patterns:
+            if name == section.key and section.config.shares_table:
+                return section.table_path
+        topic = self.find_topic(name)
+        return None if topic is None else topic.table_path
 
     def topic(self, name: str) -> Topic:
         """Return the topic whose key, table name or table path is `name`.
