@@ -56,7 +56,7 @@ def measured(way: str, table: str, runs: int) -> None:
     print(json.dumps({"seconds": seconds}))
 
 
-def _table_with(files: int) -> Path:
+def table_with(files: int) -> Path:
     """Return the path of a table of `files` files, of which only the first to read exists."""
     import million_files
     import numpy as np
@@ -87,7 +87,7 @@ def run(console: Any, files: Sequence[int], ways: Sequence[str], runs: int) -> N
     from rich.table import Table as Grid
 
     for number in files:
-        table = str(_table_with(number))
+        table = str(table_with(number))
         grid = Grid(title=f"{number:,} files, local[2], driver 1 GB", title_justify="left")
         for heading in ("until the first batch", "cold s", "warm s", "driver", "JVM", "workers MB"):
             grid.add_column(heading, justify="right" if grid.columns else "left")
