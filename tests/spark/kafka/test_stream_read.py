@@ -9,7 +9,7 @@ from bayou.errors import ArgumentError, KafkaError
 from bayou.spark.kafka import ProducedRecord
 from bayou.spark.kafka.columns import arrow_schema
 from bayou.spark.kafka.options import parse_options
-from bayou.spark.kafka.stream_read import KafkaStreamReader
+from bayou.spark.kafka.stream_read import FIRST_START, KafkaStreamReader
 
 _ALL = ReadAllAvailable()
 
@@ -28,6 +28,10 @@ def _read(stream, start, end):
         for batch in executor.read(part)
         for row in batch.to_pylist()
     ]
+
+
+def _ends(offset):
+    return {topic: ends for topic, ends in offset.items() if topic != FIRST_START}
 
 
 def _fill(broker, topic, partitions, count):
@@ -61,6 +65,32 @@ def test_a_stream_reads_what_comes_and_then_nothing(broker, source):
     assert stream.reportLatestOffset() == {"comes": {"0": 3, "1": 3}}
 
 
+@pytest.mark.parametrize("limit", [_ALL, ReadMaxRows(3)])
+def test_a_first_batch_that_a_restart_repeats_has_its_records(broker, source, limit):
+    topic = f"repeated-{type(limit).__name__}"
+    _fill(broker, topic, 1, 10)
+    stream = _stream(source, subscribe=topic)
+    start = stream.initialOffset()
+    _add(broker, topic, 1, 3)
+    end = stream.latestOffset(start, limit)
+    at_once = _stream(source, subscribe=topic)
+    assert _read(at_once, at_once.initialOffset(), end) == [(0, 10), (0, 11), (0, 12)]
+    _add(broker, topic, 1, 10)
+    restarted = _stream(source, subscribe=topic)
+    assert _read(restarted, restarted.initialOffset(), end) == [(0, 10), (0, 11), (0, 12)]
+    following = restarted.latestOffset(end, _ALL)
+    assert following == {topic: {"0": 23}}
+    assert _read(restarted, end, following) == [(0, offset) for offset in range(13, 23)]
+
+
+def test_without_new_records_the_offset_of_the_first_batch_stays(broker, source):
+    _fill(broker, "stays", 1, 2)
+    stream = _stream(source, subscribe="stays", startingOffsets="earliest")
+    end = stream.latestOffset(stream.initialOffset(), _ALL)
+    assert stream.latestOffset(end, _ALL) == end
+    assert _stream(source, subscribe="stays").latestOffset(end, _ALL) == end
+
+
 def test_the_limit_is_shared_over_the_partitions(broker, source):
     _fill(broker, "shared", 2, 100)
     _add(broker, "shared", 1, 100)
@@ -70,8 +100,8 @@ def test_the_limit_is_shared_over_the_partitions(broker, source):
     limit = stream.getDefaultReadLimit()
     assert limit == ReadMaxRows(40)
     start = stream.initialOffset()
-    assert stream.latestOffset(start, limit) == {"shared": {"0": 30, "1": 10}}
-    assert stream.latestOffset(start, _ALL) == {"shared": {"0": 150, "1": 50}}
+    assert _ends(stream.latestOffset(start, limit)) == {"shared": {"0": 30, "1": 10}}
+    assert _ends(stream.latestOffset(start, _ALL)) == {"shared": {"0": 150, "1": 50}}
 
 
 def test_a_batch_waits_for_enough_records_or_the_delay(broker, source):
@@ -81,7 +111,7 @@ def test_a_batch_waits_for_enough_records_or_the_delay(broker, source):
     limit = stream.getDefaultReadLimit()
     assert limit == ReadMinRows(5)
     first = stream.latestOffset(stream.initialOffset(), limit)
-    assert first == {"waits": {"0": 10}}
+    assert _ends(first) == {"waits": {"0": 10}}
     _add(broker, "waits", 1, 4)
     assert stream.latestOffset(first, limit) == first
     _add(broker, "waits", 1, 1)
@@ -113,7 +143,7 @@ def test_records_are_read_a_delay_after_the_first_of_them_or_when_they_fill_a_ba
     assert stream.latestOffset(start, limit) == start
     now += 0.5
     end = stream.latestOffset(start, limit)
-    assert end == {"delayed": {"0": 20}}
+    assert _ends(end) == {"delayed": {"0": 20}}
     _add(broker, "delayed", 1, 120)
     for offset in (70, 120):
         end = stream.latestOffset(end, limit)
@@ -132,7 +162,7 @@ def test_available_now_stops_where_the_records_ended_at_its_start(broker, source
     stream.prepareForTriggerAvailableNow()
     _add(broker, "now", 1, 10)
     end = stream.latestOffset(stream.initialOffset(), ReadMinRows(50))
-    assert end == {"now": {"0": 10}}
+    assert _ends(end) == {"now": {"0": 10}}
     assert stream.latestOffset(end, ReadMinRows(50)) == end
 
 
@@ -143,7 +173,7 @@ def test_a_new_topic_of_a_pattern_is_read_from_its_first_record(broker, source):
     assert start == {"grow-a": {"0": 3}}
     _fill(broker, "grow-b", 1, 2)
     end = stream.latestOffset(start, ReadMaxRows(1))
-    assert end == {"grow-a": {"0": 3}, "grow-b": {"0": 1}}
+    assert _ends(end) == {"grow-a": {"0": 3}, "grow-b": {"0": 1}}
     assert _read(stream, start, end) == [(0, 0)]
 
 

@@ -35,12 +35,21 @@ from bayou.spark.streaming.read_limits import (
     SupportsTriggerAvailableNow,
 )
 
+FIRST_START = "#start"
+"""Key of the first batch's start in the JSON of its end; no topic has a name with `#`.
+
+If a query is stopped before it commits its first batch, Spark repeats the batch, but has only
+recorded its end. A position such as `latest` would then be resolved again, and the records before
+the new position would be lost.
+"""
+
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader of the Kafka source.
 
-    Offsets have the form of Spark's Kafka source: `{"topic": {"0": 23}}`. The connection to the
-    cluster isn't pickled. `clock` returns monotonic seconds.
+    Offsets have the form of Spark's Kafka source: `{"topic": {"0": 23}}`. The end of the first
+    batch also contains the batch's start (`FIRST_START`). The connection to the cluster isn't
+    pickled. `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -58,16 +67,16 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connection: KafkaCluster | None = None
         self._target: dict[TopicPartition, int] | None = None
         self._latest: dict[TopicPartition, int] | None = None
+        self._initial: dict[TopicPartition, int] | None = None
         self._last_batch = float("-inf")
         self._waiting_since: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         partitions = selected_partitions(self._cluster, self._options)
-        return offsets_to_json(
-            resolve_position(
-                self._start, partitions, self._cluster, self._options, "startingOffsets"
-            )
+        self._initial = resolve_position(
+            self._start, partitions, self._cluster, self._options, "startingOffsets"
         )
+        return offsets_to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._options.max_offsets_per_trigger is not None:
@@ -80,23 +89,28 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._cluster.latest(selected_partitions(self._cluster, self._options))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        begin = offsets_from_json(start)
+        begin = _from_json(start)
         end = self._available(begin)
         self._latest = end
-        if isinstance(limit, ReadAllAvailable):
-            return offsets_to_json(end)
-        begin |= self._cluster.earliest([p for p in end if p not in begin])
-        if self._target is None and self._must_wait(begin, end):
+        if not isinstance(limit, ReadAllAvailable):
+            known = begin | self._cluster.earliest([p for p in end if p not in begin])
+            if self._target is None and self._must_wait(known, end):
+                return start
+            if isinstance(limit, ReadMaxRows):
+                end = limit_offsets(limit.max_rows, known, end)
+        if end == begin:
             return start
-        if isinstance(limit, ReadMaxRows):
-            end = limit_offsets(limit.max_rows, begin, end)
-        return offsets_to_json(end)
+        first = {FIRST_START: offsets_to_json(begin)} if begin == self._initial else {}
+        return {**offsets_to_json(end), **first}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return None if self._latest is None else offsets_to_json(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        begin, until = offsets_from_json(start), offsets_from_json(end)
+        # If the first batch is repeated after a restart, `start` is a new initial offset.
+        begin, until = _from_json(start), _from_json(end)
+        if FIRST_START in end and FIRST_START not in start:
+            begin = offsets_from_json(end[FIRST_START])
         for partition in sorted(begin.keys() - until.keys()):
             self._loss.report(f"{partition}: the partition doesn't exist any more", partition.topic)
         # A partition that was added while the query runs is read from its first record.
@@ -164,3 +178,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if delay is None:
             return now - self._last_batch >= self._options.max_trigger_delay
         return self._waiting_since is not None and now - self._waiting_since >= delay
+
+
+def _from_json(offset: dict[str, Any]) -> dict[TopicPartition, int]:
+    return offsets_from_json({key: value for key, value in offset.items() if key != FIRST_START})
