@@ -23,6 +23,7 @@ _NAME = (
 _QUOTED = r"(?:\\?\"(?:[^\"\\]|\\.){0,4000}?\\?\"|'[^']{0,4000}'(?:'[^']{0,4000}')*)"
 _SETTING = re.compile(
     r"password|passphrase|passwd|pwd|secret|token|credential|sas|jaas|basic\.auth\.user"
+    r"|key\.pem|oauthbearer\.config"
     r"|(?:access|account|api|private|encryption|customer|keystore)[._-]?key",
     re.IGNORECASE,
 )

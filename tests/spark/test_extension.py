@@ -46,6 +46,28 @@ def test_enabling_twice_and_disabling_leaves_the_conf_as_it_was(spark):
         bayou_spark.enable(spark)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.ssl.key.pem",
+        "kafka.ssl.keystore.key",
+        "kafka.sasl.oauthbearer.config",
+        "kafka.sasl.jaas.config",
+        "kafka.sasl.password",
+        "kafka.ssl.key.password",
+    ],
+)
+def test_secret_options_of_kafka_are_hidden_in_plans(spark, name):
+    """The command of a temporary view writes its plan to the event log in this form."""
+    reader = spark.read.format("bayou-kafka").option("kafka.bootstrap.servers", "127.0.0.1:9")
+    value = 'PlainLoginModule username="u" password="q7w8e9";' if "jaas" in name else "q7w8e9"
+    records = reader.option("subscribe", "t").option(name, value).load()
+    plan = records._jdf.queryExecution().analyzed().verboseStringWithOperatorId()
+    assert "subscribe=t" in plan
+    assert f"{name}=*********(redacted)" in plan
+    assert "q7w8e9" not in plan
+
+
 @pytest.mark.parametrize("method", ["enable", "disable", "sql"])
 def test_what_is_no_session_is_refused(method):
     more = ("SELECT 1",) if method == "sql" else ()

@@ -35,7 +35,8 @@ _REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
 _DEFAULT_REDACTION = "(?i)url"
 _ADDED_REDACTION = (
     r"|(?i:account[._-]?key|encryption[._-]?key|customer[._-]?key|keystore[._-]?key|private[._-]?key"
-    r"|api[._-]?key|sas[._-]?(?:key|token)|jaas|credential|passphrase|passwd|basic\.auth\.user)"
+    r"|api[._-]?key|sas[._-]?(?:key|token)|azure\.sas\.|jaas|oauthbearer\.config|credential"
+    r"|ssl\.key\.pem|private key-|passphrase|passwd|basic\.auth\.user)"
 )
 """Pattern of secret options that `spark.redaction.regex` doesn't match. Without the pattern, Spark
 writes these options to plans and event logs. Spark also searches the options' values, so the
