@@ -22,6 +22,7 @@ from bayou.spark.hooks import hooks
 from bayou.spark.hooks.hooks import pass_settings_as_options
 from bayou.spark.jvm.session import has_resource, set_for_new_sessions, start_java
 from bayou.spark.log_replay.sorted_index import offer_sorted_index
+from bayou.spark.native_read import metadata_count
 from bayou.spark.session.prerequisites import check_java
 from bayou.spark.sql_statements import sql_hook
 from bayou.spark.streaming.schema_log import check_schema_locations
@@ -94,6 +95,8 @@ def enable(spark: Any) -> None:
     hooks.register("stream_load", offer_sorted_index)
     hooks.register("stream_load", offer_to_wait)
     hooks.register("sql", sql_hook)
+    hooks.register("query", metadata_count.query)
+    hooks.register("count", metadata_count.count)
     for key in _CONF:
         _set_conf(spark, key, "true")
     redacted = str(spark.conf.get(_REDACTED_OPTIONS, _DEFAULT_REDACTION))

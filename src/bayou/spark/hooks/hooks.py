@@ -18,11 +18,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from bayou.errors import ArgumentError
 from bayou.spark.hooks.recorded_writer_v2 import write_to_wrappers
 from bayou.spark.hooks.requests import (
+    CountRequest,
+    QueryRequest,
     ReadRequest,
     SqlRequest,
     TableReadRequest,
@@ -41,7 +44,16 @@ ENABLED = "spark.bayou.enabled"
 """The conf that enables the hooks in a session."""
 
 HookName: TypeAlias = Literal[
-    "load", "save", "stream_load", "stream_start", "query_start", "sql", "table", "write_to"
+    "load",
+    "save",
+    "stream_load",
+    "stream_start",
+    "query_start",
+    "sql",
+    "query",
+    "count",
+    "table",
+    "write_to",
 ]
 """Names of the hooks. A hook's handlers get these requests:
 
@@ -49,7 +61,9 @@ HookName: TypeAlias = Literal[
 - `save`: a `WriteRequest` of `save`, `saveAsTable` or `insertInto`.
 - `stream_load`: a `ReadRequest` of `DataStreamReader.load`.
 - `query_start`, then `stream_start`: a `StreamWriteRequest` of `start` or `toTable`.
-- `sql`: a `SqlRequest` of `SparkSession.sql`.
+- `sql`: a `SqlRequest` of `SparkSession.sql`, before the statement is executed.
+- `query`: a `QueryRequest` of `SparkSession.sql`, after the statement was executed. Classic only.
+- `count`: a `CountRequest` of `DataFrame.count`. Classic only.
 - `table`: a `TableReadRequest` of `SparkSession.table`, `DataFrameReader.table` or
   `DataStreamReader.table`.
 - `write_to`: a `WriteToRequest` of the last method of a `writeTo` chain."""
@@ -63,6 +77,8 @@ _handlers: dict[HookName, list[Handler]] = {
     "stream_start": [],
     "query_start": [],
     "sql": [],
+    "query": [],
+    "count": [],
     "table": [],
     "write_to": [],
 }
@@ -90,6 +106,7 @@ def install(spark: Any) -> None:
         _hook(DataFrameReader, {"table": _table})
         _hook(DataStreamReader, {"table": _table})
         _hook(SparkSession, {"table": _table})
+        _hook(ClassicDataFrame, {"count": _count})
     else:
         session = "pyspark.sql.connect.session"
         batch = "pyspark.sql.connect.readwriter"
@@ -279,10 +296,34 @@ def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
             for handler in tuple(_handlers["sql"]):
                 answer = handler(request)
                 if answer is not NotImplemented:
-                    return answer
+                    return _replaced(self, sqlQuery, answer)
+            return _replaced(self, sqlQuery, original(self, sqlQuery, args, **kwargs))
         return original(self, sqlQuery, args, **kwargs)
 
     return sql
+
+
+def _replaced(spark: Any, text: str, frame: Any) -> Any:
+    """Return the result of `query` handlers for the DataFrame of a statement."""
+    if isinstance(frame, ClassicDataFrame):
+        for handler in tuple(_handlers["query"]):
+            answer = handler(QueryRequest(spark=spark, text=text, frame=frame))
+            if answer is not NotImplemented:
+                return answer
+    return frame
+
+
+def _count(original: Callable[..., Any]) -> Callable[..., Any]:
+    def count(self: Any) -> Any:
+        spark = self.sparkSession
+        if is_enabled(spark):
+            for handler in tuple(_handlers["count"]):
+                answer = handler(CountRequest(spark=spark, frame=self))
+                if answer is not NotImplemented:
+                    return answer
+        return original(self)
+
+    return count
 
 
 def _answer_write_to(request: WriteToRequest) -> Any:

@@ -61,6 +61,23 @@ class SqlRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRequest:
+    """The result of a call of `SparkSession.sql`, which a handler may replace."""
+
+    spark: Any
+    text: str
+    frame: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountRequest:
+    """A call of `DataFrame.count`."""
+
+    spark: Any
+    frame: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableReadRequest:
     """A call of `table` on a classic session, on `session.read` or on `session.readStream`.
 

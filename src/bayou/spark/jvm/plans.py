@@ -10,6 +10,7 @@ from bayou.spark.jvm.objects import JavaObject, scala_items, tested_with
 
 __all__ = [
     "are_columns_deterministic",
+    "counted_relation",
     "default_row_bytes",
     "has_metadata_columns",
     "is_deterministic",
@@ -20,6 +21,7 @@ __all__ = [
     "plan_bytes",
     "relation_filters",
     "relation_options",
+    "unfiltered_relation",
 ]
 
 
@@ -75,6 +77,48 @@ def relation_options(frame: Any, name: str) -> Iterator[str]:
             value = _relation_option(leaf, name)
             if value is not None:
                 yield value
+
+
+@tested_with("4.3")
+def unfiltered_relation(frame: Any, name: str) -> str | None:
+    """The value of an option in the relation whose rows a DataFrame has, one for each.
+
+    None if the DataFrame is cached, if it filters, joins, repeats or limits rows, or if the option
+    isn't set.
+    """
+    level = frame.storageLevel
+    if level.useMemory or level.useDisk:
+        return None
+    return _only_relation(_analyzed(frame), name)
+
+
+@tested_with("4.3")
+def counted_relation(frame: Any, name: str) -> str | None:
+    """The value of an option in the relation whose rows a DataFrame only counts, as `count(*)`."""
+    plan = _analyzed(frame)
+    if _class_name(plan) != "Aggregate" or not plan.groupingExpressions().isEmpty():
+        return None
+    columns = list(scala_items(plan.aggregateExpressions()))
+    if len(columns) != 1 or _class_name(columns[0]) != "Alias":
+        return None
+    aggregate = columns[0].child()
+    if _class_name(aggregate) != "AggregateExpression" or aggregate.isDistinct():
+        return None
+    function = aggregate.aggregateFunction()
+    if aggregate.filter().isDefined() or _class_name(function) != "Count":
+        return None
+    counted = list(scala_items(function.children()))
+    if any(_class_name(c) != "Literal" or c.nullable() for c in counted):
+        return None
+    return _only_relation(plan.child(), name)
+
+
+def _only_relation(plan: JavaObject, name: str) -> str | None:
+    while _class_name(plan) in ("Project", "SubqueryAlias", "View"):
+        plan = plan.child()
+    if _relation_option(plan, "filter") is not None:  # the data source's own option
+        return None
+    return _relation_option(plan, name)
 
 
 @tested_with("4.3")
