@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import StreamingQueryException
 
 import bayou
 from bayou.spark.streaming import waiting_streams
@@ -32,26 +31,6 @@ def test_the_first_batch_is_that_of_the_first_commit(spark, tmp_path):
         bayou.write(table, pa.table({"id": [2]}))
         query.processAllAvailable()
         assert batches == [(0, [2])]
-    finally:
-        query.stop()
-
-
-def test_a_first_batch_that_failed_is_repeated_with_its_rows(spark, tmp_path):
-    table, batches = str(tmp_path / "t"), []
-    bayou.write(table, pa.table({"id": [1]}))
-    failing = latest(spark, table).writeStream.foreachBatch(lambda *_: 1 / 0)
-    query = failing.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-    query.processAllAvailable()
-    bayou.write(table, pa.table({"id": [2]}))
-    with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
-        query.awaitTermination(60)
-    query = started(latest(spark, table), tmp_path / "checkpoint", batches)
-    try:
-        query.processAllAvailable()
-        assert batches == [(0, [2])]
-        bayou.write(table, pa.table({"id": [3]}))
-        query.processAllAvailable()
-        assert batches == [(0, [2]), (1, [3])]
     finally:
         query.stop()
 

@@ -36,7 +36,7 @@ from bayou.spark.streaming import (
     reads_change_feed,
 )
 from bayou.spark.streaming.errors import streaming_error
-from bayou.spark.streaming.offsets import FIRST_VERSION, RunnerOffset, write_as_delta_spark
+from bayou.spark.streaming.offsets import RunnerOffset, write_as_delta_spark
 from bayou.spark.streaming.options import LATEST
 from bayou.spark.streaming.read_limits import (
     ReadAllAvailable,
@@ -116,7 +116,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         with readable_errors():
-            self._is_new = True  # only called for a stream that has committed no batch
+            self._is_new = True  # only called for a stream without a checkpoint
             return RunnerOffset(self._stream.initial_offset().to_json())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -142,15 +142,10 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 unlimited=isinstance(limit, ReadAllAvailable),
             )
             offset = RunnerOffset(end.to_json())
-            if self._is_new:
+            if self._may_wait and self._is_new and end == begin:
                 options = StreamOptions.parse(self._options)
                 if options.starting_version == LATEST:
-                    if self._may_wait and end == begin:
-                        set_start_offset(options.driver_folder, offset.text)
-                    if begin == self._stream.initial_offset() and end != begin:
-                        offset[FIRST_VERSION] = begin.version
-            if end == begin and FIRST_VERSION in start:
-                offset = RunnerOffset(start)  # another text would be a new offset for Spark
+                    set_start_offset(options.driver_folder, offset.text)
             self._may_wait = False  # only before the first batch
             return offset
 
@@ -161,10 +156,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         with readable_errors():
             stream = self._stream
-            begin, until = stream.offset_from_json(start), stream.offset_from_json(end)
-            if FIRST_VERSION in end and FIRST_VERSION not in start:
-                begin = stream.start_at(end[FIRST_VERSION])
-            return self._plan(stream.batch(begin, until))
+            batch = stream.batch(stream.offset_from_json(start), stream.offset_from_json(end))
+            return self._plan(batch)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return StreamTask(self._schema.to_json()).read(partition)

@@ -36,13 +36,6 @@ Spark commits an offset only when a later offset exists. Nothing is read between
 END_INDEX = 2**63 - 101
 """Index after all files of a version. The JSON has the next version's `BASE_INDEX` instead."""
 
-FIRST_VERSION = "bayouFirstVersion"
-"""Field of the first batch's end offset if `startingVersion` is `latest`: the batch's start.
-
-If a query is stopped before it commits its first batch, Spark repeats the batch, but has only
-recorded its end. `latest` would then be a later version, and the batch would lose its rows.
-"""
-
 _WRITTEN_BASE_INDEX = -1
 _FIRST_FORMAT = 1
 _METADATA_FORMAT = 3

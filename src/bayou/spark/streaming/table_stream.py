@@ -121,14 +121,6 @@ class TableStream:
             )
         return self._initial
 
-    def start_at(self, version: int) -> SourceOffset:
-        """Set the initial offset to the start of a version, and return it.
-
-        The version is the one at which the first batch of the query started before a restart.
-        """
-        self._initial = SourceOffset(table_id=self._state.table_id, version=version)
-        return self._initial
-
     def offset_from_json(self, data: dict[str, Any]) -> SourceOffset:
         """Parse an offset in a checkpoint; see `SourceOffset.from_json` for the errors."""
         return SourceOffset.from_json(data, table_id=self._state.table_id, table=self.table)
@@ -174,8 +166,8 @@ class TableStream:
         """Return the files of a micro-batch.
 
         For the first batch, `start` is `initial_offset`. If the first batch is repeated after a
-        restart, `start` may have a later version: the version of the initial snapshot is taken
-        from `end`. With `startingVersion` `latest`, the caller sets the version with `start_at`.
+        restart, `start` may have a later version. This is harmless: the version of the initial
+        snapshot is taken from `end`.
         """
         self._check_schema_of_last_run(start)
         start = _actual_start(start, end)
