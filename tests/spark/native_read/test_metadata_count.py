@@ -86,6 +86,17 @@ def test_what_is_not_every_row_once_is_counted_by_spark(ours, table, reader):
     assert [row[0] for row in grouped.collect()] == [4, 6]
 
 
+@pytest.mark.parametrize("reader", ["native", "source"])
+def test_a_table_that_was_replaced_since_is_not_counted(ours, table, reader):
+    ours.conf.set("spark.bayou.reader", reader)
+    frame = ours.read.format("delta").load(str(table))
+    shutil.rmtree(table)
+    for n in range(3):
+        bayou.write(str(table), pa.table({"id": [n], "p": ["a"]}), partition_by=["p"])
+    with pytest.raises(Exception, match="(?i)replaced|not exist|FileNotFound"):
+        frame.count()
+
+
 def test_deleted_rows_are_not_counted(ours, tmp_path):
     path = str(tmp_path / "t")
     properties = {"delta.enableDeletionVectors": "true"}

@@ -236,7 +236,7 @@ def test_a_missing_data_file_is_named(spark, tmp_path):
     victim = next(Path(tmp_path).glob("*.parquet"))
     victim.unlink()
     with pytest.raises(Exception, match=victim.name):
-        loaded.count()
+        loaded.collect()
 
 
 def test_an_empty_table_has_columns_and_no_rows(spark, tmp_path):

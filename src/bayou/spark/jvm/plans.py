@@ -116,8 +116,6 @@ def counted_relation(frame: Any, name: str) -> str | None:
 def _only_relation(plan: JavaObject, name: str) -> str | None:
     while _class_name(plan) in ("Project", "SubqueryAlias", "View"):
         plan = plan.child()
-    if _relation_option(plan, "filter") is not None:  # the data source's own option
-        return None
     return _relation_option(plan, name)
 
 

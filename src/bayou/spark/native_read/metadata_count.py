@@ -19,7 +19,7 @@ from bayou.spark.jvm.objects import JvmError
 from bayou.spark.jvm.plans import counted_relation, unfiltered_relation
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.session.hadoop_storage import with_session_storage
-from bayou.spark.session.loaded_version import LOADED_VERSION, read_loaded_version
+from bayou.spark.session.loaded_version import WHOLE_TABLE, read_whole_table
 from bayou.spark.session.storage_options import storage_options
 
 _LOG = logging.getLogger(__name__)
@@ -35,10 +35,10 @@ def count(request: CountRequest) -> Any:
     if not _is_enabled(request.spark):
         return NotImplemented
     try:
-        loaded = unfiltered_relation(request.frame, LOADED_VERSION)
+        table = unfiltered_relation(request.frame, WHOLE_TABLE)
     except JvmError:
         return NotImplemented
-    rows = _row_count(request.spark, loaded)
+    rows = _row_count(request.spark, table)
     return NotImplemented if rows is None else rows
 
 
@@ -47,10 +47,10 @@ def query(request: QueryRequest) -> Any:
     if _COUNTS.search(request.text) is None or not _is_enabled(request.spark):
         return NotImplemented
     try:
-        loaded = counted_relation(request.frame, LOADED_VERSION)
+        table = counted_relation(request.frame, WHOLE_TABLE)
     except JvmError:
         return NotImplemented
-    rows = _row_count(request.spark, loaded)
+    rows = _row_count(request.spark, table)
     if rows is None:
         return NotImplemented
     return request.spark.createDataFrame([(rows,)], request.frame.schema)
@@ -60,20 +60,23 @@ def _is_enabled(spark: Any) -> bool:
     return str(spark.conf.get(SETTING, "true")).strip().lower() != "false"
 
 
-def _row_count(spark: Any, loaded: str | None) -> int | None:
+def _row_count(spark: Any, relation: str | None) -> int | None:
     """Return the number of rows of a version; None if the log doesn't have it.
 
     Args:
-        loaded: the value of `LOADED_VERSION`.
+        relation: the value of `WHOLE_TABLE`; None if there is none.
     """
-    table = read_loaded_version(loaded)
+    table = read_whole_table(relation)
     if table is None:
         return None
-    path, version = table
+    table_id, path, version = table
     try:
         options = with_session_storage(spark, path, {})
         engine = for_path(path, storage_options({k.lower(): v for k, v in options.items()}))
-        return row_count_from_statistics(engine, _snapshot(spark, engine, path, version))
+        snapshot = _snapshot(spark, engine, path, version)
+        if snapshot.table_id != table_id:  # another table has replaced the loaded one
+            return None
+        return row_count_from_statistics(engine, snapshot)
     except BayouError as error:
         _LOG.debug("%s: rows aren't counted from the log: %s", path, error)
         return None

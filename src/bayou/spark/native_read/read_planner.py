@@ -26,7 +26,12 @@ from bayou.spark.read.filters import table_columns
 from bayou.spark.read.options import SourceOptions, open_pinned
 from bayou.spark.read.time_travel import path_travel
 from bayou.spark.session.hadoop_storage import with_session_storage
-from bayou.spark.session.loaded_version import LOADED_VERSION, loaded_version
+from bayou.spark.session.loaded_version import (
+    LOADED_VERSION,
+    WHOLE_TABLE,
+    loaded_version,
+    whole_table,
+)
 from bayou.spark.session.settings import TIME_ZONE
 from bayou.spark.session.storage_options import boolean_option
 from bayou.spark.types import from_spark
@@ -79,10 +84,11 @@ def load(request: ReadRequest) -> Any:
         engine, snapshot = _open(spark, options)
         travels = _travels(options)
         loaded = "" if travels else loaded_version(snapshot.path, snapshot.version)
+        recorded = {LOADED_VERSION: loaded, **_whole_table(request, options, snapshot)}
         unreachable = store_access(spark, snapshot.path, read_options)
         if unreachable is not None:
             _report_unreachable(snapshot.path, unreachable)
-            request.reader.option(LOADED_VERSION, loaded)
+            request.reader.options(**recorded)
             return NotImplemented
         reason = _unsupported(snapshot)
         if reason is None and reader == "auto":
@@ -92,7 +98,7 @@ def load(request: ReadRequest) -> Any:
                 f"Table {snapshot.path}: the Python data source reads the table instead of Spark's "
                 f"Parquet reader, because {reason}."
             )
-            request.reader.option(LOADED_VERSION, loaded)
+            request.reader.options(**recorded)
             return NotImplemented
         try:
             frame = native_frame(
@@ -102,7 +108,7 @@ def load(request: ReadRequest) -> Any:
                 time_zone=zone,
                 max_deleted_rows=max_heap_bytes(spark) // _BYTES_A_DELETED_ROW,
                 options={
-                    LOADED_VERSION: loaded,
+                    **recorded,
                     **{k: v for k, v in request.options.items() if k.startswith("fs.")},
                 },
             )
@@ -143,6 +149,16 @@ def _record_version(request: ReadRequest) -> None:
     except BayouError:
         return  # the data source raises it
     request.reader.option(LOADED_VERSION, loaded_version(snapshot.path, snapshot.version))
+    request.reader.options(**_whole_table(request, options, snapshot))
+
+
+def _whole_table(
+    request: ReadRequest, options: SourceOptions, snapshot: Snapshot
+) -> dict[str, str]:
+    """Return the option `WHOLE_TABLE` if a read of the latest version has no schema and filter."""
+    if request.schema is not None or options.filter is not None or _travels(options):
+        return {}
+    return {WHOLE_TABLE: whole_table(snapshot.table_id, snapshot.path, snapshot.version)}
 
 
 def _with_filter_and_schema(
