@@ -50,6 +50,7 @@ from bayou.redaction import without_secrets
 __all__ = [
     "ArgumentError",
     "BayouError",
+    "CatalogError",
     "ChangeDataFeedError",
     "CommitConflictError",
     "CommitFailedError",
@@ -374,6 +375,29 @@ class FileMissingError(StorageError):
         BayouError.__init__(self, message, path=path, obstacle=obstacle)
         self.path = path
         self.obstacle = obstacle
+
+
+class CatalogError(StorageError):
+    """A request to a catalog failed. `path` is the name of the table.
+
+    Attributes:
+        status: status of the HTTP answer; None if there was no answer.
+        code: the catalog's name of the error, such as `PermissionDeniedException`; None if the
+            answer has none.
+    """
+
+    def __init__(
+        self, message: str, *, path: str, status: int | None = None, code: str | None = None
+    ) -> None:
+        BayouError.__init__(self, message, path=path, status=status, code=code)
+        self.path = path
+        self.status = status
+        self.code = code
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the catalog refused the request, so that it changed nothing."""
+        return self.status is not None and 400 <= self.status < 500
 
 
 class PredicateError(BayouError):

@@ -28,6 +28,7 @@ from bayou.kernel import Catalog, CommitBoundary, Engine, Predicate, Snapshot, T
 from bayou.kernel.table_detail import TableDetail, table_detail
 from bayou.protocol.actions import Protocol
 from bayou.protocol.schema import StructType
+from bayou.unity.names import is_unity_name
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
@@ -44,7 +45,9 @@ def table(
 
     Args:
         path: local path or URI: `file://`, `s3://`, `s3a://`, `gs://`, `abfss://`, `az://`, `hdfs://`;
-            `memory://` in tests.
+            `memory://` in tests. `uc://catalog.schema.table` is a table of Unity Catalog; its name
+            is resolved at once, with `UC_URI` and `UC_TOKEN` of `storage_options` or of the
+            environment.
         storage_options: settings and credentials of the store, under the names that `deltalake`
             uses (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...). Missing options are taken from the
             environment.
@@ -55,9 +58,22 @@ def table(
     Raises:
         ArgumentError: the path isn't valid or its scheme is unknown; the storage options aren't
             valid, or are combined with an engine.
+        TableNotFoundError: Unity Catalog has no such table.
+        CatalogError: Unity Catalog can't be reached, or refuses the request.
     """
     location = checked_path(path)
     options = checked_strings(storage_options, "storage_options")
+    if is_unity_name(location):
+        if engine is not None or catalog is not None:
+            raise ArgumentError(
+                f"{location}: a table of Unity Catalog has its own engine and catalog. Leave out "
+                "the arguments engine and catalog.",
+                argument="engine" if engine is not None else "catalog",
+            )
+        from bayou.unity.tables import open_table
+
+        found = open_table(location, options)
+        return TableHandle(found.engine, found.table)
     if engine is None:
         engine = for_path(location, options)
     elif options:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import pyarrow as pa
+
 from bayou.api.argument_checks import checked_names, checked_path, checked_strings
 from bayou.api.arrow_stream import ArrowStream, record_batches
 from bayou.engines import for_path
@@ -34,6 +36,7 @@ from bayou.kernel.commands.optimize.auto_compaction import compact_after
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.actions import AddFile
 from bayou.protocol.schema import StructType
+from bayou.unity.names import is_unity_name
 from bayou.version import ENGINE_INFO
 
 WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
@@ -51,6 +54,7 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
     *,
     merge_schema: bool = False,
     catalog: Catalog | None = None,
+    location: str | None = None,
 ) -> int:
     """Write rows to a table in one commit. A missing table is created.
 
@@ -65,6 +69,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         storage_options: see `bayou.table`.
         merge_schema: whether to add columns that the table lacks.
         catalog: catalog that manages the table, or will manage the new table; see `bayou.table`.
+        location: for `uc://catalog.schema.table`, path or URI of a new external table. Without it,
+            a missing table is created as a managed table.
 
     Returns:
         The table's version after the write. Appending no rows to an existing table commits nothing.
@@ -75,17 +81,53 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         TableAlreadyExistsError: mode is `error` and the table exists.
         ConstraintViolationError: a NOT NULL column has nulls, or a row violates a constraint.
         CommitConflictError: a concurrent commit conflicts with this one.
+        CatalogError: Unity Catalog can't be reached, or refuses a request. If it refuses the entry
+            of an external table after the commit, the message says so.
     """
     if mode not in _MODES:
         raise ArgumentError(
             f"mode: {mode!r} isn't a write mode. Use one of {', '.join(_MODES)}.", argument="mode"
         )
-    location = checked_path(path)
+    name = checked_path(path)
     columns = checked_names(partition_by, "partition_by")
     table_properties = checked_strings(properties, "properties")
-    engine = for_path(location, checked_strings(storage_options, "storage_options"))
+    options = checked_strings(storage_options, "storage_options")
+    if not is_unity_name(name):
+        if location is not None:
+            raise ArgumentError(
+                f"location: {name} isn't a name of Unity Catalog. Give the location as the path.",
+                argument="location",
+            )
+        engine = for_path(name, options)
+        stream = record_batches(data, "data")
+        table = Table.for_path(engine, name, catalog)
+        return _write(engine, table, stream, mode, columns, table_properties, merge_schema)
+    if catalog is not None:
+        raise ArgumentError(
+            f"{name}: a table of Unity Catalog has its own catalog. Leave out catalog.",
+            argument="catalog",
+        )
+    from bayou.unity.tables import open_for_write
+
     stream = record_batches(data, "data")
-    table = Table.for_path(engine, location, catalog)
+    target = open_for_write(name, options, location, table_properties)
+    table_properties = {**target.properties, **table_properties}
+    version = _write(
+        target.engine, target.table, stream, mode, columns, table_properties, merge_schema
+    )
+    target.after_commit()
+    return version
+
+
+def _write(  # noqa: PLR0917 - the checked arguments of `write`
+    engine: Engine,
+    table: Table,
+    stream: pa.RecordBatchReader,
+    mode: WriteMode,
+    columns: tuple[str, ...] | None,
+    table_properties: Mapping[str, str],
+    merge_schema: bool,
+) -> int:
     snapshot = _snapshot(engine, table)
     request = _Request(
         table=table,

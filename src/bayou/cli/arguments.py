@@ -61,7 +61,8 @@ TablePath: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
-        help="A folder or URI (s3://...); with --config also a topic of the configuration.",
+        help="A folder or URI (s3://..., uc://catalog.schema.table); with --config also a topic of "
+        "the configuration.",
         show_default=False,
     ),
 ]
@@ -71,7 +72,8 @@ FromConfig: TypeAlias = Annotated[
     typer.Option(
         "--config",
         "-c",
-        help="A YAML file whose storage settings are used; TABLE may be one of its topics.",
+        help="A YAML file whose storage and catalog settings are used; TABLE may be one of its "
+        "topics.",
         show_default=False,
     ),
 ]
@@ -95,9 +97,13 @@ def open_table(
             )
         return bayou.table(table)
     from bayou.ingest.config import load_configuration
+    from bayou.unity.names import is_unity_name
 
     configuration = load_configuration(config, settings=settings or ())
-    options = configuration.connector.storage.storage_options()
+    connector = configuration.connector
+    options = connector.storage.storage_options()
+    if connector.catalog is not None and connector.catalog.unity is not None:
+        options |= connector.catalog.unity.options() if is_unity_name(table) else {}
     return bayou.table(configuration.find_table(table) or table, options)
 
 

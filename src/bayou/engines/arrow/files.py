@@ -8,18 +8,26 @@ from typing import IO
 
 from bayou.engines.arrow.storage.hdfs_files import HdfsFiles
 from bayou.engines.arrow.storage.local_files import LocalFiles
-from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
+from bayou.engines.arrow.storage.object_store_files import CredentialProvider, ObjectStoreFiles
 from bayou.engines.arrow.storage.object_uris import is_hdfs, is_local_path
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 
 
 class ArrowFiles:
-    """A `FileSystemClient` for local files, object stores and HDFS."""
+    """A `FileSystemClient` for local files, object stores and HDFS.
 
-    def __init__(self, storage_options: Mapping[str, str] | None = None) -> None:
+    Args:
+        credentials: credential provider for the object stores; see `ObjectStoreFiles`.
+    """
+
+    def __init__(
+        self,
+        storage_options: Mapping[str, str] | None = None,
+        credentials: CredentialProvider | None = None,
+    ) -> None:
         self._local = LocalFiles()
-        self._object_stores = ObjectStoreFiles(storage_options or {})
+        self._object_stores = ObjectStoreFiles(storage_options or {}, credentials=credentials)
         self._hdfs = HdfsFiles()
 
     def resolve_path(self, path: str) -> str:

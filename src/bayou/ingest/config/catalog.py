@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from bayou.ingest.config.section import Section
+from bayou.ingest.config.unity import UnityConfig
 from bayou.protocol.sql import quote_identifier
 
 URIS = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris")
@@ -38,6 +39,11 @@ class CatalogConfig(Section):
         description="Database of the tables. It must exist. A table-name such as db.events "
         "overrides it.",
     )
+    unity: UnityConfig | None = Field(
+        default=None,
+        description="Unity Catalog. The tables are registered there as external tables, instead of "
+        "in a Hive metastore or the session catalog.",
+    )
 
     @field_validator("uris")
     @classmethod
@@ -55,6 +61,13 @@ class CatalogConfig(Section):
         return value
 
     @model_validator(mode="after")
+    def _has_one_catalog(self) -> CatalogConfig:
+        others = sorted(self.model_fields_set - {"unity"})
+        if self.unity is not None and others:
+            raise ValueError(f"{', '.join(others)} can't be used with unity; remove it")
+        return self
+
+    @model_validator(mode="after")
     def _has_uris_only_for_hive(self) -> CatalogConfig:
         if self.uris is not None and self.type != "hive":
             raise ValueError("uris is only used with type: hive; remove uris, or set type: hive")
@@ -62,13 +75,15 @@ class CatalogConfig(Section):
 
     def spark_conf(self) -> dict[str, str]:
         """Return the Spark confs that this section sets."""
-        if self.type != "hive":
+        if self.type != "hive" or self.unity is not None:
             return {}
         conf = {IMPLEMENTATION: "hive"}
         return conf if self.uris is None else {**conf, URIS[0]: self.uris}
 
     def problem(self, conf: Mapping[str, str]) -> str | None:
-        """Return a message if `uris` is missing or contradicts `connector.spark`; else None."""
+        """Return a message if a setting is missing or contradicts `connector.spark`; else None."""
+        if self.unity is not None:
+            return self.unity.problem()
         known = next((conf[key] for key in URIS if key in conf), None)
         if self.type != "hive":
             return None
@@ -79,11 +94,13 @@ class CatalogConfig(Section):
         return None
 
     def qualified_name(self, table_name: str) -> str:
-        """Return the quoted name of a table, with its database.
+        """Return the quoted name of a table, with its database; for Unity Catalog its URI.
 
         Raises:
             ValueError: the catalog can't have a table of this name.
         """
+        if self.unity is not None:
+            return str(self.unity.table_name(table_name))
         parts = table_name.split(".")
         if len(parts) > 2 or not all(map(_NAME.match, parts)):
             raise ValueError(

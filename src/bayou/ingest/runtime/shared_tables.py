@@ -9,7 +9,7 @@ from typing import Any
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import Reporter
 from bayou.ingest.maintenance import LastRuns, TopicMaintenance
-from bayou.ingest.runtime.catalog_registration import CatalogRegistration
+from bayou.ingest.runtime.catalog_registration import Registration, registration
 
 
 class SharedTables:
@@ -28,7 +28,7 @@ class SharedTables:
         self._lock = threading.Lock()
         self._maintenance: dict[str, TopicMaintenance] = {}
         self._users: dict[str, int] = {}
-        self._registrations: dict[str, CatalogRegistration] = {}
+        self._registrations: dict[str, Registration | None] = {}
         self._changes: dict[str, threading.Lock] = {}
 
     def change_lock(self, topic: Topic) -> threading.Lock:
@@ -71,14 +71,9 @@ class SharedTables:
         if maintenance is not None:
             maintenance.stop()
 
-    def registration(self, topic: Topic) -> CatalogRegistration | None:
+    def registration(self, topic: Topic) -> Registration | None:
         """Return the catalog entry of a topic's table; None if no catalog is configured."""
-        connector = self._configuration.connector
-        if connector.catalog is None:
-            return None
-        name = connector.catalog.qualified_name(topic.config.destination.name)
         with self._lock:
             return self._registrations.setdefault(
-                topic.table_key,
-                CatalogRegistration(topic, name, connector.storage.storage_options()),
+                topic.table_key, registration(topic, self._configuration.connector)
             )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import groupby, islice
-from typing import IO, Any, cast
+from typing import IO, Any, TypeAlias, cast
 
 import obstore
 from obstore.exceptions import (
@@ -45,6 +45,9 @@ from bayou.kernel.engine import ByteRange, FileStatus
 _CHECKS = ConditionalPuts()
 """Results of the buckets' checks, shared by all engines of the process."""
 
+CredentialProvider: TypeAlias = Callable[[], Mapping[str, Any]]
+"""Returns credentials under obstore's names, with the time `expires_at` or None."""
+
 _IN_FLIGHT = 16
 _PAGE = 1000
 
@@ -63,15 +66,23 @@ def opening_problem(path: str, options: Mapping[str, str]) -> str | None:
 
 
 class ObjectStoreFiles:
-    """A `FileSystemClient` for URIs of object stores, with one obstore store for each bucket."""
+    """A `FileSystemClient` for URIs of object stores, with one obstore store for each bucket.
+
+    Args:
+        stores: stores to use instead of opening them, by root.
+        credentials: called for credentials, and again before they expire. It replaces the
+            credentials of the storage options and of the environment.
+    """
 
     def __init__(
         self,
         storage_options: Mapping[str, str] | None = None,
         *,
         stores: Mapping[str, ObjectStore] | None = None,
+        credentials: CredentialProvider | None = None,
     ) -> None:
         self._options = dict(storage_options or {})
+        self._credentials = credentials
         self._stores = dict(stores or {})
         self._own_stores = frozenset(self._stores)
         self._own_checks = ConditionalPuts()
@@ -245,7 +256,7 @@ class ObjectStoreFiles:
         with self._lock:
             store = self._stores.get(root)
             if store is None:
-                store = self._stores[root] = _open_store(root, self._options)
+                store = self._stores[root] = _open_store(root, self._options, self._credentials)
             return store
 
 
@@ -259,12 +270,14 @@ def _bytes_of(store: ObjectStore, key: str, requested: ByteRange) -> bytes:
     return obstore.get(store, key, options=options).bytes().to_bytes()
 
 
-def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
+def _open_store(
+    root: str, options: Mapping[str, str], credentials: CredentialProvider | None = None
+) -> ObjectStore:
     scheme = root.partition("://")[0]
     settings = store_settings(scheme, options)
     check_bucket_options(root, settings.config)
     role = None
-    if scheme == "s3":
+    if credentials is None and scheme == "s3":
         verify = settings.client_options.get("allow_invalid_certificates") != "true"
         role = take_role(settings.config, store_variables(scheme), verify=verify)
     with opening_errors(root, {**store_variables(scheme), **options}):
@@ -274,7 +287,7 @@ def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
                 config=cast("Any", settings.config),
                 client_options=cast("Any", settings.client_options),
                 retry_config=cast("Any", settings.retry_config or None),
-                credential_provider=cast("Any", role),
+                credential_provider=cast("Any", credentials or role),
             )
         except UnknownConfigurationKeyError as error:
             raise unknown_option(scheme, str(error)) from None

@@ -84,6 +84,13 @@ def is_local_path(path: str) -> bool:
         if match[2]:
             return False
         raise _mistyped(path, scheme)
+    if scheme == "uc" and match[2]:
+        raise ArgumentError(
+            f"{path}: names of Unity Catalog work with bayou.table, bayou.write and the commands "
+            "that take a table. Use the path of an external table here; a managed table can't be "
+            "used.",
+            argument="path",
+        )
     if match[2] or rest.startswith("/") or scheme in _REMOTE:
         raise ArgumentError(
             f"{_without_credentials(path)}: no engine for the scheme {match[1]!r}. Use a local "

@@ -17,8 +17,10 @@ from bayou.errors import ArgumentError, BayouError, FileMissingError, StorageErr
 from bayou.redaction import HIDDEN, is_panic, without_secrets
 
 _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
-_ROLE_ERROR = re.compile(r"role \S+: can't be assumed: [^\n]*")
-"""Matches the error of `AssumedRole` in an obstore error that quotes it."""
+_PROVIDER_ERROR = re.compile(
+    r"(?:role \S+: can't be assumed|credentials of \S+: not vended): [^\n]*"
+)
+"""Matches the error of a credential provider in an obstore error that quotes it."""
 
 _INSTANCE_METADATA = (
     ("/latest/api/token", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
@@ -55,9 +57,9 @@ def storage_errors(path: str, operation: str) -> Iterator[None]:
     except BayouError:
         raise
     except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
-        role = _ROLE_ERROR.search(str(error))
-        if role is not None:
-            raise StorageError(f"{path}: can't {operation}: {role[0]}", path=path) from None
+        provider = _PROVIDER_ERROR.search(str(error))
+        if provider is not None:
+            raise StorageError(f"{path}: can't {operation}: {provider[0]}", path=path) from None
         raise _rejected_credentials(path, operation) from None
     except (BaseError, OSError, ValueError, NotImplementedError) as error:
         code = error_code(error)

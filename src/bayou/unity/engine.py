@@ -1,0 +1,131 @@
+"""An engine whose files are accessed with vended credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import IO, TypeAlias
+
+from bayou.engines.arrow import ArrowEngine
+from bayou.engines.arrow.files import ArrowFiles
+from bayou.engines.arrow.storage.object_uris import is_hdfs, is_local_path
+from bayou.kernel.arrow.closeable import CloseableIterator
+from bayou.kernel.engine import ByteRange, FileStatus
+from bayou.kernel.engine.engine import EngineFactory
+from bayou.unity.client import Access, UnityClient
+from bayou.unity.credentials import VendedCredentials
+from bayou.unity.names import TableName
+from bayou.unity.settings import unity_settings, without_settings
+from bayou.unity.wire import StorageCredential
+
+_TABLE = "UC_TABLE"
+_LOCATION = "UC_LOCATION"
+
+Vend: TypeAlias = Callable[[Access], Sequence[StorageCredential]]
+"""Requests credentials for an access from the catalog."""
+
+
+class VendedFiles:
+    """A `FileSystemClient` that reads with READ credentials and writes with READ_WRITE ones.
+
+    READ_WRITE credentials are only requested when something is written.
+    """
+
+    def __init__(self, reads: ArrowFiles, writes: ArrowFiles) -> None:
+        self._reads = reads
+        self._writes = writes
+
+    def resolve_path(self, path: str) -> str:
+        return self._reads.resolve_path(path)
+
+    def real_path(self, path: str) -> str:
+        return self._reads.real_path(path)
+
+    def list_from(self, path: str) -> CloseableIterator[FileStatus]:
+        return self._reads.list_from(path)
+
+    def list_tree(
+        self,
+        path: str,
+        skips: Callable[[str], bool],
+        *,
+        after: str | None = None,
+        until: str | None = None,
+    ) -> CloseableIterator[FileStatus]:
+        return self._reads.list_tree(path, skips, after=after, until=until)
+
+    def status(self, path: str) -> FileStatus:
+        return self._reads.status(path)
+
+    def read_files(self, ranges: Iterable[ByteRange]) -> CloseableIterator[bytes]:
+        return self._reads.read_files(ranges)
+
+    def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
+        return self._reads.open_input(path, size)
+
+    def open_output(self, path: str) -> IO[bytes]:
+        return self._writes.open_output(path)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        return self._writes.put_if_absent(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._writes.put(path, data)
+
+    def mkdirs(self, path: str) -> None:
+        self._writes.mkdirs(path)
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        self._writes.delete_files(paths)
+
+    def delete_empty_folders(self, paths: Iterable[str]) -> None:
+        self._writes.delete_empty_folders(paths)
+
+
+def unity_engine(options: Mapping[str, str]) -> ArrowEngine:
+    """Create the engine of an existing table. Workers call it with the driver's options.
+
+    Args:
+        options: storage options, with the catalog's address and token, and the table's name and
+            location.
+    """
+    settings = unity_settings(options)
+    name, location = TableName.parse(options[_TABLE]), options[_LOCATION]
+    client = UnityClient(settings)
+    return vended_engine(
+        name,
+        location,
+        lambda access: client.table_credentials(name, access),
+        {**options, **settings.options()},
+        factory=unity_engine,
+    )
+
+
+def engine_options(
+    client: UnityClient, name: TableName, location: str, options: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the options from which `unity_engine` creates the engine of a table."""
+    settings = client.settings.options()
+    return {**options, **settings, _TABLE: str(name), _LOCATION: location}
+
+
+def vended_engine(
+    name: TableName,
+    location: str,
+    vend: Vend,
+    options: Mapping[str, str],
+    *,
+    factory: EngineFactory | None = None,
+) -> ArrowEngine:
+    """Create an engine for a location. Local files and HDFS need no vended credentials."""
+    own = without_settings(options)
+    storage = {key: value for key, value in own.items() if key not in (_TABLE, _LOCATION)}
+    if is_local_path(location) or is_hdfs(location):
+        return ArrowEngine(options, files=ArrowFiles(storage), factory=factory)
+
+    def files(access: Access) -> ArrowFiles:
+        provider = VendedCredentials(str(name), location, lambda: vend(access))
+        return ArrowFiles(storage, provider)
+
+    return ArrowEngine(
+        options, files=VendedFiles(files("READ"), files("READ_WRITE")), factory=factory
+    )
