@@ -46,7 +46,7 @@ def test_files_with_deletion_vectors_are_refused_as_a_dataset() -> None:
     assert sets is not None
     path = sets / "golden" / "dv-partitioned-with-checkpoint" / "delta"
     with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):
-        bayou.table(str(path)).to_arrow_dataset()
+        bayou.table(str(path)).to_pyarrow_dataset()
 
 
 def rows(engine: Engine, path: Path) -> list[str]:

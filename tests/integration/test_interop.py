@@ -61,7 +61,7 @@ def test_batches_of_the_kernel_are_capsules(table: str) -> None:
 
 
 def test_duckdb_and_polars_push_filters_into_a_dataset(table: str) -> None:
-    dataset = bayou.table(table).to_arrow_dataset()
+    dataset = bayou.table(table).to_pyarrow_dataset()
     found = duckdb.sql("SELECT id FROM dataset WHERE day = 'b' AND id > 0 ORDER BY id").fetchall()
     assert found == [(1,), (2,)]
     lazy = pl.scan_pyarrow_dataset(dataset).filter(pl.col("day") == "a").select("price")
@@ -69,7 +69,7 @@ def test_duckdb_and_polars_push_filters_into_a_dataset(table: str) -> None:
 
 
 def test_a_dataset_has_the_tables_schema_rows_and_partition_values(table: str) -> None:
-    dataset = bayou.table(table).to_arrow_dataset()
+    dataset = bayou.table(table).to_pyarrow_dataset()
     assert dataset.schema.equals(bayou.table(table).snapshot().arrow_schema)
     order = [("day", "ascending"), ("id", "ascending")]
     assert dataset.to_table().sort_by(order).equals(bayou.table(table).to_arrow().sort_by(order))
@@ -78,9 +78,9 @@ def test_a_dataset_has_the_tables_schema_rows_and_partition_values(table: str) -
 
 
 def test_a_dataset_of_a_filter_has_the_files_that_may_match(table: str) -> None:
-    dataset = bayou.table(table).to_arrow_dataset(filter="day = 'b'", version=1)
+    dataset = bayou.table(table).to_pyarrow_dataset(filter="day = 'b'", version=1)
     assert len(dataset.files) == 1
-    assert bayou.table(table).to_arrow_dataset(version=0).count_rows() == 3
+    assert bayou.table(table).to_pyarrow_dataset(version=0).count_rows() == 3
 
 
 def test_null_and_typed_partition_values_are_what_they_are(tmp_path: Path) -> None:
@@ -93,13 +93,13 @@ def test_null_and_typed_partition_values_are_what_they_are(tmp_path: Path) -> No
         }
     )
     bayou.write(path, rows, partition_by=["day", "name"])
-    found = bayou.table(path).to_arrow_dataset().to_table().sort_by("id")
+    found = bayou.table(path).to_pyarrow_dataset().to_table().sort_by("id")
     assert found.to_pylist() == rows.to_pylist()
 
 
 def test_columns_that_are_younger_than_a_file_are_nulls_in_a_dataset(table: str) -> None:
     bayou.write(table, pa.table({"day": ["c"], "id": [9], "new": ["x"]}), merge_schema=True)
-    found = bayou.table(table).to_arrow_dataset().to_table(columns=["new"])
+    found = bayou.table(table).to_pyarrow_dataset().to_table(columns=["new"])
     assert sorted(map(str, found.column("new").to_pylist())) == ["None"] * 6 + ["x"]
 
 
@@ -108,4 +108,4 @@ def test_a_table_that_pyarrow_would_read_past_is_refused(tmp_path: Path) -> None
     mapped = metadata({}, configuration={"delta.columnMapping.mode": "Name"})
     log.commit(protocol(2, 5), mapped)
     with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
-        bayou.table(str(tmp_path / "t")).to_arrow_dataset()
+        bayou.table(str(tmp_path / "t")).to_pyarrow_dataset()

@@ -98,7 +98,7 @@ _FEATURES = (
 
 
 def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> pads.Dataset:
-    """Create the dataset of a snapshot; see `SnapshotHandle.to_arrow_dataset`."""
+    """Create the dataset of a snapshot; see `SnapshotHandle.to_pyarrow_dataset`."""
     import pyarrow.dataset as pads
 
     _check_features(snapshot)

@@ -167,14 +167,14 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
         """
         return self.snapshot(version, timestamp).to_batches(columns, filter, limit)
 
-    def to_arrow_dataset(
+    def to_pyarrow_dataset(
         self,
         filter: Predicate | str | None = None,
         version: int | None = None,
         timestamp: Timestamp | None = None,
     ) -> pads.Dataset:
-        """Return a version as a `pyarrow.dataset`; see `SnapshotHandle.to_arrow_dataset`."""
-        return self.snapshot(version, timestamp).to_arrow_dataset(filter)
+        """Return a version as a `pyarrow.dataset`; see `SnapshotHandle.to_pyarrow_dataset`."""
+        return self.snapshot(version, timestamp).to_pyarrow_dataset(filter)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Return the commits in the log, newest first.
@@ -310,7 +310,7 @@ class SnapshotHandle:
     ) -> PlannedRead:
         return PlannedRead.plan(self._engine, self._snapshot, columns, filter, limit)
 
-    def to_arrow_dataset(self, filter: Predicate | str | None = None) -> pads.Dataset:
+    def to_pyarrow_dataset(self, filter: Predicate | str | None = None) -> pads.Dataset:
         """Return this version as a `pyarrow.dataset`, for DuckDB, Polars and other engines.
 
         These engines push projections and filters into the dataset, which skips files by their
