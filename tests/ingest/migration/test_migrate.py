@@ -388,6 +388,53 @@ def test_kafka_goes_on_behind_what_came_to_the_table_where_a_migration_was_cut_o
     assert prove_offsets(pipeline.configuration, pipeline.topic).holds
 
 
+def use_another_topic(pipeline) -> None:
+    """Change the Kafka topic of the section to a new one, which has ten records."""
+    pipeline.kafka_topic += "-other"
+    pipeline.broker.create_topic(pipeline.kafka_topic, 2)
+    pipeline.produce(*({"id": 100 + n} for n in range(10)))
+    pipeline.write_file()
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_offsets_of_migrated_records_skip_no_records_of_another_topic(new_pipeline, upserts):
+    pipeline = new_pipeline(upserts=upserts)
+    file = pipeline.folder / "batch_1.json"
+    old = [{"id": n, "_kafka_partition": 0, "_kafka_offset": n} for n in range(6)]
+    file.write_text(json.dumps(old))
+    TopicTable(pipeline.configuration, "events").migrate(str(file))
+    use_another_topic(pipeline)
+    table = TopicTable(pipeline.configuration, "events")
+    assert table.migrate(str(file)).known == 1
+    file.with_name("batch_2.json").write_text('[{"id": 7}]')
+    assert table.migrate(str(file.with_name("batch_2.json"))).offsets == {}
+    (plan,) = plan_run(pipeline.configuration, pipeline.configuration.topics)
+    assert plan.spans[0].start == 0
+    assert pipeline.take_in().rows == 10
+    assert ids(table) == [*range(6), 7, *range(100, 110)]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
+def test_a_batch_that_was_cut_off_is_written_for_the_topic_that_it_had(new_pipeline):
+    pipeline = new_pipeline()
+    first_topic = pipeline.kafka_topic
+    file = pipeline.folder / "batch_1.json"
+    old = [{"id": n, "_kafka_partition": 0, "_kafka_offset": n} for n in range(6)]
+    file.write_text(json.dumps(old))
+    with pytest.MonkeyPatch.context() as killing:
+        killing.setattr(migration.DirectWriter, "write", die)
+        with pytest.raises(KilledError):
+            TopicTable(pipeline.configuration, "events").migrate(str(file))
+    use_another_topic(pipeline)
+    assert pipeline.take_in().rows == 10
+    table = TopicTable(pipeline.configuration, "events")
+    table.migrate(str(file))
+    rows = pipeline.table.to_arrow(columns=["_kafka_topic", "id"]).to_pylist()
+    assert sorted(r["id"] for r in rows if r["_kafka_topic"] == first_topic) == list(range(6))
+    assert [check.problem for check in table.verify_migration(str(file))] == [None]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
 def test_kafka_that_ends_before_the_migrated_records_is_told_and_nothing_is_covered(small_pipeline):
     small_pipeline.produce({"id": 0})
     (small_pipeline.folder / "batch_1.json").write_text(

@@ -112,7 +112,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     letters = TopicOffsets()
     options = configuration.connector.storage.storage_options()
     # Records that were migrated from files have no rows with Kafka's offsets.
-    migrated = Ledger(topic.table_path, options).offsets()
+    migrated = Ledger(topic.table_path, options).offsets(kafka.name)
     starts: Mapping[int, int] = {p: last + 1 for p, last in migrated.items()}
     if tables.dead_letters.exists():
         dead_letters = tables.dead_letters.snapshot()

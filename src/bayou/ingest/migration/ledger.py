@@ -19,6 +19,7 @@ with the same records.
 | `checksum` | string | SHA-256 of the part's records, one per line |
 | `modified` | long | the file's modification time, milliseconds since the epoch; null in old rows |
 | `offsets` | string | JSON: by Kafka partition, the highest offset in all records up to this part |
+| `topic` | string | the Kafka topic of these offsets and of the part's rows; null in old rows |
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     checksum: str
     offsets: str = "{}"
     modified: int | None = None
+    topic: str | None = None
+
+    def is_of(self, kafka_topic: str) -> bool:
+        """Whether the part's rows and offsets are those of a Kafka topic, as far as is known."""
+        return self.topic in (None, kafka_topic)
 
     @property
     def path(self) -> str:
@@ -88,6 +94,7 @@ _COLUMNS: dict[str, pa.DataType] = {
     "checksum": pa.string(),
     "offsets": pa.string(),
     "modified": pa.int64(),
+    "topic": pa.string(),
 }
 _SCHEMA = pa.schema(_COLUMNS)
 
@@ -155,13 +162,14 @@ class Ledger:
             commits=snapshot.transactions.get(_COMMITS, 0),
         )
 
-    def offsets(self) -> dict[int, int]:
-        """Return for each Kafka partition the highest offset of a record migrated to the target.
+    def offsets(self, kafka_topic: str) -> dict[int, int]:
+        """Return the highest offset of a record migrated to the target, by partition of a topic.
 
         Only records with the metadata columns `_kafka_partition` and `_kafka_offset` have an
-        offset.
+        offset. The target may also have migrated records of other topics, whose offsets don't
+        count.
         """
-        parts = self.read().parts
+        parts = [part for part in self.read().parts if part.is_of(kafka_topic)]
         known = self._target.latest_snapshot(self._engine).transactions if parts else {}
         result: dict[int, int] = {}
         for offsets in {part.offsets for part in parts if part.is_in(known)}:
@@ -191,7 +199,7 @@ class Ledger:
         if snapshot is not None:
             builder = snapshot.build_update_table_transaction(
                 ENGINE_INFO, Operation.WRITE
-            ).with_schema_evolution(True)  # a ledger of an earlier version lacks `modified`
+            ).with_schema_evolution(True)  # a ledger of an earlier version lacks columns
         else:
             builder = self._table.create_transaction_builder(
                 self._engine, engine_info=ENGINE_INFO, operation=Operation.WRITE
@@ -226,5 +234,5 @@ def migrated_offsets(
     """
     if not kafka.bounds.keys() - covered.keys():
         return {}
-    migrated = Ledger(topic.table_path, storage_options).offsets()
+    migrated = Ledger(topic.table_path, storage_options).offsets(kafka.name)
     return {p: o for p, o in migrated.items() if p in kafka.bounds and p not in covered}

@@ -39,10 +39,15 @@ class FromKafka:
     (`on-data-loss`) are skipped too, because the table's log may no longer have their offsets.
 
     In an upsert no record is skipped, because both copies of a record become the same row.
+
+    Args:
+        name: the Kafka topic of the records; None for the Kafka topic in the configuration.
     """
 
-    def __init__(self, topic: Topic, storage_options: dict[str, str]) -> None:
-        self.name = topic.config.kafka_topic
+    def __init__(
+        self, topic: Topic, storage_options: dict[str, str], name: str | None = None
+    ) -> None:
+        self.name = topic.config.kafka_topic if name is None else name
         self._topic = topic
         self._storage_options = storage_options
 

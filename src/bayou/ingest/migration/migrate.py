@@ -84,6 +84,7 @@ class _Migration:
     ) -> None:
         storage_options = configuration.connector.storage.storage_options()
         self._topic = topic
+        self._storage_options = storage_options
         self._engine: Engine = for_path(source, storage_options)
         self._source = self._engine.files.resolve_path(source)
         self._ledger = Ledger(topic.table_path, storage_options)
@@ -108,6 +109,8 @@ class _Migration:
         self._state = self._ledger.read()
         self._check_ledger(transactions)
         for part in self._state.of(self._source):
+            if not part.is_of(self._old.topic):
+                continue
             offsets = {int(p): o for p, o in msgspec.json.decode(part.offsets).items()}
             self._old.offsets |= offsets
         known = KnownFiles(self._engine, self._state, (file.path for file in files))
@@ -198,9 +201,13 @@ class _Migration:
                     topic=self._topic.key,
                 )
             numbered.append((_Piece(files[0], part.skipped, values, part.complete), part.first))
+        # The batch may have been added to the ledger before the Kafka topic was changed.
+        old = self._old
+        if not parts[0].is_of(old.topic):
+            old = OldRecords(FromKafka(self._topic, self._storage_options, parts[0].topic))
         for piece, _ in numbered:
-            piece.values, piece.from_kafka = self._old.stripped(piece.values)
-        self._write(numbered, parts[0].source, parts[0].batch)
+            piece.values, piece.from_kafka = old.stripped(piece.values)
+        self._write(numbered, parts[0].source, parts[0].batch, old.topic)
 
     def _batches(self, todo: list[tuple[JsonFile, list[Part]]]) -> Iterator[list[_Piece]]:
         waiting: list[_Piece] = []
@@ -243,7 +250,7 @@ class _Migration:
                 self._refresh_state(error)
         self._state.added(parts)
         numbered = [(piece, part.first) for piece, part in zip(pieces, parts, strict=True)]
-        self._write(numbered, self._source, parts[0].batch)
+        self._write(numbered, self._source, parts[0].batch, self._old.topic)
 
     def _parts(self, pieces: list[_Piece], checksums: list[str]) -> list[Part]:
         """Return the ledger rows of a batch.
@@ -268,6 +275,7 @@ class _Migration:
                     checksum=checksum,
                     offsets=msgspec.json.encode(offsets).decode(),
                     modified=piece.file.modified,
+                    topic=self._old.topic,
                 )
             )
             number += len(piece.values)
@@ -294,15 +302,16 @@ class _Migration:
             topic=self._topic.key,
         )
 
-    def _write(self, pieces: list[tuple[_Piece, int]], source: str, batch: int) -> None:
-        name = self._topic.config.kafka_topic
+    def _write(
+        self, pieces: list[tuple[_Piece, int]], source: str, batch: int, kafka_topic: str
+    ) -> None:
         records = []
         for piece, first in pieces:
             if not piece.values:
                 continue
             timestamps = [piece.file.timestamp] * len(piece.values)
             rows = record_batch(
-                name, piece.values, partition=MIGRATED, first=first, timestamps=timestamps
+                kafka_topic, piece.values, partition=MIGRATED, first=first, timestamps=timestamps
             )
             if any(piece.from_kafka):
                 rows = rows.filter(pa.array([not kafka for kafka in piece.from_kafka]))

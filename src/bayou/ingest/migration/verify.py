@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -59,7 +60,11 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     files = json_files(engine, root)
     state = Ledger(topic.table_path, storage_options).read()
     known = KnownFiles(engine, state, (file.path for file in files))
-    old = OldRecords(FromKafka(topic, storage_options))
+
+    @cache
+    def old_records(kafka_topic: str | None) -> OldRecords:
+        return OldRecords(FromKafka(topic, storage_options, kafka_topic))
+
     table = open_table(topic.table_path, storage_options)
     transactions = table.snapshot().transactions if table.exists() else {}
     appends = topic.upsert_keys is None
@@ -79,7 +84,7 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
             known.parts(file),
             records_of(engine, file),
             (rows, dead_letters),
-            old,
+            lambda part: old_records(part.topic),
             exact=lambda part: appends or not part.is_in(transactions),
             filtered=filtered,
         )
@@ -106,7 +111,7 @@ def _check(
     parts: list[Part],
     file_records: Iterator[bytes],
     numbers: tuple[Any, Any],
-    old: OldRecords,
+    old_records: Callable[[Part], OldRecords],
     *,
     exact: Callable[[Part], bool],
     filtered: Callable[[pa.RecordBatch], int],
@@ -116,7 +121,8 @@ def _check(
     Args:
         numbers: the sorted sequence numbers of the migrated records, first in the table, then in
             the dead letter table.
-        old: recognizes records that the pipeline reads from Kafka.
+        old_records: function that returns, for a part, what recognizes the records that the
+            pipeline reads from Kafka.
         exact: function that returns whether a missing row of a part is a problem.
         filtered: function that returns the number of records that are filtered out.
     """
@@ -131,6 +137,7 @@ def _check(
         part_rows, part_letters = _within(rows, part), _within(dead_letters, part)
         row_count += len(part_rows)
         dead_letter_count += len(part_letters)
+        old = old_records(part)
         stripped, from_kafka = old.stripped(values)
         part_records = record_batch(
             old.topic,
