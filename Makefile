@@ -9,12 +9,13 @@
 # make soak      a pipeline under load for MINUTES=30: memory, lag, small files
 # make check     style, types, layers, docs
 # make bench     benchmarks, each beside a peer
-# make docs      write docs/reference anew from the docstrings
+# make docs      write the pages of docs/reference that describe definitions in the code
+# make site      build the documentation's site in .cache/site/html; needs node and npm
 # make clean     remove what runs leave behind (environments stay)
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-all test-slow test-peers test-ui nightly soak check bench docs clean java
+.PHONY: help demo test test-unit test-all test-slow test-peers test-ui nightly soak check bench docs site clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -135,6 +136,20 @@ bench: java $(VENV)/.installed-bench $(PEERS_KAFKA)/.installed
 docs: $(VENV)/.installed-dev
 	@$(BIN)/python tools/write_reference.py
 	@$(BIN)/python tools/check_docs.py
+
+SITE := .venv-site
+$(SITE)/.installed: docs/constraints-site.txt tools/environment.sh
+	@tools/environment.sh $(SITE) docs/constraints-site.txt mkdocs-material 'mkdocstrings[python]' mike ruff
+	@touch $@
+
+.cache/site/node_modules/.installed: docs/site/package.json
+	@mkdir -p .cache/site && cp docs/site/package.json .cache/site/
+	@npm install --prefix .cache/site --silent --no-audit --no-fund
+	@touch $@
+
+site: $(SITE)/.installed .cache/site/node_modules/.installed
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
+	@echo "site: .cache/site/html/index.html"
 
 clean:
 	@rm -rf build dist demo spark-warehouse metastore_db derby.log .cache .coverage htmlcov

@@ -7,6 +7,9 @@ Prints one line per problem, and exits with 1 if there are problems.
 
 from __future__ import annotations
 
+import functools
+import inspect
+import pkgutil
 import re
 import sys
 from collections.abc import Iterator
@@ -21,6 +24,7 @@ INDEX = ROOT / "docs" / "index.md"
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_API = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 _SOURCE_PATH = re.compile(r"`((?:src|tests|tools|benchmarks|examples)/[\w./-]+)`")
 _UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|TB[D])\b")
@@ -75,10 +79,29 @@ def _link_problem(page: Path, target: str) -> str | None:
     return None
 
 
+@functools.cache
 def _anchors(path: Path) -> set[str]:
-    """Return the anchors of a page's headings, as GitHub generates them."""
-    headings = _HEADING.findall(_BLOCK.sub("", path.read_text()))
-    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+    """Return the anchors of a page's headings, as GitHub generates them, and of its API."""
+    text = _BLOCK.sub("", path.read_text())
+    headings = {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in _HEADING.findall(text)
+    }
+    return headings.union(*(_api_anchors(name) for name in _API.findall(text)))
+
+
+def _api_anchors(name: str) -> Iterator[str]:
+    """Yield the anchors that the site generates for an object: its dotted name and its members'."""
+    value = pkgutil.resolve_name(name)
+    yield name
+    members = getattr(value, "__all__", None) or vars(value)
+    for member in members:
+        inner = getattr(value, member, None)
+        if member.startswith("_") or (inspect.ismodule(value) and inspect.ismodule(inner)):
+            continue
+        yield f"{name}.{member}"
+        if inspect.ismodule(value) and inspect.isclass(inner):
+            yield from (f"{name}.{member}.{m}" for m in vars(inner) if not m.startswith("_"))
 
 
 def _syntax_problems(name: Path, block: str) -> Iterator[str]:

@@ -1,0 +1,39 @@
+"""Hooks of mkdocs: links to files outside of docs, and Mermaid's script for the pictures.
+
+The site has no address of a repository, so that a link to a source file becomes its text. On a
+forge the same link opens the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+MERMAID = ROOT / ".cache" / "site" / "node_modules" / "mermaid" / "dist" / "mermaid.min.js"
+
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+[^)\s]+)\)")
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Replace links to files outside of `docs` by their text."""
+    folder = (DOCS / page.file.src_uri).parent
+
+    def replaced(link: re.Match[str]) -> str:
+        target = Path(os.path.normpath(folder / link.group(2).partition("#")[0]))
+        return link.group(0) if target.is_relative_to(DOCS) else link.group(1)
+
+    return _LINK.sub(replaced, markdown)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Serve Mermaid from the site itself: the theme would load it from another host."""
+    script = File.generated(config, "site/mermaid.min.js", abs_src_path=str(MERMAID))
+    files.append(script)
+    config["extra_javascript"].append("site/mermaid.min.js")
+    return files
