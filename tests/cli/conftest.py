@@ -25,11 +25,12 @@ def invoke():
 
 @pytest.fixture(scope="session")
 def events(invoke):
-    """Run a command with --json; gives exit code and what it printed."""
+    """Run a command with --json; gives the exit code and what it printed, errors last."""
 
     def run(*arguments):
         result = invoke(*arguments, "--json")
-        return result.exit_code, [json.loads(line) for line in result.stdout.splitlines()]
+        lines = [*result.stdout.splitlines(), *result.stderr.splitlines()]
+        return result.exit_code, [json.loads(line) for line in lines]
 
     return run
 

@@ -198,7 +198,7 @@ def test_the_command_reads_a_table_with_credentials_of_the_environment(store):
         text=True,
         check=True,
     )
-    assert json.loads(result.stdout)["row"] == {"id": 7}
+    assert json.loads(result.stdout) == {"id": 7}
 
 
 @pytest.mark.spark

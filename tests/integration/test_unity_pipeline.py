@@ -65,7 +65,7 @@ def test_a_run_registers_its_table(pipeline, double):
     read = execute(
         *("read", "uc://lake.shop.events", "--config", pipeline.file, "--json"), UC_TOKEN=TOKEN
     )
-    assert sorted(json.loads(line)["row"]["id"] for line in read.stdout.splitlines()) == [1, 2, 5]
+    assert sorted(json.loads(line)["id"] for line in read.stdout.splitlines()) == [1, 2, 5]
 
 
 @pytest.mark.process
@@ -77,7 +77,7 @@ def test_the_commands_take_names(double, tmp_path):
     )
     subprocess.run([sys.executable, "-c", write], env={**os.environ, **environment}, check=True)
     read = execute("read", "uc://lake.shop.events", "--json", **environment)
-    assert [json.loads(line)["row"]["id"] for line in read.stdout.splitlines()] == [1, 2]
+    assert [json.loads(line)["id"] for line in read.stdout.splitlines()] == [1, 2]
     history = execute("history", "uc://lake.shop.events", "--json", **environment)
     assert json.loads(history.stdout.splitlines()[0])["version"] == 0
     assert execute("schema", "show", "uc://lake.shop.events", **environment).returncode == 0

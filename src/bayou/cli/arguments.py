@@ -38,24 +38,60 @@ Settings: TypeAlias = Annotated[
 ]
 
 AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object per line, for machines.")
+    bool, typer.Option("--json", help="Print one JSON object per line, for programs.")
+]
+
+RowsAsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Same as --output jsonl.")]
+
+RowsTo: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FORMAT|FILE",
+        help="table, tsv, csv, json, jsonl or parquet, or a file such as rows.parquet. "
+        "Default: table on a terminal, otherwise tsv.",
+        show_default=False,
+    ),
 ]
 
 AtVersion: TypeAlias = Annotated[
     int | None,
-    typer.Option("--version", "-V", min=0, help="A version of the table.", show_default=False),
+    typer.Option(
+        "--version", "-V", metavar="N", min=0, help="A version of the table.", show_default=False
+    ),
 ]
 
-AtTime: TypeAlias = Annotated[
+AsOf: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--timestamp",
-        "-t",
+        "--as-of",
+        metavar="TIME",
         help="The last version at or before this time, such as 2024-01-05T10:00:00Z.",
         show_default=False,
     ),
 ]
 
+Where: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        "-w",
+        metavar="SQL",
+        help="SQL condition on rows, such as \"day = '05' AND id > 3\".",
+        show_default=False,
+    ),
+]
+
+Columns: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="COLUMN,...",
+        help="Comma-separated columns; all by default.",
+        show_default=False,
+    ),
+]
 
 TablePath: TypeAlias = Annotated[
     str,
@@ -72,6 +108,7 @@ FromConfig: TypeAlias = Annotated[
     typer.Option(
         "--config",
         "-c",
+        metavar="CONFIG",
         help="A YAML file whose storage and catalog settings are used; TABLE may be one of its "
         "topics.",
         show_default=False,
@@ -105,6 +142,11 @@ def open_table(
     if connector.catalog is not None and connector.catalog.unity is not None:
         options |= connector.catalog.unity.options() if is_unity_name(table) else {}
     return bayou.table(configuration.find_table(table) or table, options)
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Split comma-separated names, such as the value of `--columns`."""
+    return None if names is None else [name.strip() for name in names.split(",")]
 
 
 def select_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import typer
 
-from bayou.cli.output.interface import Output, ReaderClosedError
+from bayou.cli.output.interface import Messages, ReaderClosedError
 from bayou.errors import (
     ArgumentError,
     BayouError,
@@ -34,7 +34,7 @@ INTERRUPTED = 130
 
 
 @contextlib.contextmanager
-def exit_on_error(output: Output) -> Iterator[None]:
+def exit_on_error(output: Messages) -> Iterator[None]:
     """Context manager that prints an exception on one line and exits with the exit code for it.
 
     If the environment variable `BAYOU_DEBUG` is set, exceptions are raised with their traceback.

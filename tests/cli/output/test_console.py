@@ -12,7 +12,6 @@ def test_a_command_to_copy_stays_whole_on_a_narrow_console(capsys, monkeypatch):
     command = f'python -c "{"x" * 200}"'
     ConsoleOutput().text("Try next", f"bayou history t\n{command}")
     assert capsys.readouterr().out.splitlines() == [
-        "",
         "Try next",
         "  bayou history t",
         f"  {command}",

@@ -6,12 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, Settings, load_topics, with_topic
+from bayou.cli.arguments import (
+    AsJson,
+    Config,
+    RowsAsJson,
+    RowsTo,
+    Settings,
+    load_topics,
+    with_topic,
+)
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
-from bayou.cli.output import output_for
+from bayou.cli.output import output_for, rows_output
 
 if TYPE_CHECKING:
     from bayou.ingest.config import Configuration, Topic
+    from bayou.ingest.inspection import DeadLetter
 
 dlq = typer.Typer(
     help="List, show, replay or drop dead letters: records that couldn't become rows.",
@@ -34,11 +43,15 @@ Where: TypeAlias = Annotated[
 
 @dlq.command("list")
 def list_(
-    config: Config, where: Where = None, settings: Settings = None, as_json: AsJson = False
+    config: Config,
+    where: Where = None,
+    settings: Settings = None,
+    output: RowsTo = None,
+    as_json: RowsAsJson = False,
 ) -> None:
     """Count the dead letters of each topic by reason."""
-    output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    printed = rows_output(output, as_json=as_json)
+    with exit_on_error(printed):
         from bayou.errors import StorageError, TableError
         from bayou.ingest.inspection import TopicTables, group_letters
 
@@ -62,9 +75,9 @@ def list_(
                 for group in groups
             ]
         if rows or not failures:
-            output.rows("", rows, event="dead_letters", empty="no dead letters")
+            printed.rows("", rows, event="dead_letters", empty="no dead letters")
         for key, failure in failures.items():
-            output.error(with_topic(key, failure.message), kind=type(failure).__name__)
+            printed.error(with_topic(key, failure.message), kind=type(failure).__name__)
         if failures:
             raise typer.Exit(FAILED)
 
@@ -78,33 +91,44 @@ def show(
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of dead letters.")
     ] = 10,
     settings: Settings = None,
-    as_json: AsJson = False,
+    output: RowsTo = None,
+    as_json: RowsAsJson = False,
 ) -> None:
     """Show dead letters in full: reason, offset, headers, key and value."""
-    output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    printed = rows_output(output, as_json=as_json)
+    with exit_on_error(printed):
         from bayou.ingest.inspection import TopicTables, list_letters
 
         configuration, topic_config = _topic(config, topic, settings)
         tables = TopicTables.of(configuration, topic_config)
         dead_letters = list_letters(tables, where=where, limit=limit)
-        if not dead_letters:
-            output.rows("", [], event="dead_letter", empty="no dead letters")
-        for dead_letter in dead_letters:
-            headers = [(name, _decoded(value)) for name, value in dead_letter.headers]
-            facts: dict[str, Any] = {
-                "partition": dead_letter.partition,
-                "offset": dead_letter.offset if as_json else str(dead_letter.offset),
-                "timestamp": dead_letter.timestamp,
-                "reason": dead_letter.reason,
-                "key": _decoded(dead_letter.key),
-                "value": _decoded(dead_letter.value),
-            }
-            if as_json:
-                facts |= {"topic": topic_config.key, "headers": headers}
-            else:
-                facts |= {f"header {name}": value for name, value in headers}
-            output.facts(topic_config.key, facts, event="dead_letter")
+        if printed.is_table:
+            for dead_letter in dead_letters:
+                printed.facts(topic_config.key, _facts(dead_letter), event="dead_letter")
+            if not dead_letters:
+                printed.rows("", [], event="dead_letter", empty="no dead letters")
+            return
+        rows = [{"topic": topic_config.key, **_row(dead_letter)} for dead_letter in dead_letters]
+        printed.rows("", rows, event="dead_letter")
+
+
+def _row(dead_letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "partition": dead_letter.partition,
+        "offset": dead_letter.offset,
+        "timestamp": dead_letter.timestamp,
+        "reason": dead_letter.reason,
+        "key": _decoded(dead_letter.key),
+        "value": _decoded(dead_letter.value),
+        "headers": [(name, _decoded(value)) for name, value in dead_letter.headers],
+    }
+
+
+def _facts(dead_letter: DeadLetter) -> dict[str, Any]:
+    row = _row(dead_letter)
+    headers = row.pop("headers")
+    facts = row | {"offset": str(dead_letter.offset)}
+    return facts | {f"header {name}": value for name, value in headers}
 
 
 @dlq.command()

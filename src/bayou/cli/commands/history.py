@@ -8,9 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, format_utc, open_table
+from bayou.cli.arguments import (
+    FromConfig,
+    RowsAsJson,
+    RowsTo,
+    Settings,
+    TablePath,
+    format_utc,
+    open_table,
+)
 from bayou.cli.exit_codes import exit_on_error
-from bayou.cli.output import output_for
+from bayou.cli.output import rows_output
 
 
 def history(
@@ -21,13 +29,14 @@ def history(
     ] = None,
     config: FromConfig = None,
     settings: Settings = None,
-    as_json: AsJson = False,
+    output: RowsTo = None,
+    as_json: RowsAsJson = False,
 ) -> None:
     """Print the commits of a table, newest first."""
-    output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    printed = rows_output(output, as_json=as_json)
+    with exit_on_error(printed):
         commits = open_table(table, config, settings).history(limit=limit)
-        output.rows("", commits if as_json else history_rows(commits), event="commit")
+        printed.rows("", history_rows(commits) if printed.is_table else commits, event="commit")
 
 
 def history_rows(commits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

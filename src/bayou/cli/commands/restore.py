@@ -8,7 +8,7 @@ import typer
 
 from bayou.cli.arguments import (
     AsJson,
-    AtTime,
+    AsOf,
     AtVersion,
     FromConfig,
     Settings,
@@ -22,7 +22,7 @@ from bayou.cli.output import output_for
 def restore(
     table: TablePath,
     version: AtVersion = None,
-    timestamp: AtTime = None,
+    as_of: AsOf = None,
     config: FromConfig = None,
     settings: Settings = None,
     as_json: AsJson = False,
@@ -33,12 +33,12 @@ def restore(
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
-        if (version is None) == (timestamp is None):
-            output.error("restore: use either --version or --timestamp", kind="UsageError")
+        if (version is None) == (as_of is None):
+            output.error("restore: use either --version or --as-of", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)
         handle = open_table(table, config, settings)
         before = handle.snapshot()
-        metrics = handle.restore(version, timestamp)
+        metrics = handle.restore(version, as_of)
         output.facts(
             "Restored",
             {

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayou.cli.arguments import (
-    AsJson,
-    AtTime,
+    AsOf,
     AtVersion,
     FromConfig,
+    RowsAsJson,
+    RowsTo,
     Settings,
     TablePath,
     open_table,
 )
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
-from bayou.cli.output import output_for
+from bayou.cli.output import rows_output
 
 if TYPE_CHECKING:
     from bayou.api import SnapshotHandle, TableHandle
@@ -32,19 +33,20 @@ schema = typer.Typer(
 def show(
     table: TablePath,
     version: AtVersion = None,
-    timestamp: AtTime = None,
+    as_of: AsOf = None,
     config: FromConfig = None,
     settings: Settings = None,
-    as_json: AsJson = False,
+    output: RowsTo = None,
+    as_json: RowsAsJson = False,
 ) -> None:
     """Show the columns of the latest or an earlier version of a table."""
-    output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    printed = rows_output(output, as_json=as_json)
+    with exit_on_error(printed):
         from bayou.ingest.inspection import schema_rows
 
-        snapshot = open_table(table, config, settings).snapshot(version, timestamp)
+        snapshot = open_table(table, config, settings).snapshot(version, as_of)
         partition_columns = set(snapshot.partition_columns)
-        output.rows(
+        printed.rows(
             "",
             [
                 {**row, "partition": row["column"] in partition_columns}
@@ -73,23 +75,24 @@ def diff(
     ] = False,
     config: FromConfig = None,
     settings: Settings = None,
-    as_json: AsJson = False,
+    output: RowsTo = None,
+    as_json: RowsAsJson = False,
 ) -> None:
     """Show the differences between the schemas of two versions of a table.
 
     The exit code is 1 if there are differences.
     """
-    output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    printed = rows_output(output, as_json=as_json)
+    with exit_on_error(printed):
         from bayou.ingest.inspection import compare_schemas
 
         handle = open_table(table, config, settings)
         if schema_file:
             if config is None:
-                output.error("--schema-file: no configuration. Add --config", kind="UsageError")
+                printed.error("--schema-file: no configuration. Add --config", kind="UsageError")
                 raise typer.Exit(WRONG_USAGE)
             if before is not None or after is not None:
-                output.error(
+                printed.error(
                     "--schema-file: compares with the latest version. Remove --from and --to",
                     kind="UsageError",
                 )
@@ -104,7 +107,7 @@ def diff(
         else:
             first = handle.snapshot(before) if before is not None else _first(handle)
             changes = compare_schemas(first.schema, handle.snapshot(after).schema)
-        output.rows(
+        printed.rows(
             "",
             [{"column": c.column, "before": c.before, "after": c.after} for c in changes],
             event="column_change",

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from bayou.cli.arguments import (
-    AsJson,
     Config,
     OnlyTopics,
+    RowsAsJson,
+    RowsTo,
     Settings,
     format_utc,
     load_topics,
@@ -17,7 +18,7 @@ from bayou.cli.arguments import (
     with_topic,
 )
 from bayou.cli.exit_codes import FAILED, exit_on_error
-from bayou.cli.output import output_for
+from bayou.cli.output import rows_output
 
 if TYPE_CHECKING:
     from bayou.ingest.inspection import TopicStatusReport
@@ -27,29 +28,30 @@ def status(
     config: Config,
     topic: OnlyTopics = None,
     settings: Settings = None,
-    as_json: AsJson = False,
+    output: RowsTo = None,
+    as_json: RowsAsJson = False,
 ) -> None:
     """Show the status of topics, whether or not a pipeline is running.
 
     Shows lag, freshness, dead letters and maintenance. The exit code is 1 if the status of a topic
     can't be read, or a topic misses its freshness objective.
     """
-    output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    printed = rows_output(output, as_json=as_json)
+    with exit_on_error(printed):
         from bayou.ingest.inspection import topic_status_reports
 
         configuration = load_topics(config, settings)
         configuration.check_runnable()
         statuses = topic_status_reports(configuration, select_topics(configuration, topic))
-        shown = [_json_row(s) if as_json else _table_row(s) for s in statuses]
-        output.rows("", shown, event="topic_status")
+        shown = [_table_row(s) if printed.is_table else _data_row(s) for s in statuses]
+        printed.rows("", shown, event="topic_status")
         for topic_status in statuses:
             if topic_status.error is not None:
-                output.error(with_topic(topic_status.topic, topic_status.error), kind="TopicError")
+                printed.error(with_topic(topic_status.topic, topic_status.error), kind="TopicError")
             for task, run in topic_status.maintenance.items():
                 if run.reason is not None:
                     failed = f"{task} failed at {format_utc(run.at)}: {run.reason}"
-                    output.notice(with_topic(topic_status.topic, failed))
+                    printed.notice(with_topic(topic_status.topic, failed))
         if any(s.error is not None or s.late for s in statuses):
             raise typer.Exit(FAILED)
 
@@ -70,7 +72,7 @@ def _table_row(topic_status: TopicStatusReport) -> dict[str, Any]:
     }
 
 
-def _json_row(topic_status: TopicStatusReport) -> dict[str, Any]:
+def _data_row(topic_status: TopicStatusReport) -> dict[str, Any]:
     import msgspec
 
     row: dict[str, Any] = msgspec.to_builtins(topic_status)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, Settings, load_topics
+from bayou.cli.arguments import Config, RowsAsJson, RowsTo, Settings, load_topics
 from bayou.cli.exit_codes import exit_on_error
-from bayou.cli.output import output_for
+from bayou.cli.output import rows_output
 
 
 def topics(
@@ -17,16 +17,17 @@ def topics(
         bool, typer.Option("--all", help="Include topics that the configuration doesn't ingest.")
     ] = False,
     settings: Settings = None,
-    as_json: AsJson = False,
+    output: RowsTo = None,
+    as_json: RowsAsJson = False,
 ) -> None:
     """List the topics of a configuration with their partitions and offsets at the brokers."""
-    output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    printed = rows_output(output, as_json=as_json)
+    with exit_on_error(printed):
         from bayou.ingest.inspection import list_topics
 
         configuration = load_topics(config, settings)
         configuration.check_runnable()
-        output.rows(
+        printed.rows(
             "",
             [
                 {

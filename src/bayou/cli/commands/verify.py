@@ -10,9 +10,9 @@ import typer
 
 from bayou.cli.arguments import AsJson, FromConfig, Settings, load_topics, open_table, select_topics
 from bayou.cli.commands.history import history_rows
-from bayou.cli.commands.read import format_cell
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
 from bayou.cli.output import Output, output_for
+from bayou.cli.output.cells import format_cell
 from bayou.errors import TableNotFoundError
 
 if TYPE_CHECKING:

@@ -1,6 +1,10 @@
-"""Output of commands: one interface with a console and a JSON implementation."""
+"""Output of commands, for people and for programs.
 
-from bayou.cli.output.interface import Output
-from bayou.cli.output.selection import output_for
+Commands that print rows use `rows_output`: a table, or data in a format of `--output`. Other
+commands use `output_for`: text, or JSON lines.
+"""
 
-__all__ = ["Output", "output_for"]
+from bayou.cli.output.interface import Output, RowsOutput
+from bayou.cli.output.selection import output_for, rows_output
+
+__all__ = ["Output", "RowsOutput", "output_for", "rows_output"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -13,7 +13,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from bayou.cli.output.control_characters import escape_control_characters
+from bayou.cli.output.cells import format_cell
+from bayou.cli.output.control_characters import escape_control_characters, escape_tsv
 from bayou.cli.output.interface import ReaderClosedError, Row
 from bayou.cli.output.log_lines import LogReporter
 from bayou.cli.output.progress import LineReporter, RunProgress
@@ -21,6 +22,8 @@ from bayou.ingest.events import Reporter
 from bayou.redaction import without_secrets
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from bayou.ingest.monitoring import Monitor
 
 _UNLIMITED_WIDTH = 4_000
@@ -28,10 +31,20 @@ _UNLIMITED_WIDTH = 4_000
 
 
 class ConsoleOutput:
-    """Prints text and tables for people; implements `Output`."""
+    """Prints text and tables for people; implements `Output` and `RowsOutput`.
 
-    def __init__(self) -> None:
+    If stdout isn't a terminal, rows and facts are tab-separated, and numbers have no separators.
+
+    Args:
+        table: print tables even if stdout isn't a terminal.
+    """
+
+    is_table = True
+
+    def __init__(self, *, table: bool = False) -> None:
         self._out = _Console(highlight=False, soft_wrap=True)
+        self._formats = table or self._out.is_terminal
+        self._blank = self._out.is_terminal  # whether a title follows a blank line
         if not self._out.is_terminal:
             self._out.width = _UNLIMITED_WIDTH
         self._err = _Console(highlight=False, stderr=True, soft_wrap=True)
@@ -51,35 +64,79 @@ class ConsoleOutput:
             self._err.print(Text.assemble(("error: ", "bold red"), escape_control_characters(line)))
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        self._titled(title, _facts(facts))
+        if self._formats:
+            self._titled(title, _grid((name, Text(_formatted(v))) for name, v in facts.items()))
+            return
+        self._title(title)
+        for name, value in facts.items():
+            self._line(name, value)
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
         if not rows:
+            if self._formats or title:
+                self._out.print(empty)
+            elif empty:
+                self.notice(empty)
+            return
+        if not self._formats:
+            self._title(title)
+            self._line(*rows[0])
+            for row in rows:
+                self._line(*row.values())
+            return
+        numbers = [
+            isinstance(value, int | float) and not isinstance(value, bool)
+            for value in rows[0].values()
+        ]
+        cells = [[Text(_formatted(value)) for value in row.values()] for row in rows]
+        self._table(title, list(rows[0]), cells, numbers)
+
+    def batches(
+        self, reader: pa.RecordBatchReader, *, empty: str = "", most: int | None = None
+    ) -> None:
+        from bayou.api.arrow_stream import python_rows
+
+        rows: list[list[Any]] = []
+        numbered = [str(number) for number in range(len(reader.schema))]
+        for batch in reader:  # several columns of a query may have the same name
+            rows += (list(row.values()) for row in python_rows(batch.rename_columns(numbered)))
+            if most is not None and len(rows) > most:
+                break
+        if not rows and empty:
             self._out.print(empty)
             return
+        cells = [[_cell(value) for value in row] for row in rows[:most]]
+        self._table("", reader.schema.names, cells, [_is_number(t) for t in reader.schema.types])
+        if most is not None and len(rows) > most:
+            rows_are = "row is" if most == 1 else "rows are"
+            self.notice(f"only {most:,} {rows_are} shown. Use --limit 0 for all")
+
+    def _table(
+        self, title: str, names: Sequence[str], rows: list[list[Text]], numbers: list[bool]
+    ) -> None:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name, value in rows[0].items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            table.add_column(
-                Text(escape_control_characters(name)),
-                justify="right" if number else "left",
-                overflow="fold",
-            )
+        titles = [escape_control_characters(name) for name in names]
+        for name, number in zip(titles, numbers, strict=True):
+            table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(Text(_formatted(value)) for value in row.values()))
+            table.add_row(*row)
         unlimited = self._out.options.update(max_width=_UNLIMITED_WIDTH)
-        if self._out.measure(table, options=unlimited).minimum > self._out.width:
-            self._rows_as_lines(title, rows)
+        if rows and self._out.measure(table, options=unlimited).minimum > self._out.width:
+            self._rows_as_lines(title, titles, rows)
             return
         self._titled(title, table)
 
-    def _rows_as_lines(self, title: str, rows: Sequence[Row]) -> None:
+    def _line(self, *values: Any) -> None:
+        text = "\t".join(escape_tsv(_formatted(value, separators=False)) for value in values)
+        self._out.print(Text(text), soft_wrap=True)
+
+    def _rows_as_lines(self, title: str, names: Sequence[str], rows: list[list[Text]]) -> None:
         """Print each value on its own line, for terminals that are too narrow for the table."""
         self._title(title)
         for number, row in enumerate(rows):
             if number or not title:
                 self._out.print()
-            self._out.print(_facts(row))
+            self._out.print(_grid(zip(names, row, strict=True)))
 
     def text(self, title: str, text: str) -> None:
         self._title(title)
@@ -117,12 +174,21 @@ class ConsoleOutput:
 
     def _titled(self, title: str, body: Any) -> None:
         self._title(title)
-        self._out.print(Padding(body, (0, 0, 0, 2) if title else 0, expand=False))
+        padded = Padding(body, (0, 0, 0, 2) if title else 0, expand=False)
+        if self._out.is_terminal:
+            self._out.print(padded)
+            return
+        with self._out.capture() as captured:  # rich pads each line to the width of the table
+            self._out.print(padded)
+        lines = "\n".join(line.rstrip() for line in captured.get().splitlines())
+        self._out.print(Text(lines.strip("\n")), soft_wrap=True)
 
     def _title(self, title: str) -> None:
         if title:
-            self._out.print()
+            if self._blank:
+                self._out.print()
             self._out.print(Text(title, style="bold"))
+        self._blank = True
 
 
 class _Console(Console):
@@ -132,16 +198,31 @@ class _Console(Console):
         raise ReaderClosedError
 
 
-def _facts(facts: Mapping[str, Any]) -> Table:
+def _grid(facts: Iterable[tuple[str, Text]]) -> Table:
     table = Table.grid(padding=(0, 2))
-    for name, value in facts.items():
-        table.add_row(Text(escape_control_characters(name), style="dim"), Text(_formatted(value)))
+    for name, value in facts:
+        table.add_row(Text(escape_control_characters(name), style="dim"), value)
     return table
 
 
-def _formatted(value: Any) -> str:
+def _formatted(value: Any, *, separators: bool = True) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else escape_control_characters(str(value))
+    if isinstance(value, int):
+        return f"{value:,}" if separators else str(value)
+    return escape_control_characters(str(value)) if separators else str(value)
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("NULL", style="dim")
+    text = str(format_cell(value)).replace("\n", "\\n").replace("\t", "\\t")
+    return Text(escape_control_characters(text))
+
+
+def _is_number(type: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return types.is_integer(type) or types.is_floating(type) or types.is_decimal(type)

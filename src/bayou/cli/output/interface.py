@@ -18,6 +18,8 @@ from bayou.ingest.events import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from bayou.ingest.monitoring import Monitor
 
 Row = Mapping[str, Any]
@@ -27,7 +29,50 @@ class ReaderClosedError(BrokenPipeError):
     """The reader of stdout closed the pipe. Not raised for other pipes, such as Spark's."""
 
 
-class Output(Protocol):
+class Messages(Protocol):
+    """Prints the notices and errors of a command."""
+
+    def notice(self, text: str) -> None:
+        """Print a one-line note."""
+        ...
+
+    def error(self, message: str, *, kind: str) -> None:
+        """Print an error message; `kind` is the name of the error's type."""
+        ...
+
+
+class RowsOutput(Messages, Protocol):
+    """Prints rows: as a table for people, or as data with nothing else on stdout.
+
+    `ConsoleOutput` prints the table, `DataOutput` all other formats of `--output`.
+    """
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the rows are formatted for people, who don't need all columns and digits."""
+        ...
+
+    def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
+        """Print a table of rows that all have the same keys. If there are none, print `empty`."""
+        ...
+
+    def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
+        """Print one row, in a table as a line per value."""
+        ...
+
+    def batches(
+        self, reader: pa.RecordBatchReader, *, empty: str = "", most: int | None = None
+    ) -> None:
+        """Print the rows of an Arrow stream, in bounded memory if they are data.
+
+        Args:
+            empty: what the table prints if there are no rows.
+            most: maximum number of rows in a table; more rows print a notice. Data has all rows.
+        """
+        ...
+
+
+class Output(Messages, Protocol):
     """Prints what a command reports.
 
     `ConsoleOutput` prints results and progress to stdout, and notices and errors to stderr.
@@ -38,20 +83,12 @@ class Output(Protocol):
         """Announce a step that takes a while."""
         ...
 
-    def notice(self, text: str) -> None:
-        """Print a one-line note."""
-        ...
-
-    def error(self, message: str, *, kind: str) -> None:
-        """Print an error message; `kind` is the name of the error's type."""
+    def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
+        """Print a table of rows that all have the same keys. If there are none, print `empty`."""
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
         """Print a few named values; `event` is the event type in JSON output."""
-        ...
-
-    def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
-        """Print a table of rows that all have the same keys. If there are none, print `empty`."""
         ...
 
     def text(self, title: str, text: str) -> None:

@@ -1,8 +1,13 @@
-"""Selects console or JSON output."""
+"""Selects the output of a command by its options."""
 
 from __future__ import annotations
 
-from bayou.cli.output.interface import Output
+import sys
+
+import typer
+
+from bayou.cli.output.interface import Output, RowsOutput
+from bayou.errors import ArgumentError
 
 
 def output_for(*, as_json: bool) -> Output:
@@ -14,3 +19,37 @@ def output_for(*, as_json: bool) -> Output:
     from bayou.cli.output.console import ConsoleOutput
 
     return ConsoleOutput()
+
+
+def rows_output(value: str | None, *, as_json: bool = False) -> RowsOutput:
+    """Return the output of a command that prints rows.
+
+    Args:
+        value: the option `--output`: a format or a file. None is a table on a terminal, and
+            tab-separated elsewhere.
+        as_json: the option `--json`, which means `--output jsonl`.
+    """
+    from bayou.cli.output.console import ConsoleOutput
+    from bayou.cli.output.row_formats import Destination, RowFormat, parse_destination
+
+    try:
+        if as_json and value is not None:
+            raise ArgumentError(
+                f"--json: means --output jsonl, but --output is {value}. Use one of them.",
+                argument="json",
+            )
+        if value is not None:
+            destination = parse_destination(value)
+        elif as_json:
+            destination = Destination(format=RowFormat.JSONL)
+        else:
+            terminal = sys.stdout is not None and sys.stdout.isatty()
+            destination = Destination(format=RowFormat.TABLE if terminal else RowFormat.TSV)
+    except ArgumentError as error:
+        ConsoleOutput().error(error.message, kind=type(error).__name__)
+        raise typer.Exit(2) from error
+    if destination.format is RowFormat.TABLE:
+        return ConsoleOutput(table=True)
+    from bayou.cli.output.data import DataOutput
+
+    return DataOutput(destination)

@@ -1,0 +1,33 @@
+"""Values of columns as the cells of a printed table."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import msgspec
+
+_MAX_LENGTH = 60
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def format_cell(value: Any) -> Any:
+    """Return a column's value as the printed table shows it; long strings are shortened."""
+    match value:
+        case None:
+            return value
+        case float():
+            return _NOT_FINITE.get(str(value), value)
+        case bool():
+            return str(value).lower()
+        case int():
+            return str(value)
+        case dt.datetime():
+            return value.isoformat(sep=" ")
+        case bytes():
+            string = value.decode(errors="backslashreplace")
+        case dict() | list():
+            string = msgspec.json.encode(value, enc_hook=str).decode()
+        case _:
+            string = str(value)
+    return string if len(string) <= _MAX_LENGTH else f"{string[: _MAX_LENGTH - 1]}…"
