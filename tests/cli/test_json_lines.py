@@ -76,7 +76,8 @@ def test_commands_that_print_rows_print_nothing_else(taken_in, invoke):
         lines = [json.loads(line) for line in result.stdout.splitlines()]
         assert {next(iter(line)) for line in lines} == ({first} if first else set()), command
         assert result.stderr == "", command
-        assert all(_NAME.fullmatch(key) for line in lines for key in line), (command, lines)
+        if command[0] != "read":  # whose names are those of columns
+            assert all(_NAME.fullmatch(key) for line in lines for key in line), (command, lines)
 
 
 def test_errors_of_rows_are_objects_on_standard_error(taken_in, invoke):

@@ -144,20 +144,20 @@ def test_status_says_what_failed_of_the_maintenance_while_it_is_asked_for(taken_
             error=PipelineError("the disk is full", topic="events"),
         )
     )
-    result = invoke("status", taken_in.file)
+    result = invoke("status", taken_in.file, "-o", "table")
     assert result.exit_code == 0
     assert "1970-01-01 00:00:00 FAILED" in result.stdout
     assert "vacuum failed at 1970-01-01 00:00:00: the disk is full" in result.stderr
     taken_in.more = ""
     taken_in.write_file()
-    assert "FAILED" not in invoke("status", taken_in.file).stdout
+    assert "FAILED" not in invoke("status", taken_in.file, "-o", "table").stdout
 
 
 def test_status_of_a_late_topic_is_exit_code_1(taken_in, invoke):
     taken_in.produce({"id": 10})
     taken_in.more = "      slo: {freshness-seconds: 0.000001}\n"
     taken_in.write_file()
-    result = invoke("status", taken_in.file)
+    result = invoke("status", taken_in.file, "-o", "table")
     assert result.exit_code == 1
     assert "LATE" in result.stdout
 
@@ -170,7 +170,7 @@ def test_what_can_not_be_read_is_not_known_to_be_none(taken_in, events, invoke):
     code, (row, error) = events("status", taken_in.file)
     assert (code, error["event"]) == (1, "error")
     assert {row[name] for name in ("version", "rows", "files", "bytes", "dead_letters")} == {None}
-    assert invoke("status", taken_in.file).stdout.count("?") == 5
+    assert invoke("status", taken_in.file, "-o", "table").stdout.count("?") == 5
 
 
 def test_status_before_the_first_run(small_pipeline, events):
@@ -215,7 +215,7 @@ def test_dead_letters_are_listed_shown_replayed_and_dropped(taken_in, events, in
     assert invoke("dlq", "drop", taken_in.file, "events").exit_code == 2
     _, (dropped,) = events("dlq", "drop", taken_in.file, "events", "--all")
     assert dropped["letters"] == 1
-    assert "no dead letters" in invoke("dlq", "list", taken_in.file).stdout
+    assert "no dead letters" in invoke("dlq", "list", taken_in.file, "-o", "table").stdout
     assert invoke("verify", "--config", taken_in.file).exit_code == 1  # it was dropped
 
 
