@@ -56,21 +56,34 @@ def test_a_table_that_covers_nothing_begins_at_the_first_records():
     assert starting_offsets(TOPIC, {}, key="k") == {0: 0, 1: 5}
 
 
+def recorded(covered, starts):
+    """Transaction identifiers with the next offsets and the start offsets of `TOPIC`."""
+    return {
+        **{app_id(TOPIC, p): offset - 1 for p, offset in covered.items()},
+        **{start_app_id(TOPIC, p): offset for p, offset in starts.items()},
+    }
+
+
 @pytest.mark.parametrize(
-    ("covered", "migrated", "recorded", "expected"),
+    ("covered", "migrated", "starts", "letter_starts", "expected"),
     [
-        ({}, {}, {}, {}),
-        ({}, {}, {0: 3, 1: 9}, {0: 3, 1: 9}),
-        ({0: 7}, {}, {}, {0: 7}),  # the other partition was added later
-        ({0: 7}, {1: 11}, {0: 3, 1: 9}, {0: 7, 1: 12}),
-        ({}, {1: 11}, {}, {1: 12}),
-        ({0: 7}, {0: 2, 1: 11}, {}, {0: 7, 1: 12}),
+        ({}, {}, {}, {}, {}),
+        ({}, {}, {}, {0: 3, 1: 9}, {}),  # the first run, which `starting-offsets` decides
+        ({0: 7}, {}, {}, {}, {0: 7}),
+        ({0: 7}, {1: 11}, {}, {0: 3, 1: 9}, {0: 7, 1: 12}),
+        ({}, {1: 11}, {}, {}, {1: 12}),
+        ({0: 7}, {0: 2, 1: 11}, {}, {}, {0: 7, 1: 12}),
+        ({0: 7}, {}, {}, {0: 3, 1: 9}, {0: 7, 1: 9}),
+        ({0: 7}, {}, {0: 3, 1: 5}, {0: 3, 1: 9}, {0: 7, 1: 5}),
+        ({0: 7}, {}, {0: 3}, {0: 3, 1: 9}, {0: 7, 1: 0}),  # partition 1 was created later
+        ({}, {0: 8}, {1: 6}, {}, {0: 9, 1: 6}),
     ],
 )
 def test_a_run_resumes_after_covered_migrated_or_recorded_offsets(
-    covered, migrated, recorded, expected
+    covered, migrated, starts, letter_starts, expected
 ):
-    assert resume_positions(covered, existing=migrated, recorded_start=recorded) == expected
+    transactions, letters = recorded(covered, starts), recorded({}, letter_starts)
+    assert resume_positions(TOPIC, transactions, letters, migrated) == expected
 
 
 def test_where_a_first_run_began_is_no_offset_that_is_covered():

@@ -2,8 +2,9 @@
 
 A table has one transaction identifier (`txn` action) per Kafka partition. The identifier's `appId`
 contains cluster, topic and partition. The identifier's `version` is the last *covered* offset: all
-records up to this offset have been processed, and the next offset to read is `version + 1`. A run
-needs no other state.
+records up to this offset have been processed, and the next offset to read is `version + 1`. The
+first commit of a topic also records the *start* offset of each partition (`start_app_id`), because
+a partition may have no record for a long time. A run needs no other state.
 """
 
 from __future__ import annotations
@@ -51,9 +52,11 @@ def app_id(topic: KafkaTopic, partition: int) -> str:
 
 
 def start_app_id(topic: KafkaTopic, partition: int) -> str:
-    """Return the `appId` with which the dead letter table records a partition's start offset.
+    """Return the `appId` with which a table records a partition's start offset.
 
-    The start offset is the offset at which the first run starts to read the partition.
+    The start offset is the offset at which the first run starts to read the partition. It is in the
+    target from the topic's first commit on, and before that in the dead letter table if
+    `starting-offsets` isn't `earliest`.
     """
     return f"{app_id(topic, partition)}{_START}"
 
@@ -148,21 +151,32 @@ def recreated_error(
 
 
 def resume_positions(
-    covered: Mapping[int, int],
-    *,
+    topic: KafkaTopic,
+    transactions: Mapping[str, int],
+    dead_letter_transactions: Mapping[str, int],
     existing: Mapping[int, int] = MappingProxyType({}),
-    recorded_start: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[int, int]:
     """Return the next offset to read of each partition; empty for a first run.
 
+    A partition without covered offsets resumes after its existing rows or migrated records. If it
+    has none, it starts at its recorded start offset. If the target has recorded start offsets, but
+    none of the partition, the partition was created later and starts at offset 0. So records that
+    Kafka deletes before a partition is first read are noticed.
+
     Args:
-        covered: the next offsets that the table has recorded.
-        existing: the last offsets of existing rows or migrated records. Used for partitions that
-            aren't in `covered`.
-        recorded_start: the start offsets that the first run recorded. Used for partitions that
-            aren't in `covered` or `existing`.
+        transactions: the target's transaction identifiers.
+        dead_letter_transactions: the transaction identifiers of the dead letter table.
+        existing: the last offsets of existing rows or migrated records, by partition.
     """
-    return {**recorded_start, **{p: last + 1 for p, last in existing.items()}, **covered}
+    covered = next_offsets(topic, transactions)
+    if not covered and not existing:
+        return {}
+    starts = recorded_start(topic, transactions)
+    if starts:
+        starts = dict.fromkeys(topic.bounds, 0) | starts
+    else:
+        starts = recorded_start(topic, dead_letter_transactions)
+    return {**starts, **{p: last + 1 for p, last in existing.items()}, **covered}
 
 
 def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, OffsetSpan]:

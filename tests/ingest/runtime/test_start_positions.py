@@ -8,8 +8,8 @@ import random
 import pytest
 
 from bayou.errors import KafkaError, PipelineError
-from bayou.ingest.inspection import plan_run
-from bayou.ingest.offsets import ranges_between
+from bayou.ingest.inspection import plan_run, prove_offsets, topic_status_reports
+from bayou.ingest.offsets import OffsetSpan, ranges_between
 from support.in_process_pipeline import Heard, InProcessContext, new_topic_run
 
 _CONTINUE = "      on-data-loss: continue\n"
@@ -53,6 +53,65 @@ def test_records_that_are_gone_stop_the_topic_or_are_passed_over_once(small_pipe
     assert [t["lostOffsets"] for t in tags if "lostOffsets" in t] == [f"0:2-{first}"]
     assert small_pipeline.take_in(heard).records == 0
     assert len(heard.lost) == 1
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_records_of_a_partition_that_was_never_read_are_not_passed_over_silently(
+    small_pipeline, upserts
+):
+    small_pipeline.upserts = upserts
+    small_pipeline.write_file()
+    small_pipeline.produce({"id": 100})
+    small_pipeline.take_in()  # partition 1 is empty
+    with pytest.raises(KafkaError, match="dropped"):
+        small_pipeline.produce(*much(), partition=1)
+    with pytest.raises(PipelineError, match="of partition 1 .* were removed by retention before"):
+        small_pipeline.take_in()
+    (plan,) = plan_run(small_pipeline.configuration, small_pipeline.configuration.topics)
+    assert "on-data-loss: continue" in plan.error
+    (status,) = topic_status_reports(small_pipeline.configuration, (small_pipeline.topic,))
+    first = status.partitions[1].start
+    assert status.partitions[1].lost == first
+    small_pipeline.more = _CONTINUE
+    small_pipeline.write_file()
+    heard = Heard()
+    assert small_pipeline.take_in(heard).rows == 20 - first
+    assert [dict(lost.spans) for lost in heard.lost] == [{1: OffsetSpan(start=0, end=first)}]
+    assert small_pipeline.take_in(heard).records == 0
+    assert len(heard.lost) == 1
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_a_clone_starts_partitions_that_have_no_rows_where_the_table_did(new_pipeline, upserts):
+    pipeline = new_pipeline(upserts=upserts)
+    for partition in (0, 1):
+        pipeline.produce({"id": 1}, {"id": 2}, partition=partition)
+    text = pipeline.file.read_text()
+    latest = "      starting-offsets: latest\n      schema-file"
+    pipeline.file.write_text(text.replace("      schema-file", latest))
+    pipeline.take_in()
+    pipeline.produce({"id": 3})
+    assert pipeline.take_in().rows == 1
+    pipeline.table.clone(f"{pipeline.path}_clone")
+    pipeline.file.write_text(pipeline.file.read_text().replace("lake/events", "lake/events_clone"))
+    pipeline.produce({"id": 4}, partition=1)
+    assert pipeline.take_in().rows == 1  # not the two older records of partition 1
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
+def test_partitions_without_rows_start_where_they_were_when_rows_were_covered(new_pipeline):
+    pipeline = new_pipeline()
+    pipeline.produce({"id": 1}, {"id": 2})
+    pipeline.take_in()
+    pipeline.table.clone(f"{pipeline.path}_clone", transaction_identifiers=False)
+    text = pipeline.file.read_text().replace("lake/events", "lake/events_clone")
+    from_rows = "      on-missing-offsets: from-rows\n      schema-file"
+    pipeline.file.write_text(text.replace("      schema-file", from_rows))
+    assert pipeline.take_in().records == 0
+    with pytest.raises(KafkaError, match="dropped"):
+        pipeline.produce(*much(), partition=1)
+    with pytest.raises(PipelineError, match="of partition 1 .* were removed by retention before"):
+        pipeline.take_in()
 
 
 @pytest.mark.parametrize("start", ["latest", "{0: 1, 1: 0}"])

@@ -31,7 +31,8 @@ def cover_existing_rows(
     if topic.config.on_data_loss == "continue":
         positions = skip_lost_offsets(kafka, positions)
     # Raises if Kafka lacks one of the offsets, before anything is committed.
-    starting_offsets(kafka, positions, key=topic.key)
+    starts = starting_offsets(kafka, positions, key=topic.key)
+    target.start_at({p: start for p, start in starts.items() if p not in positions})
     target.cover(new)
     return True
 

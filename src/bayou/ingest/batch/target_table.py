@@ -42,6 +42,7 @@ from bayou.ingest.offsets import (
     OffsetSpan,
     app_id,
     next_offsets,
+    start_app_id,
 )
 from bayou.ingest.upsert import DELETED, UPSERTS, UpsertResult, UpsertTable
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
@@ -80,6 +81,7 @@ class TargetTable:
         self._snapshot: Snapshot | None = None
         self._version: int | None = None
         self._covered: dict[int, int] = {}
+        self._starts: dict[int, int] = {}
 
     @property
     def path(self) -> str:
@@ -226,6 +228,10 @@ class TargetTable:
         except SchemaError:
             return None
         return merged if merged != columns else None
+
+    def start_at(self, starts: Mapping[int, int]) -> None:
+        """Set the offset at which each partition starts; the topic's first commit records it."""
+        self._starts = dict(starts)
 
     def transactions(self) -> Mapping[str, int]:
         """Return the latest version's transaction identifiers; empty if there is no table."""
@@ -452,7 +458,10 @@ class TargetTable:
     def _transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
         if self._kafka is None:
             return {}
-        return {app_id(self._kafka, p): span.end - 1 for p, span in spans.items()}
+        ids = {app_id(self._kafka, p): span.end - 1 for p, span in spans.items()}
+        if spans and not self._covered:
+            ids |= {start_app_id(self._kafka, p): start for p, start in self._starts.items()}
+        return ids
 
     def _committed(self, version: int, spans: Mapping[int, OffsetSpan]) -> None:
         self._version = version

@@ -56,10 +56,14 @@ class DeadLetterTable:
             self._state = transaction.transaction_state(self._engine).to_bytes()
         return self._state
 
+    def transactions(self) -> Mapping[str, int]:
+        """Return the latest version's transaction identifiers; empty if there is no table."""
+        snapshot = self._snapshot()
+        return {} if snapshot is None else snapshot.transactions
+
     def known_start(self) -> dict[int, int]:
         """Return the start offsets that `fix_start` recorded; empty if none are recorded."""
-        snapshot = self._snapshot()
-        return {} if snapshot is None else recorded_start(self._kafka, snapshot.transactions)
+        return recorded_start(self._kafka, self.transactions())
 
     def fix_start(
         self, positions: Mapping[int, int], known: Mapping[int, int]

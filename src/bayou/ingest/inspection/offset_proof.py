@@ -118,6 +118,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
         dead_letters = tables.dead_letters.snapshot()
         starts = {**starts, **recorded_start(kafka, dead_letters.transactions)}
         letters.read(dead_letters, kafka.name)
+    starts = {**starts, **recorded_start(kafka, snapshot.transactions)}
     history = FilterHistory(configuration, topic, kafka, snapshot.kernel.properties, covered)
     by_key = None
     if keys is not None:

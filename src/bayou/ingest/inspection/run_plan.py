@@ -33,6 +33,7 @@ from bayou.ingest.offsets import (
     KafkaTopic,
     OffsetSpan,
     lost_offsets,
+    recorded_start,
     resume_positions,
     skip_lost_offsets,
     starting_offsets,
@@ -206,13 +207,13 @@ def _plan(
             plan = replace(
                 plan, unconditional_commits=unconditional_commits(target.snapshot, history)
             )
-        covered = target.covered
-        existing = existing_offsets(topic, kafka, covered, target.snapshot, options)
-        recorded = tables.dead_letters.known_start()
-        if covered or existing:
-            positions = resume_positions(covered, existing=existing, recorded_start=recorded)
-        else:
+        existing = existing_offsets(topic, kafka, target.covered, target.snapshot, options)
+        transactions = {} if target.snapshot is None else target.snapshot.transactions
+        letters = tables.dead_letters.transactions()
+        positions = resume_positions(kafka, transactions, letters, existing)
+        if not positions:
             properties = configuration.connector.kafka.client_properties()
+            recorded = recorded_start(kafka, letters)
             positions = dict(first_start(topic, kafka, properties, recorded))
         lost = lost_offsets(kafka, positions)
         if topic.config.on_data_loss == "continue":

@@ -175,18 +175,16 @@ def _topic_status(configuration: Configuration, topic: Topic) -> TopicStatusRepo
         status = replace(status, dead_letters=waiting)
         properties = configuration.connector.kafka.client_properties()
         kafka = describe_topic(topic.config.kafka_topic, properties)
-        covered: dict[int, int] = {}
+        transactions: Mapping[str, int] = {}
         existing: dict[int, int] = {}
         if snapshot is not None:
-            covered = next_offsets(kafka, snapshot.transactions)
+            transactions = snapshot.transactions
+            covered = next_offsets(kafka, transactions)
             options = configuration.connector.storage.storage_options()
             existing = existing_offsets(topic, kafka, covered, snapshot, options)
-        recorded = recorded_start(kafka, letters)
-        known: Mapping[int, int]
-        if covered or existing:
-            known = resume_positions(covered, existing=existing, recorded_start=recorded)
-        else:
-            known = first_start(topic, kafka, properties, recorded)
+        known: Mapping[int, int] = resume_positions(kafka, transactions, letters, existing)
+        if not known:
+            known = first_start(topic, kafka, properties, recorded_start(kafka, letters))
         partitions = tuple(
             PartitionStatusReport(
                 partition=p,

@@ -111,24 +111,28 @@ def _start_positions(
     A partition resumes after the table's covered offsets. If it has no covered offsets, it resumes
     after the last record that was migrated from files, or after the last offset of the table's rows
     if `on-missing-offsets` is `from-rows`. If there are no such records or rows, it starts at the
-    offset to which `starting-offsets` referred when the topic was first run.
+    offset to which `starting-offsets` referred when the topic was first run. A partition that was
+    created later starts at offset 0.
     """
     target, dead_letters = tables.target, tables.dead_letters
-    covered = writer.open()
+    writer.open()
     if cover_existing_rows(topic, kafka, target, tables.storage_options):
-        covered = writer.open()
-    recorded = dead_letters.known_start()
-    if covered:
-        positions = resume_positions(covered, recorded_start=recorded)
-    else:
+        writer.open()
+    transactions = {} if target.snapshot is None else target.snapshot.transactions
+    positions = resume_positions(kafka, transactions, dead_letters.transactions())
+    if not positions:
+        recorded = dead_letters.known_start()
         start = first_start(topic, kafka, properties, recorded)
         positions = dict(dead_letters.fix_start(start, recorded))
     lost = lost_offsets(kafka, positions)
     if lost and topic.config.on_data_loss == "continue":
         reporter.records_lost(RecordsLost(topic=topic.key, spans=lost))
+        positions = skip_lost_offsets(kafka, positions)
+        target.start_at(starting_offsets(kafka, positions, key=topic.key))
         if target.version is not None:
             offsets = ", ".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(lost.items()))
             target.cover({p: s.end - 1 for p, s in lost.items()}, {"lostOffsets": offsets})
             writer.open()
-        positions = skip_lost_offsets(kafka, positions)
-    return starting_offsets(kafka, positions, key=topic.key)
+    starts = starting_offsets(kafka, positions, key=topic.key)
+    target.start_at(starts)
+    return starts
