@@ -153,7 +153,6 @@ def with_matching_topics(configuration: Configuration) -> Configuration:
     """Add the brokers' topics that match a `kafka-topic-pattern` to a configuration.
 
     Raises:
-        ConfigurationError: a topic that was added can't have its table.
         KafkaError: no broker answers, or a property is invalid.
     """
     if not configuration.patterns:

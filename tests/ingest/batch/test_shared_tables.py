@@ -11,9 +11,15 @@ import bayou
 from bayou.ingest.broker import with_matching_topics
 from bayou.ingest.config import load_configuration
 from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
-from bayou.ingest.inspection import TopicTables, group_letters, prove_offsets, topic_status_reports
+from bayou.ingest.inspection import (
+    TopicTables,
+    group_letters,
+    plan_run,
+    prove_offsets,
+    topic_status_reports,
+)
 from bayou.ingest.inspection.dead_letters import list_letters
-from bayou.ingest.offsets import ranges_between
+from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.runtime.shared_tables import SharedTables
 from bayou.spark.kafka import EmbeddedBroker
 from support.in_process_pipeline import Heard, InProcessContext, new_topic_run, take_in
@@ -186,3 +192,30 @@ def test_the_maintenance_of_a_shared_table_ends_with_its_last_topic(shared):
     again.prepare(once=False)
     assert again._maintenance is not first
     again.finish()
+
+
+def test_a_topic_whose_table_is_taken_stops_only_itself(tmp_path):
+    names = {"t": 1, "t_dead_letters": 1}
+    with EmbeddedBroker(names) as broker:
+        pipeline = Shared(tmp_path, broker)
+        text = pipeline.file.read_text().replace(
+            "kafka-topics: [a, b, c]", "kafka-topic-pattern: t.*"
+        )
+        pipeline.file.write_text(text.replace("table-path: all", "table-path: 'lake/{topic}'"))
+        for name in names:
+            pipeline.produce(name, {"id": 1}, b"{")
+        configuration, heard = pipeline.configuration, Failures()
+        tables = SharedTables(configuration, heard, nullcontext())
+        good, taken = [new_topic_run(configuration, t, heard, tables) for t in configuration.topics]
+        for run in (good, taken):
+            run.prepare(once=False)
+        assert (good.has_work, taken.has_work) == (True, False)
+        good._prepared.writer.process(InProcessContext(), {0: OffsetSpan(start=0, end=2)})
+        assert "is the dead letter table of topic 'all/t'" in taken.finish().error.message
+        plans = plan_run(configuration, configuration.topics)
+        statuses = topic_status_reports(configuration, configuration.topics)
+        for reports in (plans, statuses):
+            assert [report.error is None for report in reports] == [True, False]
+        assert [
+            letter.value for letter in list_letters(TopicTables.of(configuration, good.topic))
+        ] == [b"{"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from bayou.errors import ConfigurationError
+from bayou.errors import ConfigurationError, PipelineError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.config.topic import TopicConfig
 
@@ -89,13 +89,20 @@ def test_internal_topics_match_only_a_pattern_that_names_them(tmp_path):
     assert topic.key == "a/__consumer_offsets"
 
 
-def test_tables_of_matching_topics_do_not_collide(tmp_path):
-    configuration = load(tmp_path, PATTERN)
-    with pytest.raises(ConfigurationError, match="'o.a_dead_letters': .* is the dead letter table"):
-        configuration.with_matching({"o.a", "o.a_dead_letters"})
+def test_a_topic_whose_table_is_taken_does_not_refuse_the_configuration(tmp_path):
+    """Anyone who may create a topic could stop all topics otherwise."""
+    configuration = load(tmp_path, PATTERN).with_matching({"o.a", "o.a_dead_letters", "o.b"})
+    a, taken, b = configuration.topics
+    assert (a.table_problem, b.table_problem) == (None, None)
+    with pytest.raises(PipelineError, match="'orders/o.a_dead_letters': .* is the dead letter"):
+        taken.check_table()
+    with pytest.raises(PipelineError, match="is the dead letter table of topic 'orders/o.a'"):
+        configuration.topic("orders/o.a_dead_letters")
+    assert configuration.topic("orders/o.a") == a
     two = load(tmp_path, PATTERN, "x: {kafka-topic: x, destination: {table-path: lake/o.x}}")
-    with pytest.raises(ConfigurationError, match="Kafka topic 'o.x': topic 'x' already writes to"):
-        two.with_matching({"o.x"})
+    x, other = two.with_matching({"o.x"}).topics
+    assert x.table_problem is None
+    assert "topic 'x' already writes to" in other.table_problem
 
 
 UPSERT_INTO_ONE = (

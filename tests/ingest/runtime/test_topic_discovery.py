@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bayou.errors import KafkaError
+from bayou.errors import KafkaError, PipelineError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.runtime import topic_discovery
 from bayou.ingest.runtime.topic_discovery import TopicDiscovery
@@ -28,7 +28,12 @@ class Run:
 
     def prepare(self, *, once):
         assert not once
-        self.active = True
+        try:
+            self.topic.check_table()
+        except PipelineError as error:
+            self.end(error)
+        else:
+            self.active = True
 
     def end(self, error=None):
         self.active = False
@@ -144,6 +149,16 @@ def test_a_topic_whose_table_is_taken_fails_and_the_others_start(discovery, brok
         keys += found(discovery, runs)
     assert runs["p/t1"].has_work
     assert "is the dead letter table of topic 'p/t1'" in runs["p/t1_dead_letters"].error.message
+
+
+def test_a_topic_whose_dead_letters_have_a_topic_already_fails(discovery, brokers):
+    discovery, runs = discovery
+    brokers.names = {"t1_dead_letters"}
+    assert found(discovery, runs) == ["p/t1_dead_letters"]
+    brokers.names |= {"t1"}
+    assert found(discovery, runs) == ["p/t1"]
+    assert runs["p/t1_dead_letters"].has_work
+    assert "t1_dead_letters is the dead letter table" in runs["p/t1"].error.message
 
 
 def test_runs_that_were_never_started_are_abandoned(discovery, brokers):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import KafkaError, StorageError
+from bayou.ingest.broker import with_matching_topics
 from bayou.ingest.events import AttemptFailed
 from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.topic_errors import UnexpectedError
@@ -155,3 +156,20 @@ def test_an_unexpected_exception_of_a_table_is_the_error_of_its_summary(small_pi
     assert isinstance(error, UnexpectedError)
     assert "unexpected TypeError: 'NoneType' object is not iterable." in error.message
     assert log.exists()
+
+
+def test_a_table_name_that_the_catalog_cannot_have_ends_only_its_topic(small_pipeline):
+    """A topic of a pattern may have any name; an exception here would end all topics."""
+    small_pipeline.produce({"id": 1})
+    pattern = f"kafka-topic-pattern: {small_pipeline.kafka_topic}"
+    text = small_pipeline.file.read_text().replace(
+        f"kafka-topic: {small_pipeline.kafka_topic}", pattern
+    )
+    text = text.replace("table-path:", f"table-name: '{'n' * 245}_{{topic}}'\n        table-path:")
+    catalog = "  catalog: {unity: {uri: 'https://localhost:1', catalog: c, schema: s}}\n  topics:"
+    small_pipeline.file.write_text(text.replace("  topics:", catalog))
+    configuration = with_matching_topics(small_pipeline.configuration)
+    run = new_topic_run(configuration, configuration.topics[0], Listener())
+    run.prepare(once=False)
+    assert not run.has_work
+    assert "can't be the name of a table in Unity Catalog" in run.finish().error.message

@@ -52,16 +52,18 @@ def list_(
     """Count the dead letters of each topic by reason."""
     printed = rows_output(output, as_json=as_json)
     with exit_on_error(printed):
-        from bayou.errors import StorageError, TableError
+        from bayou.errors import PipelineError, StorageError, TableError
         from bayou.ingest.inspection import TopicTables, group_letters
 
         configuration = load_topics(config, settings)
         rows: list[dict[str, Any]] = []
-        failures: dict[str, TableError | StorageError] = {}
+        failures: dict[str, PipelineError | TableError | StorageError] = {}
         for topic in configuration.topics:
             try:
+                topic.check_table()
                 groups = group_letters(TopicTables.of(configuration, topic), where=where)
-            except (TableError, StorageError) as error:  # continue with the other topics
+            except (PipelineError, TableError, StorageError) as error:
+                # Continue with the other topics.
                 failures[topic.key] = error
                 continue
             rows += [

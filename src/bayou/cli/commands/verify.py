@@ -76,7 +76,7 @@ def _verify_topics(
     *,
     as_json: bool,
 ) -> list[bool]:
-    from bayou.errors import KafkaError
+    from bayou.errors import KafkaError, PipelineError
     from bayou.ingest.inspection import TopicTables, prove_offsets, table_report
     from bayou.ingest.topic_errors import topic_error
 
@@ -85,6 +85,12 @@ def _verify_topics(
     brokers_answer = True
     reports: dict[str, TableReport] = {}
     for topic in select_topics(configuration, names):
+        try:
+            topic.check_table()
+        except PipelineError as refused:
+            output.error(refused.message, kind=type(refused).__name__)
+            results.append(False)
+            continue
         report = reports.get(topic.table_path)
         if report is None:  # topics may share a table
             tables = TopicTables.of(configuration, topic)

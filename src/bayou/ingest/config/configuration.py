@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bayou.errors import ArgumentError, ConfigurationError
+from bayou.errors import ArgumentError, ConfigurationError, PipelineError
 from bayou.ingest.config.model import ConnectorConfig
 from bayou.ingest.config.notices import Notice
 from bayou.ingest.config.table_paths import (
@@ -35,6 +35,8 @@ class Topic:
         shares_table: whether the section's other topics are written to the same table.
         from_pattern: whether the name of the Kafka topic matches the section's pattern, instead of
             being listed.
+        table_problem: why the topic can't have its table; None if it can. Only topics of patterns
+            can have a problem, because it is a `ConfigurationError` of other topics.
     """
 
     key: str
@@ -43,6 +45,14 @@ class Topic:
     schema_file: Path | None
     shares_table: bool = False
     from_pattern: bool = False
+    table_problem: str | None = None
+
+    def check_table(self) -> None:
+        """Raise a `PipelineError` if the topic can't have its table."""
+        if self.table_problem is not None:
+            raise PipelineError(
+                f"topic {self.key!r}: table-path: {self.table_problem}.", topic=self.key
+            )
 
     @property
     def section(self) -> str:
@@ -158,21 +168,12 @@ class Configuration:
     def with_matching(self, names: Iterable[str]) -> Configuration:
         """Return a copy with a topic for each Kafka topic in `names` that a pattern matches.
 
-        Raises:
-            ConfigurationError: a table would be written by topics of two sections, or is another
-                topic's table of dead letters or deleted keys.
+        A topic that can't have its table has a `table_problem`. It doesn't affect other topics,
+        because anyone who may create a topic can cause it.
         """
         known = {topic.key for topic in self.topics}
-        new = tuple(topic for topic in self.matching(names) if topic.key not in known)
-        for topic, problem in table_problems((*self.topics, *new)):
-            at = f"connector.topics.{topic.section}.destination.table-path"
-            raise ConfigurationError(
-                f"{self.file}: {at}: Kafka topic {topic.config.kafka_topic!r}: {problem}",
-                file=self.file,
-                line=None,
-                key=at,
-            )
-        return replace(self, topics=(*self.topics, *new))
+        new = (topic for topic in self.matching(names) if topic.key not in known)
+        return replace(self, topics=(*self.topics, *with_table_problems(self.topics, new)))
 
     def find_topics(self, name: str) -> tuple[Topic, ...]:
         """Return the topics whose section, key, table name or table path is `name`."""
@@ -216,6 +217,7 @@ class Configuration:
 
         Raises:
             ArgumentError: no topic matches.
+            PipelineError: the topic can't have its table.
         """
         topic = self.find_topic(name)
         if topic is None:
@@ -224,6 +226,7 @@ class Configuration:
                 f"{self.file} has no topic or table {name!r}. Its topics are {known}.",
                 argument="topic",
             )
+        topic.check_table()
         return topic
 
     def json_path(self, topic: Topic) -> str | None:
@@ -284,3 +287,21 @@ def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
         key, kind = auxiliary.get(normalized_table_path(topic.table_path), (None, None))
         if key is not None:
             yield topic, f"{topic.table_path} is the {kind} of topic {key!r}; choose another path"
+
+
+def with_table_problems(known: Iterable[Topic], new: Iterable[Topic]) -> tuple[Topic, ...]:
+    """Return the new topics; each that can't have its table has a `table_problem`.
+
+    If two topics conflict, known topics and earlier new topics keep their tables.
+    """
+    accepted = [topic for topic in known if topic.table_problem is None]
+    new = tuple(new)
+    if not any(table_problems((*accepted, *new))):
+        return new
+    result = []
+    for topic in new:
+        _, problem = next(table_problems((*accepted, topic)), (None, None))
+        result.append(replace(topic, table_problem=problem))
+        if problem is None:
+            accepted.append(topic)
+    return tuple(result)

@@ -190,6 +190,7 @@ def _plan(
         new_columns={},
     )
     try:
+        topic.check_table()
         if isinstance(kafka, BayouError):
             raise kafka
         options = configuration.connector.storage.storage_options()

@@ -161,6 +161,7 @@ def _topic_status(configuration: Configuration, topic: Topic) -> TopicStatusRepo
     snapshot: SnapshotHandle | None = None
     letters: Mapping[str, int] = {}
     try:
+        topic.check_table()
         if tables.target.exists():
             snapshot = tables.target.snapshot()
             facts = _table_facts(tables, snapshot.row_count(), status.maintenance)

@@ -55,6 +55,7 @@ def prepare_topic(
         schema: content of the topic's schema file.
         change_lock: see `SharedTables.change_lock`; None if no other topic writes the table.
     """
+    topic.check_table()
     connector = configuration.connector
     properties = connector.kafka.client_properties()
     kafka = describe_topic(topic.config.kafka_topic, properties)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from bayou.errors import BayouError, PipelineError
+from bayou.errors import BayouError
 from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.broker import topic_names
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.config.configuration import table_problems
+from bayou.ingest.config.configuration import with_table_problems
 from bayou.ingest.runtime.topic_restarts import TopicRestarts
 from bayou.ingest.runtime.topic_run import TopicRun
 
@@ -89,22 +89,17 @@ class TopicDiscovery:
             if topic.from_pattern and key not in matching and self._has_ended(key, runs):
                 del self._topics[key]  # the topic was deleted
         new = matching.keys() - self._topics.keys() - self._preparations.keys()
-        self._topics |= {key: matching[key] for key in sorted(new)}
-        problems = {topic.key: text for topic, text in table_problems(self._topics.values())}
-        for key in sorted(new):
-            self._prepare(self._new_run(matching[key]), problems.get(key))
+        topics = (topic for key, topic in matching.items() if key in new)
+        for topic in with_table_problems(self._topics.values(), topics):
+            self._topics[topic.key] = topic
+            run = self._new_run(topic)
+            task = BackgroundTask(partial(run.prepare, once=False))
+            self._preparations[topic.key] = _Preparation(run=run, task=task)
 
     def _has_ended(self, key: str, runs: Mapping[str, TopicRun]) -> bool:
         if key in self._preparations or runs[key].active:
             return False
         return self._restarts.cancel(key)
-
-    def _prepare(self, run: TopicRun, problem: str | None) -> None:
-        if problem is not None:
-            key = run.topic.key
-            run.end(PipelineError(f"topic {key!r}: table-path: {problem}.", topic=key))
-        work = partial(run.prepare, once=False) if problem is None else lambda: None
-        self._preparations[run.topic.key] = _Preparation(run=run, task=BackgroundTask(work))
 
 
 class _Request:

@@ -23,6 +23,7 @@ from bayou.ingest.maintenance import TopicMaintenance
 from bayou.ingest.migration import migrate_json
 from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.retries import attempt_failed_event, restart_interval, retry_delay
+from bayou.ingest.runtime.catalog_registration import Registration
 from bayou.ingest.runtime.prepared_topic import PreparedTopic, prepare_topic
 from bayou.ingest.runtime.shared_tables import SharedTables
 from bayou.ingest.state import topic_lock
@@ -67,7 +68,7 @@ class TopicRun:
         self._tables = tables
         self._resources = ExitStack()
         self._in_batch = threading.Lock()
-        self._registration = tables.registration(topic)
+        self._registration: Registration | None = None
         self._spark: SparkSession | None = None
         self._maintenance: TopicMaintenance | None = None
         self._prepared: PreparedTopic | None = None
@@ -118,6 +119,8 @@ class TopicRun:
         If `once` is true, a topic whose records are all in the table has no work.
         """
         with self._errors():
+            self._topic.check_table()
+            self._registration = self._tables.registration(self._topic)
             self._maintenance = self._tables.open_maintenance(self._topic, self._in_batch)
             state_path = self._configuration.state_path
             self._resources.enter_context(topic_lock(state_path, self._topic.key))
