@@ -154,6 +154,10 @@ def test_migrate_moves_json_files_into_a_topics_table(tmp_path):
     (tmp_path / "json").mkdir()
     (tmp_path / "json" / "batch_1.json").write_text('[{"id": 1}, {"id": 2}]')
     arguments = ("migrate", tmp_path / "json", "events", "--config", file, "--verify", "--json")
+    result = invoke(*arguments, "--dry-run")
+    facts = json.loads(result.stdout)
+    assert (facts["files"], facts["records"], facts["dry_run"]) == (1, 2, True)
+    assert not (tmp_path / "lake").exists()
     result = invoke(*arguments)
     assert result.exit_code == 0, result.output
     step, facts, row = [json.loads(line) for line in result.stdout.splitlines()]

@@ -143,7 +143,20 @@ def test_a_retention_beyond_all_time_is_refused(invoke, table, hours):
 def test_a_retention_below_the_tables_own_is_refused(invoke, table):
     result = invoke("vacuum", table, "--retention-hours", 1)
     assert result.exit_code == 2
-    assert "retention" in result.stderr
+    assert "Remove --retention-hours. If nobody else uses the table" in result.stderr
+    assert "enforce" not in result.stderr
+
+
+def test_a_dry_run_changes_nothing(events, table):
+    before = sorted(table.rglob("*"))
+    code, (facts,) = events("optimize", table, "--dry-run")
+    assert (code, facts["files_removed"], facts["dry_run"]) == (0, 3, True)
+    code, (facts,) = events("optimize", table, "--zorder", "id", "--dry-run")
+    assert (code, facts["files_removed"], facts["version"]) == (0, 3, None)
+    code, (facts,) = events("restore", table, "--version", 0, "--dry-run")
+    assert (code, facts["files"], facts["files_taken_out"]) == (0, 1, 2)
+    assert (facts["version"], facts["dry_run"]) == (None, True)
+    assert sorted(table.rglob("*")) == before
 
 
 def test_columns_are_shown_with_their_types(events, table):

@@ -213,6 +213,8 @@ def test_dead_letters_are_listed_shown_replayed_and_dropped(taken_in, events, in
     _, lines = events("dlq", "replay", taken_in.file, "events")
     assert (lines[0]["became_rows"], lines[0]["still_refused"]) == (1, 1)
     assert invoke("dlq", "drop", taken_in.file, "events").exit_code == 2
+    _, (planned,) = events("dlq", "drop", taken_in.file, "events", "--all", "--dry-run")
+    assert (planned["letters"], planned["dry_run"]) == (1, True)
     _, (dropped,) = events("dlq", "drop", taken_in.file, "events", "--all")
     assert dropped["letters"] == 1
     assert "no dead letters" in invoke("dlq", "list", taken_in.file, "-o", "table").stdout

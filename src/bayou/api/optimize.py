@@ -29,7 +29,12 @@ from bayou.kernel.commands.optimize.optimize import (
     plan_zorder,
 )
 from bayou.kernel.commands.optimize.purge import plan_purge
-from bayou.kernel.commands.optimize.rewrite_plan import RewriteLimits, RewritePlan, run_plan
+from bayou.kernel.commands.optimize.rewrite_plan import (
+    RewriteLimits,
+    RewritePlan,
+    planned_metrics,
+    run_plan,
+)
 from bayou.kernel.commands.restore import RestoreMetrics, restore
 from bayou.kernel.commands.vacuum.vacuum import VacuumMetrics, vacuum
 from bayou.version import ENGINE_INFO
@@ -53,6 +58,7 @@ class TableRewrites(BoundTable):
         full: bool = False,
         batch_size: int | None = None,
         parallelism: int | None = None,
+        dry_run: bool = False,
     ) -> OptimizeMetrics:
         """Compact small files into larger ones; rows stay unchanged.
 
@@ -71,6 +77,7 @@ class TableRewrites(BoundTable):
             batch_size: approximate bytes of files that one commit replaces; None for 16 GB.
                 Committed batches remain if a later batch fails.
             parallelism: number of files written concurrently; None for one per core.
+            dry_run: rewrite nothing; the metrics have the files that would be removed.
 
         Returns:
             Metrics; `version` is None if there was nothing to commit.
@@ -98,6 +105,7 @@ class TableRewrites(BoundTable):
                     target_bytes=_checked_size(target_size, "target_size"),
                 ),
                 limits,
+                dry_run=dry_run,
             )
         if full:
             raise ArgumentError(
@@ -115,7 +123,7 @@ class TableRewrites(BoundTable):
             min_bytes=_checked_size(min_size, "min_size"),
             max_deleted_rows_ratio=max_deleted_rows_ratio,
         )
-        return self._run(plan, limits)
+        return self._run(plan, limits, dry_run=dry_run)
 
     def zorder(
         self,
@@ -125,6 +133,7 @@ class TableRewrites(BoundTable):
         *,
         batch_size: int | None = None,
         parallelism: int | None = None,
+        dry_run: bool = False,
     ) -> OptimizeMetrics:
         """Rewrite each partition in Z-order of some columns, in files of similar size.
 
@@ -134,7 +143,7 @@ class TableRewrites(BoundTable):
         Args:
             columns: column names, dotted for nested fields. The columns need statistics, and can't
                 be partition columns.
-            where, target_size, batch_size, parallelism: see `optimize`.
+            where, target_size, batch_size, parallelism, dry_run: see `optimize`.
 
         Raises:
             SchemaError: a column doesn't exist, has no statistics, or partitions the table.
@@ -151,7 +160,7 @@ class TableRewrites(BoundTable):
             where=checked_condition(where, "where"),
             target_bytes=_checked_size(target_size, "target_size"),
         )
-        return self._run(plan, limits)
+        return self._run(plan, limits, dry_run=dry_run)
 
     def purge(
         self,
@@ -182,6 +191,7 @@ class TableRewrites(BoundTable):
         timestamp: Timestamp | None = None,
         *,
         ignore_missing_files: bool = False,
+        dry_run: bool = False,
     ) -> RestoreMetrics:
         """Restore the table to an earlier version: files, schema and properties.
 
@@ -192,6 +202,7 @@ class TableRewrites(BoundTable):
                 one of them.
             ignore_missing_files: restore even if data files are missing. Later reads of these files
                 fail.
+            dry_run: commit nothing; the metrics are those of the restore, at the current version.
 
         Raises:
             ArgumentError: neither or both of version and timestamp are set, or the version isn't
@@ -215,6 +226,7 @@ class TableRewrites(BoundTable):
             ENGINE_INFO,
             timestamp=None if timestamp is None else str(timestamp),
             ignore_missing_files=ignore_missing_files,
+            dry_run=dry_run,
         )
 
     def clone(
@@ -318,7 +330,11 @@ class TableRewrites(BoundTable):
             return self._table.snapshot_as_of_timestamp(self._engine, milliseconds(timestamp))
         return self._table.latest_snapshot(self._engine)
 
-    def _run(self, plan: RewritePlan, limits: RewriteLimits) -> OptimizeMetrics:
+    def _run(
+        self, plan: RewritePlan, limits: RewriteLimits, *, dry_run: bool = False
+    ) -> OptimizeMetrics:
+        if dry_run:
+            return planned_metrics(plan, limits)
         return run_plan(self._engine, plan, ENGINE_INFO, limits)
 
 

@@ -28,6 +28,7 @@ from bayou.kernel import (
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.expressions.model import referenced_columns
+from bayou.suggestions import did_you_mean
 
 _MAX_THREADS = 16
 
@@ -230,7 +231,8 @@ def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:
     unknown = [n for n in names if n not in known]
     if unknown:
         raise SchemaError(
-            f"{snapshot.path}: there is no column {', '.join(map(repr, unknown))}. The columns are "
+            f"{snapshot.path}: there is no column {', '.join(map(repr, unknown))}."
+            f"{did_you_mean(unknown[0], known)} The columns are "
             f"{', '.join(snapshot.schema.names)}.",
             table=snapshot.path,
             column=unknown[0],

@@ -1,19 +1,21 @@
-"""Arguments and messages that several commands share, and the command `bayou completion`."""
+"""Arguments, checks and messages that several commands share."""
 
 from __future__ import annotations
 
 import datetime as dt
+import re
+import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from bayou.errors import ArgumentError
+from bayou.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from bayou.api import TableHandle
+    from bayou.api import SnapshotHandle, TableHandle
     from bayou.ingest.config import Configuration, Topic
 
 Config: TypeAlias = Annotated[
@@ -116,6 +118,60 @@ FromConfig: TypeAlias = Annotated[
 ]
 
 
+DryRun: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be done, without changing anything.")
+]
+
+Yes: TypeAlias = Annotated[
+    bool, typer.Option("--yes", "-y", help="Don't ask for a confirmation on a terminal.")
+]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask a question on a terminal; if the answer isn't yes, exit with code 1.
+
+    Without a terminal, or with `--yes`, nothing is asked.
+    """
+    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    if not typer.confirm(question, err=True):
+        typer.echo("Nothing was changed.", err=True)
+        raise typer.Exit(1)
+
+
+def check_time(as_of: str | None) -> str | None:
+    """Check a value of `--as-of`.
+
+    Raises:
+        ArgumentError: the value isn't an ISO 8601 time.
+    """
+    if as_of is not None:
+        try:
+            dt.datetime.fromisoformat(as_of)
+        except ValueError as error:
+            raise ArgumentError(
+                f"--as-of: {as_of!r} isn't a time. Use ISO 8601, such as 2024-01-05T10:00:00Z.",
+                argument="as_of",
+            ) from error
+    return as_of
+
+
+def check_columns(snapshot: SnapshotHandle, names: Sequence[str] | None, option: str) -> None:
+    """Check the column names of an option.
+
+    Raises:
+        ArgumentError: the table has no such column.
+    """
+    known = snapshot.schema.names
+    for name in names or ():
+        if name not in known and name.split(".")[0] not in known and "_metadata." not in name:
+            raise ArgumentError(
+                f"{option}: {snapshot.kernel.path} has no column {name!r}."
+                f"{did_you_mean(name, known)} Its columns are {', '.join(known)}.",
+                argument=option.removeprefix("--"),
+            )
+
+
 def open_table(
     table: str, config: Path | None = None, settings: Sequence[str] | None = None
 ) -> TableHandle:
@@ -141,7 +197,10 @@ def open_table(
     options = connector.storage.storage_options()
     if connector.catalog is not None and connector.catalog.unity is not None:
         options |= connector.catalog.unity.options() if is_unity_name(table) else {}
-    return bayou.table(configuration.find_table(table) or table, options)
+    path = configuration.find_table(table)
+    if path is None and not re.search(r"[/\\]", table) and not Path(table).exists():
+        configuration.topic(table)  # raises the error that suggests a topic
+    return bayou.table(path or table, options)
 
 
 def split_names(names: str | None) -> list[str] | None:
@@ -185,39 +244,6 @@ def format_utc(milliseconds: int | None) -> str:
     if milliseconds is None:
         return ""
     return f"{dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC):%Y-%m-%d %H:%M:%S}"
-
-
-COMPLETE_VARIABLE = "_BAYOU_COMPLETE"
-"""Environment variable that the completion script sets to request completions."""
-
-
-class Shell(StrEnum):
-    """The shells for which `bayou completion` prints a script."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
-def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="The shell.", show_default=False)],
-) -> None:
-    """Print the script that completes commands in a shell.
-
-    bayou completion bash >> ~/.bashrc
-    """
-    from typer._completion_shared import get_completion_script
-
-    typer.echo(
-        get_completion_script(prog_name="bayou", complete_var=COMPLETE_VARIABLE, shell=shell.value)
-    )
-
-
-def prepare_completion() -> None:
-    """Enable shell completion. Typer enables it only for apps with `--install-completion`."""
-    from typer._completion_classes import completion_init
-
-    completion_init()
 
 
 def table_differences_warning(differences: Sequence[str], *, changed: bool) -> str:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import typer
 
@@ -25,8 +27,10 @@ from bayou.errors import (
     ConfigurationError,
     EvaluationError,
     PredicateError,
+    TableNotFoundError,
 )
 from bayou.redaction import is_panic, without_secrets
+from bayou.suggestions import closest
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -84,6 +88,8 @@ def _message(error: BaseException) -> str:
 
 def _describe(error: BaseException) -> str:
     match error:
+        case TableNotFoundError():
+            return f"{error.message}{_similar_table(error.table)}"
         case BayouError():
             return error.message
         case ImportError(name=str() as name) if not name.startswith("bayou"):
@@ -102,3 +108,20 @@ def _describe(error: BaseException) -> str:
                 f"Unexpected {type(error).__name__}: {first_line}. This is a bug in Bayou. Set "
                 "BAYOU_DEBUG=1 to print the traceback."
             )
+
+
+def _similar_table(path: str) -> str:
+    """Suggest a table beside a local path that has no table."""
+    folder = Path(path).parent
+    if "://" in path or not folder.is_dir():
+        return ""
+    try:
+        tables = [p.name for p in itertools.islice(folder.iterdir(), 10_000) if _is_table(p)]
+    except OSError:
+        return ""
+    near = closest(Path(path).name, tables)
+    return "" if near is None else f" Did you mean {str(folder / near)!r}?"
+
+
+def _is_table(path: Path) -> bool:
+    return (path / "_delta_log").is_dir()

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import COMPLETE_VARIABLE, completion, prepare_completion
+from bayou.cli.commands.completion import COMPLETE_VARIABLE, completion, prepare_completion
 from bayou.cli.commands.demo import demo
 from bayou.cli.commands.dlq import dlq
 from bayou.cli.commands.history import history
@@ -27,33 +27,28 @@ from bayou.cli.commands.topics import topics
 from bayou.cli.commands.vacuum import vacuum
 from bayou.cli.commands.validate import validate
 from bayou.cli.commands.verify import verify
+from bayou.cli.usage import Command, Group
 from bayou.version import VERSION
 
 app = typer.Typer(
     name="bayou",
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(init)
-app.command()(run)
-app.command()(demo)
-app.command()(validate)
-app.command()(plan)
-app.command()(status)
-app.command()(topics)
-app.command()(verify)
-app.add_typer(dlq, name="dlq")
-app.command()(read)
-app.command()(history)
-app.add_typer(schema, name="schema")
-app.command()(restore)
-app.command()(optimize)
-app.command()(vacuum)
-app.command()(completion)
-app.command()(migrate)
+for command in (init, validate, plan, run, status, topics, migrate):
+    app.command(cls=Command, rich_help_panel="Pipelines")(command)
+app.add_typer(dlq, name="dlq", rich_help_panel="Pipelines")
+for command in (read, history, verify):
+    app.command(cls=Command, rich_help_panel="Tables")(command)
+app.add_typer(schema, name="schema", rich_help_panel="Tables")
+for command in (restore, optimize, vacuum):
+    app.command(cls=Command, rich_help_panel="Tables")(command)
+for command in (demo, completion):
+    app.command(cls=Command, rich_help_panel="Other")(command)
 
 
 def main() -> None:

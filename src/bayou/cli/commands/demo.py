@@ -24,11 +24,18 @@ _SHOWN_COMMITS = 10
 
 def demo(
     folder: Annotated[
-        Path, typer.Option("--folder", help="Folder for the table and the configuration.")
+        Path,
+        typer.Option(
+            "--folder", metavar="FOLDER", help="Folder for the table and the configuration."
+        ),
     ] = Path("demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Ingest 336,776 flights from a topic into a table, and query the table."""
+    """Ingest 336,776 flights from a topic into a table, and query the table.
+
+    Example:
+        bayou demo --folder /tmp/demo
+    """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
         from bayou.ingest.demo import QUESTION, run_demo

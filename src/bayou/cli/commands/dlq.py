@@ -9,20 +9,25 @@ import typer
 from bayou.cli.arguments import (
     AsJson,
     Config,
+    DryRun,
     RowsAsJson,
     RowsTo,
     Settings,
+    Yes,
+    confirm,
     load_topics,
     with_topic,
 )
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
 from bayou.cli.output import output_for, rows_output
+from bayou.cli.usage import Command, Group
 
 if TYPE_CHECKING:
     from bayou.ingest.config import Configuration, Topic
     from bayou.ingest.inspection import DeadLetter
 
 dlq = typer.Typer(
+    cls=Group,
     help="List, show, replay or drop dead letters: records that couldn't become rows.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -35,13 +40,15 @@ Where: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--where",
+        "-w",
+        metavar="SQL",
         help="SQL condition on reason, partition, offset and timestamp.",
         show_default=False,
     ),
 ]
 
 
-@dlq.command("list")
+@dlq.command("list", cls=Command)
 def list_(
     config: Config,
     where: Where = None,
@@ -49,7 +56,11 @@ def list_(
     output: RowsTo = None,
     as_json: RowsAsJson = False,
 ) -> None:
-    """Count the dead letters of each topic by reason."""
+    """Count the dead letters of each topic by reason.
+
+    Example:
+        bayou dlq list pipeline.yaml
+    """
     printed = rows_output(output, as_json=as_json)
     with exit_on_error(printed):
         from bayou.errors import PipelineError, StorageError, TableError
@@ -84,19 +95,24 @@ def list_(
             raise typer.Exit(FAILED)
 
 
-@dlq.command()
+@dlq.command(cls=Command)
 def show(
     config: Config,
     topic: TopicName,
     where: Where = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="Maximum number of dead letters.")
+        int,
+        typer.Option("--limit", "-n", metavar="N", min=1, help="Maximum number of dead letters."),
     ] = 10,
     settings: Settings = None,
     output: RowsTo = None,
     as_json: RowsAsJson = False,
 ) -> None:
-    """Show dead letters in full: reason, offset, headers, key and value."""
+    """Show dead letters in full: reason, offset, headers, key and value.
+
+    Example:
+        bayou dlq show pipeline.yaml user-events --where "partition = 0 AND offset = 17"
+    """
     printed = rows_output(output, as_json=as_json)
     with exit_on_error(printed):
         from bayou.ingest.inspection import TopicTables, list_letters
@@ -133,14 +149,12 @@ def _facts(dead_letter: DeadLetter) -> dict[str, Any]:
     return facts | {f"header {name}": value for name, value in headers}
 
 
-@dlq.command()
+@dlq.command(cls=Command)
 def replay(
     config: Config,
     topic: TopicName,
     where: Where = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the result without changing anything.")
-    ] = False,
+    dry_run: DryRun = False,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -148,6 +162,9 @@ def replay(
 
     Dead letters that fit the schema become rows, exactly once. The pipeline may run at the same
     time. If the command is interrupted, run it again.
+
+    Example:
+        bayou dlq replay pipeline.yaml user-events --dry-run
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
@@ -177,16 +194,25 @@ def replay(
             )
 
 
-@dlq.command()
+@dlq.command(cls=Command)
 def drop(
     config: Config,
     topic: TopicName,
     where: Where = None,
     every: Annotated[bool, typer.Option("--all", help="Drop all dead letters.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete dead letters. Earlier versions of the dead letter table keep them until VACUUM."""
+    """Delete dead letters.
+
+    Earlier versions of the dead letter table keep them until VACUUM. On a terminal the command asks
+    for a confirmation.
+
+    Example:
+        bayou dlq drop pipeline.yaml user-events --where "reason LIKE '%not JSON%'"
+    """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
         if (where is None) is not every:
@@ -195,6 +221,19 @@ def drop(
         from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters
 
         configuration, topic_config = _topic(config, topic, settings)
+        if dry_run or not yes:
+            from bayou.ingest.inspection import TopicTables, group_letters
+
+            groups = group_letters(TopicTables.of(configuration, topic_config), where=where)
+            letters = sum(group.count for group in groups)
+        if dry_run:
+            facts = {"topic": topic_config.key, "letters": letters}
+            if as_json:
+                facts["dry run"] = True
+            output.facts("Would be dropped", facts, event="dropped")
+            return
+        if not yes and letters:
+            confirm(f"Drop {letters:,} dead letters of topic {topic_config.key!r}?", yes=yes)
         dropped = delete_dead_letters(configuration, topic_config, where=where)
         output.facts("Dropped", {"topic": topic_config.key, "letters": dropped}, event="dropped")
 

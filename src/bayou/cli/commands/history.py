@@ -25,14 +25,25 @@ def history(
     table: TablePath,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=1, help="Number of newest commits; all by default."),
+        typer.Option(
+            "--limit",
+            "-n",
+            metavar="N",
+            min=1,
+            help="Number of newest commits; all by default.",
+            show_default=False,
+        ),
     ] = None,
     config: FromConfig = None,
     settings: Settings = None,
     output: RowsTo = None,
     as_json: RowsAsJson = False,
 ) -> None:
-    """Print the commits of a table, newest first."""
+    """Print the commits of a table, newest first.
+
+    Example:
+        bayou history lake/events --limit 5
+    """
     printed = rows_output(output, as_json=as_json)
     with exit_on_error(printed):
         commits = open_table(table, config, settings).history(limit=limit)

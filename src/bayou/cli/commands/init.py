@@ -25,21 +25,28 @@ def init(
         typer.Option(
             "--bootstrap-servers",
             "-b",
+            metavar="HOST:PORT,...",
             help="Brokers as host:port. Default: KAFKA_BOOTSTRAP_SERVERS, or localhost:9092.",
         ),
     ] = None,
     security_protocol: Annotated[
         str | None,
-        typer.Option(help="SSL, SASL_PLAINTEXT or SASL_SSL, for TLS or authentication."),
+        typer.Option(
+            metavar="PROTOCOL", help="SSL, SASL_PLAINTEXT or SASL_SSL, for TLS or authentication."
+        ),
     ] = None,
     sasl_mechanism: Annotated[
-        str | None, typer.Option(help="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.")
+        str | None, typer.Option(metavar="MECHANISM", help="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.")
     ] = None,
     username: Annotated[
-        str | None, typer.Option(help="SASL user name; the password is read from KAFKA_PASSWORD.")
+        str | None,
+        typer.Option(
+            metavar="USER", help="SASL user name; the password is read from KAFKA_PASSWORD."
+        ),
     ] = None,
     ca_location: Annotated[
-        str | None, typer.Option(help="File of CA certificates that verify the brokers.")
+        str | None,
+        typer.Option(metavar="FILE", help="File of CA certificates that verify the brokers."),
     ] = None,
     security_setting: Annotated[
         list[str] | None,
@@ -52,16 +59,22 @@ def init(
     ] = None,
     folder: Annotated[
         Path,
-        typer.Option("--folder", help="Folder for the files.", show_default="current folder"),
+        typer.Option(
+            "--folder", metavar="FOLDER", help="Folder for the files. Default: the current folder."
+        ),
     ] = Path(),
     table: Annotated[
         str | None,
-        typer.Option("--table", help="Path of the table. Default: lake/TOPIC in the folder."),
+        typer.Option(
+            "--table", metavar="PATH", help="Path of the table. Default: lake/TOPIC in the folder."
+        ),
     ] = None,
     samples: Annotated[
         int,
         typer.Option(
-            min=0, help="Newest records per partition to infer a schema from; 0 for none."
+            metavar="N",
+            min=0,
+            help="Newest records per partition to infer a schema from; 0 for none.",
         ),
     ] = 1000,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
@@ -70,6 +83,9 @@ def init(
     """Write a configuration and a schema for a topic.
 
     The configuration has comments. The JSON Schema is inferred from the topic's newest records.
+
+    Example:
+        bayou init user-events --bootstrap-servers localhost:9092 --folder pipelines
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):

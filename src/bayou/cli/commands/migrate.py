@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, Settings
+from bayou.cli.arguments import AsJson, DryRun, Settings
 from bayou.cli.exit_codes import FAILED, exit_on_error
 from bayou.cli.output import output_for
 from bayou.ingest.events import MigrationReport
@@ -16,7 +16,7 @@ def migrate(
     json_path: Annotated[
         str,
         typer.Argument(
-            metavar="JSON_PATH",
+            metavar="PATH",
             help="JSON file or folder, local or a URI.",
             show_default=False,
         ),
@@ -30,11 +30,13 @@ def migrate(
         ),
     ],
     config: Annotated[
-        str, typer.Option("--config", "-c", help="The YAML file.", show_default=False)
+        str,
+        typer.Option("--config", "-c", metavar="CONFIG", help="The YAML file.", show_default=False),
     ],
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare every file with the table afterwards.")
     ] = False,
+    dry_run: DryRun = False,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
@@ -42,6 +44,9 @@ def migrate(
 
     Reads JSON arrays (batch_*.json) and JSON lines; both may be compressed (.gz). The command can
     be interrupted and repeated at any time: each record is loaded exactly once.
+
+    Example:
+        bayou migrate old/events user-events --config pipeline.yaml --dry-run
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
@@ -52,7 +57,7 @@ def migrate(
         configuration.check_supported()
         topic_table = TopicTable(configuration, table)
         report = topic_table.migrate(
-            json_path, on_commit=lambda so_far: output.step(_progress(so_far))
+            json_path, on_commit=lambda so_far: output.step(_progress(so_far)), dry_run=dry_run
         )
         if not report.files and not report.known:
             output.notice(f"{report.source}: no JSON files (.json, .jsonl, .ndjson, also with .gz)")
@@ -61,6 +66,20 @@ def migrate(
                 f"{report.source}: {report.other_files:,} files with other endings aren't read, "
                 f"such as {report.other_file}"
             )
+        if dry_run:
+            output.facts(
+                f"{report.source} would be loaded into {topic_table.topic.table_path}",
+                {
+                    "files": report.files,
+                    "known files": report.known,
+                    "unfinished lines": report.waiting,
+                    "records": report.records,
+                    "left to Kafka": report.from_kafka,
+                    **({"dry run": dry_run} if as_json else {}),
+                },
+                event="migrated",
+            )
+            return
         output.facts(
             f"{report.source} is loaded into {topic_table.topic.table_path}",
             {

@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, open_table
+from bayou.cli.arguments import (
+    AsJson,
+    DryRun,
+    FromConfig,
+    Settings,
+    TablePath,
+    check_columns,
+    open_table,
+    split_names,
+)
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 
@@ -15,43 +24,71 @@ def optimize(
     table: TablePath,
     where: Annotated[
         str | None,
-        typer.Option("--where", help="SQL condition on partition columns."),
+        typer.Option(
+            "--where",
+            "-w",
+            metavar="SQL",
+            help="SQL condition on partition columns.",
+            show_default=False,
+        ),
     ] = None,
     zorder: Annotated[
         str | None,
-        typer.Option("--zorder", help="Comma-separated columns of the Z-order."),
+        typer.Option(
+            "--zorder",
+            metavar="COLUMN,...",
+            help="Comma-separated columns of the Z-order.",
+            show_default=False,
+        ),
     ] = None,
     target_size: Annotated[
         int | None,
         typer.Option(
-            "--target-size", min=1, help="File size in bytes. Default: the table's property."
+            "--target-size",
+            metavar="BYTES",
+            min=1,
+            help="File size in bytes. Default: the table's property.",
+            show_default=False,
         ),
     ] = None,
+    dry_run: DryRun = False,
     config: FromConfig = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compact small files into larger ones. Other writers may be active."""
+    """Compact small files into larger ones. Other writers may be active.
+
+    Example:
+        bayou optimize lake/events --zorder customer_id,day --dry-run
+    """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
         handle = open_table(table, config, settings)
-        if zorder is None:
-            metrics = handle.optimize(where, target_size)
+        names = split_names(zorder)
+        if names is None:
+            metrics = handle.optimize(where, target_size, dry_run=dry_run)
         else:
-            metrics = handle.zorder([c.strip() for c in zorder.split(",")], where, target_size)
+            check_columns(handle.snapshot(), names, "--zorder")
+            metrics = handle.zorder(names, where, target_size, dry_run=dry_run)
+        if metrics.num_files_removed == 0:
+            title = "Nothing to do"
+        else:
+            title = "Would be rewritten" if dry_run else "Optimized"
+        became = f"{metrics.num_files_removed:,}"
+        if not dry_run:
+            became += f" became {metrics.num_files_added:,}"
         output.facts(
-            "Nothing to do" if metrics.version is None else "Optimized",
+            title,
             {
                 "version": metrics.version,
-                "files": f"{metrics.num_files_removed} became {metrics.num_files_added}"
-                if not as_json
-                else metrics.num_files_added,
+                "files": metrics.num_files_added if as_json else became,
                 "files removed": metrics.num_files_removed,
                 "bytes removed": metrics.files_removed.total_size,
                 "bytes added": metrics.files_added.total_size,
                 "partitions": metrics.partitions_optimized,
                 "files left as they were": metrics.total_files_skipped,
                 "seconds": round((metrics.end_time_ms - metrics.start_time_ms) / 1000, 1),
+                **({"dry run": dry_run} if as_json else {}),
             },
             event="optimized",
         )

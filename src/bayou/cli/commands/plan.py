@@ -37,6 +37,9 @@ def plan(
 
     Shows offsets, sizes, commits, files, new columns, and errors of topics. Sizes, files, new
     columns and dead letters are estimated from the first 1,000 records of each partition.
+
+    Example:
+        bayou plan pipeline.yaml --topic user-events
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):

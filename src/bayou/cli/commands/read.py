@@ -16,6 +16,8 @@ from bayou.cli.arguments import (
     Settings,
     TablePath,
     Where,
+    check_columns,
+    check_time,
     open_table,
     split_names,
 )
@@ -49,15 +51,18 @@ def read(
 ) -> None:
     """Print rows of the latest or an earlier version of a table.
 
-    Example: bayou read lake/events --where "day = '05'" --columns id,name --output rows.parquet
+    Example:
+        bayou read lake/events --where "day = '05'" --columns id,name --output rows.parquet
     """
     printed = rows_output(output, as_json=as_json)
     with exit_on_error(printed):
-        snapshot = open_table(table, config, settings).snapshot(version, as_of)
+        snapshot = open_table(table, config, settings).snapshot(version, check_time(as_of))
+        names = split_names(columns)
+        check_columns(snapshot, names, "--columns")
         most = _ROWS_OF_A_TABLE if limit is None and printed.is_table else limit or None
         read_most = most if most is None or not printed.is_table else most + 1
         printed.batches(
-            snapshot.to_batches(split_names(columns), where, read_most),
+            snapshot.to_batches(names, where, read_most),
             empty="no row matches --where" if where else "the table has no rows",
             most=most,
         )

@@ -10,9 +10,11 @@ from bayou.cli.arguments import (
     AsJson,
     AsOf,
     AtVersion,
+    DryRun,
     FromConfig,
     Settings,
     TablePath,
+    check_time,
     open_table,
 )
 from bayou.cli.exit_codes import WRONG_USAGE, exit_on_error
@@ -23,6 +25,7 @@ def restore(
     table: TablePath,
     version: AtVersion = None,
     as_of: AsOf = None,
+    dry_run: DryRun = False,
     config: FromConfig = None,
     settings: Settings = None,
     as_json: AsJson = False,
@@ -30,6 +33,9 @@ def restore(
     """Restore a table to an earlier version.
 
     The versions in between stay in the table's history and can be restored too.
+
+    Example:
+        bayou restore lake/events --version 41 --dry-run
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
@@ -38,18 +44,21 @@ def restore(
             raise typer.Exit(WRONG_USAGE)
         handle = open_table(table, config, settings)
         before = handle.snapshot()
-        metrics = handle.restore(version, as_of)
+        metrics = handle.restore(version, check_time(as_of), dry_run=dry_run)
         output.facts(
-            "Restored",
+            "Would be restored" if dry_run else "Restored",
             {
-                "version": metrics.version,
+                "version": None if dry_run else metrics.version,
                 "files": metrics.num_of_files_after_restore,
                 "files taken out": metrics.num_removed_files,
                 "files brought back": metrics.num_restored_files,
                 "bytes": metrics.table_size_after_restore,
+                **({"dry run": dry_run} if as_json else {}),
             },
             event="restored",
         )
+        if dry_run:
+            return
         undo = ["bayou", "restore", table, "--version", str(before.version)]
         if config is not None:
             undo += ["--config", str(config)]
@@ -58,7 +67,7 @@ def restore(
         if any(app.startswith("kafka/") for app in before.transactions):
             output.notice(
                 f"{table}: a pipeline writes to this table and stops at a RESTORE. See "
-                "accept-restore in docs/operations/recovery.md"
+                "accept-restore on the page Recovery of the documentation"
             )
 
 

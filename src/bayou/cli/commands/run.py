@@ -41,7 +41,11 @@ def run(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run all topics until stopped. With --once, exit when all existing records are ingested."""
+    """Run all topics until stopped. With --once, exit when all existing records are ingested.
+
+    Example:
+        bayou run pipeline.yaml --once
+    """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
         configuration = load_topics(config, settings)

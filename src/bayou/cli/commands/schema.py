@@ -14,22 +14,25 @@ from bayou.cli.arguments import (
     RowsTo,
     Settings,
     TablePath,
+    check_time,
     open_table,
 )
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
 from bayou.cli.output import rows_output
+from bayou.cli.usage import Command, Group
 
 if TYPE_CHECKING:
     from bayou.api import SnapshotHandle, TableHandle
 
 schema = typer.Typer(
+    cls=Group,
     help="Show the columns of a table, or their changes.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@schema.command()
+@schema.command(cls=Command)
 def show(
     table: TablePath,
     version: AtVersion = None,
@@ -39,12 +42,16 @@ def show(
     output: RowsTo = None,
     as_json: RowsAsJson = False,
 ) -> None:
-    """Show the columns of the latest or an earlier version of a table."""
+    """Show the columns of the latest or an earlier version of a table.
+
+    Example:
+        bayou schema show lake/events --version 3
+    """
     printed = rows_output(output, as_json=as_json)
     with exit_on_error(printed):
         from bayou.ingest.inspection import schema_rows
 
-        snapshot = open_table(table, config, settings).snapshot(version, as_of)
+        snapshot = open_table(table, config, settings).snapshot(version, check_time(as_of))
         partition_columns = set(snapshot.partition_columns)
         printed.rows(
             "",
@@ -56,15 +63,28 @@ def show(
         )
 
 
-@schema.command()
+@schema.command(cls=Command)
 def diff(
     table: TablePath,
     before: Annotated[
         int | None,
-        typer.Option("--from", min=0, help="First version. Default: the earliest readable."),
+        typer.Option(
+            "--from",
+            metavar="N",
+            min=0,
+            help="First version. Default: the earliest readable.",
+            show_default=False,
+        ),
     ] = None,
     after: Annotated[
-        int | None, typer.Option("--to", min=0, help="Second version. Default: the latest.")
+        int | None,
+        typer.Option(
+            "--to",
+            metavar="N",
+            min=0,
+            help="Second version. Default: the latest.",
+            show_default=False,
+        ),
     ] = None,
     schema_file: Annotated[
         bool,
@@ -81,6 +101,9 @@ def diff(
     """Show the differences between the schemas of two versions of a table.
 
     The exit code is 1 if there are differences.
+
+    Example:
+        bayou schema diff lake/events --from 3 --to 7
     """
     printed = rows_output(output, as_json=as_json)
     with exit_on_error(printed):

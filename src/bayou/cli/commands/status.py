@@ -35,6 +35,10 @@ def status(
 
     Shows lag, freshness, dead letters and maintenance. The exit code is 1 if the status of a topic
     can't be read, or a topic misses its freshness objective.
+
+    Example:
+        bayou status pipeline.yaml
+        bayou status pipeline.yaml --json | jq -r "select(.late) | .topic"
     """
     printed = rows_output(output, as_json=as_json)
     with exit_on_error(printed):

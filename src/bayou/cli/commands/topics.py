@@ -20,7 +20,11 @@ def topics(
     output: RowsTo = None,
     as_json: RowsAsJson = False,
 ) -> None:
-    """List the topics of a configuration with their partitions and offsets at the brokers."""
+    """List the topics of a configuration with their partitions and offsets at the brokers.
+
+    Example:
+        bayou topics pipeline.yaml --all
+    """
     printed = rows_output(output, as_json=as_json)
     with exit_on_error(printed):
         from bayou.ingest.inspection import list_topics

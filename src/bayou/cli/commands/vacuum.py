@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, open_table
+from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, Yes, confirm, open_table
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
+from bayou.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from bayou.api import TableHandle
+    from bayou.kernel.commands.vacuum.vacuum import VacuumMetrics
 
 _SHOWN = 20
 
@@ -22,6 +28,7 @@ def vacuum(
         float | None,
         typer.Option(
             "--retention-hours",
+            metavar="HOURS",
             min=0,
             help="Retention period; at least the table's own, which is a week by default.",
         ),
@@ -30,24 +37,40 @@ def vacuum(
         bool,
         typer.Option("--lite", help="Find files in the log only: faster; keeps untracked files."),
     ] = False,
+    yes: Yes = False,
     config: FromConfig = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete files that no version within the retention period needs.
 
-    Versions beyond the retention can't be read afterwards.
+    Versions beyond the retention can't be read afterwards. On a terminal the command asks for a
+    confirmation.
+
+    Example:
+        bayou vacuum lake/events --dry-run
+        bayou vacuum lake/events --yes
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
         handle = open_table(table, config, settings)
-        result = handle.vacuum(retention_hours, dry_run=dry_run, lite=lite)
+        if not dry_run and not yes and sys.stdin.isatty():
+            planned = _vacuum(handle, retention_hours, dry_run=True, lite=lite)
+            if planned.num_files_to_delete:
+                megabytes = planned.size_of_data_to_delete / 1e6
+                confirm(
+                    f"Delete {planned.num_files_to_delete:,} files ({megabytes:,.1f} MB) for good?",
+                    yes=yes,
+                )
+        result = _vacuum(handle, retention_hours, dry_run=dry_run, lite=lite)
         if dry_run:
             files = result.inventory.select(["path", "size"])
             shown = files if as_json else files.slice(0, _SHOWN)
             output.rows("", shown.to_pylist(), event="file", empty="no files")
             if not as_json and files.num_rows > _SHOWN:
-                output.notice(f"{files.num_rows - _SHOWN:,} more files. Use --json to list all")
+                output.notice(
+                    f"{files.num_rows - _SHOWN:,} more files. Use --json to list all files"
+                )
         output.facts(
             "Would be deleted" if dry_run else "Deleted",
             {
@@ -60,3 +83,19 @@ def vacuum(
             },
             event="vacuumed",
         )
+
+
+def _vacuum(
+    handle: TableHandle, retention_hours: float | None, *, dry_run: bool, lite: bool
+) -> VacuumMetrics:
+    try:
+        return handle.vacuum(retention_hours, dry_run=dry_run, lite=lite)
+    except ArgumentError as error:  # the message advises arguments of the Python method
+        message = error.message.partition(" Remove retention_hours")[0]
+        if message == error.message:
+            raise
+        raise ArgumentError(
+            f"{message} Remove --retention-hours. If nobody else uses the table, shorten its "
+            "property delta.deletedFileRetentionDuration first.",
+            argument="retention_hours",
+        ) from error

@@ -31,7 +31,11 @@ def validate(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a configuration without running it."""
+    """Check a configuration without running it.
+
+    Example:
+        bayou validate pipeline.yaml
+    """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
         from bayou.ingest.config import PipelineConfig, load_configuration

@@ -39,6 +39,10 @@ def verify(
 
     The proof compares a table with its topic, and fails if a record is missing or duplicated. The
     exit code is 1 if a path isn't a Delta table, or if a proof fails.
+
+    Example:
+        bayou verify lake/events
+        bayou verify --config pipeline.yaml user-events
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
@@ -191,7 +195,7 @@ def _show_proof(output: Output, proof: OffsetProof, *, as_json: bool) -> None:
                 f"{_problem(part.gaps, 'missing')}{_problem(part.doubles, 'duplicated')}"
                 f"{_problem(part.ahead, 'present before their offsets are committed')}"
                 f"{_problem(part.stale, 'present despite a newer record with their key')}"
-                "see docs/operations/runbook.md#gap-or-double",
+                "see Gap or double on the page Runbook of the documentation",
                 kind="NotExactlyOnce",
             )
 

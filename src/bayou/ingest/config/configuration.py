@@ -20,6 +20,7 @@ from bayou.ingest.config.table_paths import (
 from bayou.ingest.config.topic import TopicConfig
 from bayou.ingest.topic_key import section_key, topic_key
 from bayou.ingest.upsert_keys import UpsertKeys
+from bayou.suggestions import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +223,11 @@ class Configuration:
         topic = self.find_topic(name)
         if topic is None:
             known = ", ".join(repr(topic.key) for topic in self.topics)
+            names = [topic.key for topic in self.topics]
+            names += [topic.config.destination.name for topic in self.topics]
             raise ArgumentError(
-                f"{self.file} has no topic or table {name!r}. Its topics are {known}.",
+                f"{self.file} has no topic or table {name!r}.{did_you_mean(name, names)} "
+                f"Its topics are {known}.",
                 argument="topic",
             )
         topic.check_table()

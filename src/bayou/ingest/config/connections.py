@@ -15,11 +15,13 @@ from bayou.ingest.config.kafka_security import (
 )
 from bayou.ingest.config.section import (
     Section,
+    SectionKeyError,
     checked_properties,
     kebab,
     property_text,
 )
 from bayou.spark.kafka.client import check_properties, parse_properties
+from bayou.suggestions import closest
 
 
 class KafkaConfig(Section):
@@ -54,10 +56,7 @@ class KafkaConfig(Section):
             values["bootstrap-servers"] = values.pop("bootstrap.servers")
         for key in values:
             if "-" in str(key) and key not in ("bootstrap-servers", "security"):
-                raise ValueError(
-                    f"unknown key {key!r}; did you mean {str(key).replace('-', '.')!r} "
-                    "(a property of librdkafka), 'bootstrap-servers' or 'security'?"
-                )
+                raise SectionKeyError(str(key), f"unknown key; {_kafka_key(str(key))}")
         return checked_properties(values, known=("bootstrap-servers", "security"))
 
     @model_validator(mode="after")
@@ -74,6 +73,14 @@ class KafkaConfig(Section):
     def _joined(cls, value: object) -> object:
         return ",".join(str(v) for v in value) if isinstance(value, list) else value
 
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _are_addresses(cls, value: str | None) -> str | None:
+        for server in (value or "").split(","):
+            if problem := _address_problem(server.strip()):
+                raise ValueError(problem)
+        return value
+
     def client_properties(self) -> dict[str, str]:
         """Return librdkafka's properties, including `bootstrap.servers` if it is set."""
         properties = {k: property_text(v) for k, v in (self.model_extra or {}).items()}
@@ -82,6 +89,35 @@ class KafkaConfig(Section):
         if self.security is not None:
             properties.update(self.security.properties())
         return properties
+
+
+_LISTENERS = ("plaintext://", "ssl://", "sasl_plaintext://", "sasl_ssl://")
+
+
+def _address_problem(server: str) -> str | None:
+    """Return what is wrong with the address of a broker; None if it may be valid.
+
+    The address isn't shown: it may contain a password.
+    """
+    if "@" in server:
+        return "a broker's address has no user or password; use connector.kafka.security"
+    scheme, separator, rest = server.rpartition("://")
+    if separator and f"{scheme.lower()}://" not in _LISTENERS:
+        return f"{scheme}:// isn't the address of a broker; write host:port"
+    host, colon, port = rest.rpartition(":")
+    if "/" in rest or any(c.isspace() for c in rest):
+        return "isn't a list of host:port, separated by commas"
+    if colon and host and "]" not in port and not (port.isdigit() and 0 < int(port) < 65536):
+        return "a port isn't a number from 1 to 65535; write host:port"
+    return None
+
+
+def _kafka_key(key: str) -> str:
+    """Return what to write instead of an unknown key of `connector.kafka`."""
+    near = closest(key, ("bootstrap-servers", "security"))
+    if near is not None:
+        return f"did you mean {near!r}?"
+    return "write properties of librdkafka with dots; the others are bootstrap-servers, security"
 
 
 class SparkConfig(Section):
@@ -100,8 +136,9 @@ class SparkConfig(Section):
             return values
         for key in values:
             if not str(key).startswith("spark.") and key != "master":
-                raise ValueError(
-                    f"unknown key {key!r}; use 'master' or a Spark conf, which starts with 'spark.'"
+                raise SectionKeyError(
+                    str(key),
+                    "unknown key; use 'master' or a Spark conf, which starts with 'spark.'",
                 )
         if "spark.master" in values:
             values = dict(values)

@@ -75,7 +75,8 @@ class Document:
         """Return an error whose message starts with file, line and key."""
         line, where = self.line_of(path), self.where(path)
         key = show_key(path)
-        located = f"{where}: {key}: {message}" if key else f"{where}: {message}"
+        shown = key and where != f"--set {key}"
+        located = f"{where}: {key}: {message}" if shown else f"{where}: {message}"
         return ConfigurationError(located, file=self.file, line=line, key=key or None)
 
 

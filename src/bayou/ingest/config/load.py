@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import typing
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,9 @@ from bayou.ingest.config.model import PipelineConfig
 from bayou.ingest.config.notices import missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
 from bayou.ingest.config.pipeline_files import files_in_tables
+from bayou.ingest.config.section import SectionKeyError
 from bayou.ingest.config.table_paths import resolve_path
+from bayou.suggestions import closest
 
 
 def load_configuration(
@@ -190,7 +191,9 @@ def _one_error(document: Document, detail: ErrorDetails) -> ConfigurationError:
         case "missing":
             return document.error(f"the key {path[-1]!r} is missing", path[:-1] or path)
         case "value_error":
-            return document.error(str(detail["ctx"]["error"]), path)
+            problem = detail["ctx"]["error"]
+            key = (problem.key,) if isinstance(problem, SectionKeyError) else ()
+            return document.error(str(problem), (*path, *key))
         case "literal_error":
             return document.error(f"must be {detail['ctx']['expected']}", path)
         case "tuple_type":
@@ -233,8 +236,7 @@ def _did_you_mean(name: str, allowed: Sequence[str]) -> str:
 
 
 def _closest(name: str, allowed: Sequence[str]) -> str | None:
-    close = difflib.get_close_matches(name.lower().replace("_", "-"), allowed, n=1)
-    return close[0] if close else None
+    return closest(name.replace("_", "-"), allowed)
 
 
 def _joined(problems: Sequence[ConfigurationError]) -> ConfigurationError:

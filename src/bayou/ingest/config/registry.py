@@ -7,6 +7,7 @@ import os
 import ssl
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -29,6 +30,8 @@ def _check_url(url: str, keys: str) -> None:
         )
     if not url.lower().startswith(("http://", "https://")):
         raise ValueError("the URL must begin with http:// or https://")
+    if not urlsplit(url).hostname:
+        raise ValueError("the URL has no host; write a URL such as http://localhost:8081")
 
 
 class RegistryOAuth(Section):

@@ -15,6 +15,14 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
+class SectionKeyError(ValueError):
+    """A problem of one key of a section, found while the whole section is validated."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
 class Section(BaseModel):
     """A mapping of the YAML with kebab-case keys; unknown keys are refused."""
 

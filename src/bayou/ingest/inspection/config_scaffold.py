@@ -258,7 +258,7 @@ _TEMPLATE = """\
 #   bayou run pipeline.yaml              runs until it is stopped
 #
 # ${{NAME}} and ${{NAME:-default}} are read from the environment.
-# Every key is in docs/reference/configuration.md
+# The page Configuration of the documentation describes every key
 connector:
   kafka:
     bootstrap-servers: {servers}

@@ -54,5 +54,5 @@ def unconditional_commits_warning(path: str, engines: Mapping[str, int]) -> str:
     return (
         f"{path}: has commits of {listed}. Unless configured otherwise, this engine writes commits "
         "to S3 without put-if-absent and can replace commits of other writers. Let a single engine "
-        "write the table: see docs/guide/stores.md#delta-spark-on-s3"
+        "write the table: see delta-spark on S3 on the page Stores of the documentation"
     )

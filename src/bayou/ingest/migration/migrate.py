@@ -43,6 +43,7 @@ def migrate_json(
     *,
     batch_records: int = _BATCH_RECORDS,
     on_commit: Callable[[MigrationReport], None] | None = None,
+    dry_run: bool = False,
 ) -> MigrationReport:
     """Write the records of JSON files into a topic's table, as if they were records of the topic.
 
@@ -55,13 +56,14 @@ def migrate_json(
         source: a folder or a file: a local path, or a URI in the topic's object store.
         batch_records: maximum number of records in a commit.
         on_commit: called after each commit to the target, with the report so far.
+        dry_run: count files and records, and write nothing.
 
     Raises:
         PipelineError: a file can't be read, migrated records of a file have changed, or another
             process migrates the same files.
         BayouError: the records can't be written.
     """
-    return _Migration(configuration, topic, source, batch_records, on_commit).run()
+    return _Migration(configuration, topic, source, batch_records, on_commit).run(dry_run=dry_run)
 
 
 @dataclass(slots=True)
@@ -99,7 +101,7 @@ class _Migration:
         self._files: frozenset[str] = frozenset()  # real paths
         self._report = MigrationReport(topic=topic.key, source=self._source)
 
-    def run(self) -> MigrationReport:
+    def run(self, *, dry_run: bool) -> MigrationReport:
         others: list[str] = []
         files = json_files(self._engine, self._source, others)
         if others:
@@ -114,7 +116,8 @@ class _Migration:
             offsets = {int(p): o for p, o in msgspec.json.decode(part.offsets).items()}
             self._old.offsets |= offsets
         known = KnownFiles(self._engine, self._state, (file.path for file in files))
-        self._repeat_unfinished({p.source for file in files for p in known.parts(file)})
+        if not dry_run:
+            self._repeat_unfinished({p.source for file in files for p in known.parts(file)})
         todo: list[tuple[JsonFile, list[Part]]] = []
         seen: set[str] = set()
         for file in files:
@@ -131,7 +134,10 @@ class _Migration:
                 todo.append((file, parts))
         self._files = frozenset(seen)
         for pieces in self._batches(todo):
-            self._commit(pieces)
+            if dry_run:
+                self._count(pieces)
+            else:
+                self._commit(pieces)
         return self._finished()
 
     def _check_ledger(self, transactions: Mapping[str, int]) -> None:
@@ -236,6 +242,17 @@ class _Migration:
             )
         if pieces := [p for p in waiting if p.values or p.complete]:
             yield pieces
+
+    def _count(self, pieces: list[_Piece]) -> None:
+        """Add the records of a batch to the report, without writing them."""
+        records = sum(len(piece.values) for piece in pieces)
+        for piece in pieces:
+            piece.values, piece.from_kafka = self._old.stripped(piece.values)
+        self._report = replace(
+            self._report,
+            records=self._report.records + records,
+            from_kafka=self._report.from_kafka + sum(sum(p.from_kafka) for p in pieces),
+        )
 
     def _commit(self, pieces: list[_Piece]) -> None:
         checksums = [checksum_of(piece.values) for piece in pieces]

@@ -171,13 +171,18 @@ class TopicTable:
         return self.handle.history(limit)
 
     def migrate(
-        self, source: str, *, on_commit: Callable[[MigrationReport], None] | None = None
+        self,
+        source: str,
+        *,
+        on_commit: Callable[[MigrationReport], None] | None = None,
+        dry_run: bool = False,
     ) -> MigrationReport:
         """Migrate the JSON files in a folder into the table; see `migrate_json`.
 
         Args:
             source: the folder, or a single file.
             on_commit: function that is called after each commit with the report so far.
+            dry_run: count the files and records without writing.
 
         Raises:
             PipelineError: a pipeline runs the topic with this state path. Set
@@ -185,7 +190,9 @@ class TopicTable:
             BayouError: see `migrate_json`.
         """
         with topic_lock(self._configuration.state_path, self._topic.key, shared=True):
-            return migrate_json(self._configuration, self._topic, source, on_commit=on_commit)
+            return migrate_json(
+                self._configuration, self._topic, source, on_commit=on_commit, dry_run=dry_run
+            )
 
     def verify_migration(self, source: str) -> list[FileCheck]:
         """Compare the files in a folder with the table; see `verify_migration`."""

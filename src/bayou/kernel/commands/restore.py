@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -66,6 +66,7 @@ def restore(
     *,
     timestamp: str | None = None,
     ignore_missing_files: bool = False,
+    dry_run: bool = False,
 ) -> RestoreMetrics:
     """Restore a table to an earlier version.
 
@@ -78,6 +79,7 @@ def restore(
         timestamp: the timestamp that the user requested, which the history records; None if the
             user requested a version.
         ignore_missing_files: whether to skip the check that the version's files still exist.
+        dry_run: return the metrics without a commit; their version is the current version.
     """
     if target.version >= latest.version:
         raise ArgumentError(
@@ -90,6 +92,17 @@ def restore(
     if not ignore_missing_files and restored:
         _check_vacuums(engine, target, latest)
         _check_files(engine, target, restored)
+    metrics = RestoreMetrics(
+        version=latest.version,
+        table_size_after_restore=counts.size,
+        num_of_files_after_restore=counts.files,
+        num_removed_files=len(removed),
+        num_restored_files=len(restored),
+        removed_files_size=sum(file.size for file in removed),
+        restored_files_size=sum(file.size for file in restored),
+    )
+    if dry_run:
+        return metrics
     transaction = _builder(latest, target, engine_info, timestamp).build(engine)
     transaction.record_read()
     now = time.time_ns() // 1_000_000
@@ -98,25 +111,17 @@ def restore(
         *(to_remove(file.add, now) for file in removed),
         *(msgspec.structs.replace(file.add, data_change=False) for file in renumbered),
     ]
-    metrics = {
-        "numRestoredFiles": len(restored),
-        "restoredFilesSize": sum(file.size for file in restored),
-        "numRemovedFiles": len(removed),
-        "removedFilesSize": sum(file.size for file in removed),
-        "numOfFilesAfterRestore": counts.files,
-        "tableSizeAfterRestore": counts.size,
+    recorded = {
+        "numRestoredFiles": metrics.num_restored_files,
+        "restoredFilesSize": metrics.restored_files_size,
+        "numRemovedFiles": metrics.num_removed_files,
+        "removedFilesSize": metrics.removed_files_size,
+        "numOfFilesAfterRestore": metrics.num_of_files_after_restore,
+        "tableSizeAfterRestore": metrics.table_size_after_restore,
     }
-    result = transaction.commit(engine, actions, operation_metrics=metrics)
+    result = transaction.commit(engine, actions, operation_metrics=recorded)
     result.run_post_commit_hooks(engine)
-    return RestoreMetrics(
-        version=result.version,
-        table_size_after_restore=counts.size,
-        num_of_files_after_restore=counts.files,
-        num_removed_files=len(removed),
-        num_restored_files=len(restored),
-        removed_files_size=metrics["removedFilesSize"],
-        restored_files_size=metrics["restoredFilesSize"],
-    )
+    return replace(metrics, version=result.version)
 
 
 def _builder(

@@ -28,5 +28,5 @@ def test_a_signature_names_its_function():
 
 
 def test_an_unknown_function_is_an_error_with_the_nearest_name():
-    with pytest.raises(PredicateError, match=r"yaer.*Did you mean year\?.*expressions\.md"):
+    with pytest.raises(PredicateError, match=r"yaer.*Did you mean year\?.*The page Expressions"):
         find("yaer")

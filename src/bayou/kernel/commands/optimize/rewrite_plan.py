@@ -142,6 +142,13 @@ def run_plan(
     return _metrics(plan, done, len(batches), version)
 
 
+def planned_metrics(plan: RewritePlan, limits: RewriteLimits | None = None) -> OptimizeMetrics:
+    """Return the metrics of a plan that isn't run: the files to remove, and no added files."""
+    unwritten = [RewriteResult(item=item, added=()) for item in plan.items]
+    batches = _batches(plan.items, (limits or RewriteLimits()).batch_bytes)
+    return _metrics(plan, unwritten, len(batches), None)
+
+
 def commit_rewrites(
     engine: Engine, plan: RewritePlan, results: Sequence[RewriteResult], engine_info: str
 ) -> TransactionCommitResult:

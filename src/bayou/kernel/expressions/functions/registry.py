@@ -44,8 +44,8 @@ def find(name: str) -> Function | Macro:
         close = difflib.get_close_matches(name.lower(), _BY_NAME, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise PredicateError(
-            f"The function {name} isn't supported in expressions.{hint} See "
-            "docs/reference/expressions.md for the supported functions.",
+            f"The function {name} isn't supported in expressions.{hint} The page "
+            "Expressions of the documentation lists the supported functions.",
             expression=name,
         )
     return function

@@ -215,6 +215,7 @@ def _quoted(character: str) -> str:
 def _unsupported(pattern: str, part: str) -> PredicateError:
     return PredicateError(
         f"The regular expression {pattern!r}: {part!r} isn't supported. Use characters, classes, "
-        "groups, repetition, |, ^, $, \\d and \\w. See docs/reference/expressions.md.",
+        "groups, repetition, |, ^, $, \\d and \\w. The page "
+        "Expressions of the documentation describes them.",
         expression=part,
     )

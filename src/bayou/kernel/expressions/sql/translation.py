@@ -143,7 +143,9 @@ _ARITHMETIC: dict[type[exp.Expr], str] = {
     exp.Mod: "%",
 }
 _EXTRACTED = {"dow": "dayofweek", "doy": "dayofyear", "week": "weekofyear"}
-_SUPPORTED = "See docs/reference/expressions.md for the supported conditions and functions."
+_SUPPORTED = (
+    "The page Expressions of the documentation lists the supported conditions and functions."
+)
 
 
 class _Translator:
