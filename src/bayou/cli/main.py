@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -39,16 +40,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (init, validate, plan, run, status, topics, migrate):
-    app.command(cls=Command, rich_help_panel="Pipelines")(command)
+_PIPELINES: tuple[Callable[..., None], ...] = (init, validate, plan, run, status, topics, migrate)
+_TABLES: tuple[Callable[..., None], ...] = (read, history, verify, restore, optimize, vacuum)
+_OTHER: tuple[Callable[..., None], ...] = (demo, completion)
+for title, commands in (("Pipelines", _PIPELINES), ("Tables", _TABLES), ("Other", _OTHER)):
+    for command in commands:
+        app.command(cls=Command, rich_help_panel=title)(command)
 app.add_typer(dlq, name="dlq", rich_help_panel="Pipelines")
-for command in (read, history, verify):
-    app.command(cls=Command, rich_help_panel="Tables")(command)
 app.add_typer(schema, name="schema", rich_help_panel="Tables")
-for command in (restore, optimize, vacuum):
-    app.command(cls=Command, rich_help_panel="Tables")(command)
-for command in (demo, completion):
-    app.command(cls=Command, rich_help_panel="Other")(command)
 
 
 def main() -> None:

@@ -32,12 +32,12 @@ class Group(TyperGroup):
     def get_help(self, ctx: Any) -> str:
         return help_text(self, ctx)
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, *args: Any, **options: Any) -> Any:
         """Run the command that the arguments name. See `click.Command.main`."""
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
+        if not options.get("standalone_mode", True):
+            return super().main(*args, **options)
         try:
-            result = super().main(*args, standalone_mode=False, **extra)
+            result = super().main(*args, **options | {"standalone_mode": False})
         except typer.Abort:
             sys.exit(INTERRUPTED)
         except Exception as error:
@@ -148,7 +148,7 @@ def _section(title: str, rows: list[tuple[str, str]], width: int) -> str:
 
 
 def _exit_with_usage_error(error: Any) -> NoReturn:
-    ctx = getattr(error, "ctx", None)
+    ctx: Any = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(ctx.get_help(), err=True)
         sys.exit(WRONG_USAGE)
@@ -164,7 +164,7 @@ def _exit_with_usage_error(error: Any) -> NoReturn:
 
 def usage_message(error: Any) -> str:
     """Return the message of an error about wrong arguments."""
-    ctx = getattr(error, "ctx", None)
+    ctx: Any = getattr(error, "ctx", None)
     command = ctx.command_path if ctx is not None else "bayou"
     parameter = getattr(error, "param", None)
     match type(error).__name__:
