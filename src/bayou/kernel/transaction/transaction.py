@@ -239,7 +239,7 @@ class Transaction:
         if state is None:
             return
         builder = ScanBuilder(state).with_filter(filter).with_time_zone(time_zone)
-        scan = builder.with_statistics().build()
+        scan = builder.with_whole_adds().build()
         paths: list[str] = []
         try:
             with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:

@@ -1,5 +1,6 @@
-"""Row operations that record an application's progress."""
+"""Row operations: an application's progress, and what stays of changed files."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,3 +66,43 @@ def test_what_the_table_has_already_leaves_no_file(table):
     assert latest(table).version == 1
     assert bayou.table(handle.path).to_arrow()["v"].to_pylist() == ["a!", "b!"]
     assert len(list(Path(handle.path).glob("*.parquet"))) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.delete("id = 3"),
+        lambda table: table.update({"n": "7"}, "id = 3"),
+        lambda table: (
+            table.merge(pa.table({"id": [3]}), "source.id = target.id")
+            .when_matched_delete()
+            .execute()
+        ),
+        lambda table: table.alter.set_properties({"delta.enableRowTracking": "true"}),
+    ],
+    ids=["delete", "update", "merge", "row tracking"],
+)
+def test_a_file_that_is_committed_again_keeps_its_tags(tmp_path, change):
+    path = str(tmp_path / "t")
+    properties = {"delta.enableDeletionVectors": "true"}
+    bayou.write(path, pa.table({"id": range(9), "n": range(9)}), properties=properties)
+    table = bayou.table(path)
+    table.alter.cluster_by("id")
+    table.optimize()
+    (clustered,) = adds(path)
+    assert set(clustered["tags"]) == {"ZCUBE_ID", "ZCUBE_ZORDER_BY"}
+    table.checkpoint()
+    change(table)
+    (again,) = [add for add in adds(path) if add["path"] == clustered["path"]]
+    assert again != clustered
+    assert again["tags"] == clustered["tags"]
+    assert again["clusteringProvider"] == "liquid"
+
+
+def adds(path):
+    """The `add` actions of the last commit that has some."""
+    for log in sorted(Path(path, "_delta_log").glob("*.json"), reverse=True):
+        actions = [json.loads(line) for line in log.read_text().splitlines()]
+        if found := [action["add"] for action in actions if "add" in action]:
+            return found
+    return []

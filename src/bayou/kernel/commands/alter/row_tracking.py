@@ -113,7 +113,7 @@ def _recommit(
 def _changed_files(
     engine: Engine, state: TableState, change: Callable[[AddFile], AddFile | None]
 ) -> Iterator[AddFile]:
-    scan = ScanBuilder(state).with_statistics().build()
+    scan = ScanBuilder(state).with_whole_adds().build()
     with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
         for file in files:
             changed = change(file.add)

@@ -111,7 +111,7 @@ class CandidateFiles:
             .with_read_schema(schema)
             .with_metadata_columns([ROW_INDEX_COLUMN])
             .with_time_zone(time_zone)
-            .with_statistics()
+            .with_whole_adds()
             .build()
         )
         residual = self._scan.remaining_filter
