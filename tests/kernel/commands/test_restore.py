@@ -253,6 +253,19 @@ def test_nothing_is_restored_while_a_vacuum_deletes_files(path, old_files, monke
     monkeypatch.undo()
     with pytest.raises(CommitConflictError, match="hasn't ended"):
         bayou.table(path).restore(1)
-    bayou.table(path).vacuum(10_000)
+    bayou.table(path).vacuum(10_000)  # the end of another vacuum says nothing of the killed one
+    with pytest.raises(CommitConflictError, match="ignore_missing_files"):
+        bayou.table(path).restore(1)
+    bayou.table(path).restore(1, ignore_missing_files=True)
+    assert ids(path) == [1, 2]
+
+
+def test_each_of_several_vacuums_must_have_ended(engine, path, snapshot, old_files):
+    history = vacuum_module._History(engine, snapshot(), "test/1", enabled=True)
+    for operation in ("START", "START", "END"):
+        history.commit(Operation(f"VACUUM {operation}"), {}, {})
+    with pytest.raises(CommitConflictError, match="hasn't ended"):
+        bayou.table(path).restore(1)
+    history.commit(Operation.VACUUM_END, {}, {})
     bayou.table(path).restore(1)
     assert ids(path) == [1, 2]

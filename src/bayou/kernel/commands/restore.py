@@ -25,7 +25,7 @@ from bayou.kernel.commands.clone import (
 )
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, key_strings
-from bayou.kernel.log.replay import read_commits
+from bayou.kernel.log.replay import CommitActions, read_commits
 from bayou.kernel.log.segment import commit_files
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
@@ -250,31 +250,39 @@ def _check_vacuums(engine: Engine, target: TableState, latest: TableState) -> No
     """Raise an error if a vacuum may be deleting files of the target version.
 
     The transaction conflicts with a vacuum that starts later. A vacuum that started more than a day
-    ago was probably killed.
+    ago was probably killed. VACUUM END doesn't name its VACUUM START. If vacuums overlap, each end
+    therefore belongs to one start before it, and another start is left over.
     """
     commits = commit_files(engine, latest.path, target.version + 1, catalog=latest.catalog)
     with commits as files:
         newest_first = [(v, f) for v, f in files if v <= latest.version][::-1]
+    started_since = time.time_ns() // 1_000_000 - _MAX_VACUUM_MS
+    ended = 0
     with read_commits(engine, latest.path, newest_first) as commits_read:
         for commit in commits_read:
             operation = operation_of(commit)
             if operation == Operation.VACUUM_END:
-                return
-            if operation == Operation.VACUUM_START:
-                break
-        else:
-            return
+                ended += 1
+            elif operation == Operation.VACUUM_START and ended:
+                ended -= 1
+            elif operation == Operation.VACUUM_START and _timestamp(commit) >= started_since:
+                raise _vacuum_runs(target, commit)
+
+
+def _timestamp(commit: CommitActions) -> int:
     info = next(action for action in commit.actions if isinstance(action, CommitInfo))
-    if (info.integer("timestamp") or 0) < time.time_ns() // 1_000_000 - _MAX_VACUUM_MS:
-        return
-    raise CommitConflictError(
-        f"{latest.path}: version {target.version} can't be restored, because the vacuum that "
-        f"started at version {commit.version} hasn't ended and may be deleting the version's "
-        "files. Nothing was changed; repeat the restore after the end of the vacuum. If the vacuum "
-        "was killed, first run another one with a retention period so long that it deletes "
-        "nothing.",
-        table=latest.path,
-        winning_version=commit.version,
+    return info.integer("timestamp") or 0
+
+
+def _vacuum_runs(target: TableState, start: CommitActions) -> CommitConflictError:
+    return CommitConflictError(
+        f"{target.path}: version {target.version} can't be restored, because the vacuum that "
+        f"started at version {start.version}, or another one since then, hasn't ended and may be "
+        "deleting the version's files. Nothing was changed; repeat the restore after the end of "
+        "the vacuum. If the vacuum was killed, set ignore_missing_files; then missing files aren't "
+        "looked for.",
+        table=target.path,
+        winning_version=start.version,
         winning_operation=Operation.VACUUM_START,
     )
 
