@@ -294,7 +294,8 @@ class TableRewrites(BoundTable):
             collect_statistics: whether to collect statistics for data skipping.
 
         Raises:
-            ArgumentError: there is no Parquet file at the path.
+            ArgumentError: there is no Parquet file at the path, or a folder below it is a Delta
+                table or has the log of a streaming query.
             SchemaError: a column's types differ between files, or a file's folders don't match
                 `partition_schema`; the message names the file.
             StorageError: a file isn't Parquet.

@@ -112,6 +112,21 @@ def test_hidden_files_and_folders_are_passed_over(folder):
     assert bayou.table(folder).convert().num_converted_files == 1
 
 
+def test_a_folder_with_a_log_of_its_own_is_refused(folder):
+    put(folder, "a.parquet", {"id": [1, 2]})
+    bayou.write(str(folder / "day=1" / "sub"), pa.table({"id": [3, 4]}))
+    bayou.table(str(folder / "day=1" / "sub")).delete("id = 4")  # its first file stays
+    with pytest.raises(ArgumentError, match=r"a log of its own \(day=1/sub/_delta_log\)"):
+        bayou.table(folder).convert()
+    assert not (folder / "_delta_log").exists()
+    (folder / "day=1").rename(folder.parent / "elsewhere")
+    put(folder, "stream/b.parquet", {"id": [5]})
+    (folder / "stream" / "_spark_metadata").mkdir()
+    (folder / "stream" / "_spark_metadata" / "0").write_text("v1\n")
+    with pytest.raises(ArgumentError, match="stream/_spark_metadata"):
+        bayou.table(folder).convert()
+
+
 def test_a_partition_column_may_begin_with_an_underscore(folder):
     put(folder, "_p=1/a.parquet", {"id": [1]})
     bayou.table(folder).convert(pa.schema([("_p", pa.int32())]))

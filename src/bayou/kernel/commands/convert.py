@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from bayou.errors import ArgumentError, CommitConflictError, SchemaError, TableNotFoundError
 from bayou.kernel.arrow.types import from_arrow_schema
-from bayou.kernel.commands.file_sink_log import sink_files
+from bayou.kernel.commands.file_sink_log import SINK_LOG_DIRECTORY, sink_files
 from bayou.kernel.engine import Engine, FileStatus, ParquetFooter
 from bayou.kernel.log.table_state import load_table_state
 from bayou.kernel.operation import Operation
@@ -21,7 +21,11 @@ from bayou.kernel.transaction.schema_evolution import merge_schemas
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol import partition_values
 from bayou.protocol.actions import AddFile
-from bayou.protocol.file_names import HIVE_DEFAULT_PARTITION, data_file_path_to_uri
+from bayou.protocol.file_names import (
+    HIVE_DEFAULT_PARTITION,
+    LOG_DIRECTORY,
+    data_file_path_to_uri,
+)
 from bayou.protocol.properties import COLUMN_MAPPING_MODE, normalize
 from bayou.protocol.schema import (
     ArrayType,
@@ -34,6 +38,9 @@ from bayou.protocol.schema import (
 from bayou.protocol.stats import FileStatistics
 
 _REQUESTS = 16
+_LOGS = frozenset({LOG_DIRECTORY, SINK_LOG_DIRECTORY})
+"""Folders of logs that decide which files of their parent folder count."""
+
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 
 
@@ -59,6 +66,10 @@ def parquet_files(engine: Engine, folder: str, partitions: StructType) -> list[P
 
     Args:
         partitions: partition columns in the order in which the folders are nested.
+
+    Raises:
+        ArgumentError: a folder in the folder is a Delta table, or was written by Structured
+            Streaming.
     """
     root = f"{folder}/"
     files: list[ParquetFile] = []
@@ -141,11 +152,25 @@ def _select(tree: Mapping[str, object], columns: frozenset[str], prefix: str) ->
     return selected
 
 
-def _list_files(engine: Engine, folder: str) -> Iterator[FileStatus]:
-    with engine.files.list_tree(folder, lambda path: _is_hidden(path, folders=True)) as files:
-        for file in files:
-            if not file.path.endswith("/") and not _is_hidden(file.path):
-                yield file
+def _list_files(engine: Engine, folder: str) -> list[FileStatus]:
+    logs: list[str] = []
+
+    def skips(path: str) -> bool:
+        parent, _, name = path.rpartition("/")
+        if name in _LOGS and parent != folder:
+            logs.append(path.removeprefix(f"{folder}/"))
+        return _is_hidden(path, folders=True)
+
+    with engine.files.list_tree(folder, skips) as tree:
+        files = [file for file in tree if not file.path.endswith("/")]
+    if logs:
+        raise ArgumentError(
+            f"{folder}: the folder can't be converted, because a folder in it has a log of its own "
+            f"({min(logs)}), and not all of its files count. Move that folder away, and convert or "
+            "copy its rows separately.",
+            argument="path",
+        )
+    return [file for file in files if not _is_hidden(file.path)]
 
 
 def _is_hidden(path: str, *, folders: bool = False) -> bool:

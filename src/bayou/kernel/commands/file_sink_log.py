@@ -15,7 +15,7 @@ from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.protocol.file_names import decode_data_file_uri
 from bayou.protocol.json_decoding import JsonDecoder
 
-_FOLDER = "_spark_metadata"
+SINK_LOG_DIRECTORY = "_spark_metadata"
 _VERSION = b"v1"
 _BATCH = re.compile(r"(?P<number>[0-9]+)(?P<compact>\.compact)?")
 
@@ -48,7 +48,7 @@ def _batches(engine: Engine, folder: str) -> list[str]:
     plain: dict[int, str] = {}
     compact: dict[int, str] = {}
     try:
-        with engine.files.list_from(f"{folder}/{_FOLDER}/") as files:
+        with engine.files.list_from(f"{folder}/{SINK_LOG_DIRECTORY}/") as files:
             for status in files:
                 match = _BATCH.fullmatch(status.path.rpartition("/")[2])
                 if match is not None:
@@ -62,10 +62,10 @@ def _batches(engine: Engine, folder: str) -> list[str]:
         if number != expected:
             raise CorruptTableError(
                 f"{folder}: batch {expected} is missing from the log of Structured Streaming "
-                f"({_FOLDER}), so the committed files are unknown. Restore the batch, or move "
-                f"{_FOLDER} away to convert every file.",
+                f"({SINK_LOG_DIRECTORY}), so the committed files are unknown. Restore the batch, "
+                f"or move {SINK_LOG_DIRECTORY} away to convert every file.",
                 table=folder,
-                file=f"{folder}/{_FOLDER}/{expected}",
+                file=f"{folder}/{SINK_LOG_DIRECTORY}/{expected}",
             )
     return [*([compact[first]] if compact else []), *(plain[number] for number in later)]
 
@@ -84,8 +84,9 @@ def _status(engine: Engine, folder: str, file: _SinkFile) -> FileStatus:
     path = engine.files.resolve_path(decode_data_file_uri(file.path))
     if not path.startswith(f"{folder}/"):
         raise SchemaError(
-            f"{folder}: the log of Structured Streaming ({_FOLDER}) names {path}, which isn't in "
-            f"this folder. If the folder was moved, move {_FOLDER} away to convert every file.",
+            f"{folder}: the log of Structured Streaming ({SINK_LOG_DIRECTORY}) names {path}, which "
+            f"isn't in this folder. If the folder was moved, move {SINK_LOG_DIRECTORY} away to "
+            "convert every file.",
             table=folder,
         )
     return FileStatus(path=path, size=file.size, modification_time=file.modification_time)
@@ -94,7 +95,7 @@ def _status(engine: Engine, folder: str, file: _SinkFile) -> FileStatus:
 def _unreadable(folder: str, path: str, reason: str) -> CorruptTableError:
     return CorruptTableError(
         f"{folder}: {path} in the log of Structured Streaming can't be read: {reason}. Restore "
-        f"the file, or move {_FOLDER} away to convert every file.",
+        f"the file, or move {SINK_LOG_DIRECTORY} away to convert every file.",
         table=folder,
         file=path,
     )
