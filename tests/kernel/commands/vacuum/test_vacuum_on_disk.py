@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
 
+import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
 from bayou.kernel import closeable
+from bayou.kernel.commands.vacuum import vacuum as vacuum_module
 from bayou.kernel.commands.vacuum.vacuum import vacuum
 from bayou.kernel.engine import FileStatus
 from support.log_writer import LogWriter, add, remove
 from support.vacuums import HEAD, OLD, age_the_log, put, run
+from support.waiting import wait_until
 
 
 def put_outside(path: Path) -> None:
@@ -44,6 +50,23 @@ def test_links_to_folders_are_neither_deleted_nor_followed(disk, tmp_path):
     assert run(disk).inventory.column("path").to_pylist() == [f"{disk.table}/y"]
     assert sorted(os.listdir(disk.table)) == ["_delta_log", "day=a", "day=b", "x"]
     assert sorted(os.listdir(disk_of_others)) == ["live", "orphan"]
+
+
+def test_a_file_that_is_committed_after_the_version_was_read_stays(tmp_path, monkeypatch):
+    path = str(tmp_path / "table")
+    bayou.write(path, pa.table({"id": [1]}))
+    load = vacuum_module.load_table_state
+
+    def load_and_write(*arguments: Any, **options: Any) -> Any:
+        state = load(*arguments, **options)
+        bayou.write(path, pa.table({"id": [2]}))
+        newest = max(file.stat().st_mtime for file in Path(path).glob("*.parquet"))
+        wait_until(lambda: time.time() > newest + 0.002)
+        return state
+
+    monkeypatch.setattr(vacuum_module, "load_table_state", load_and_write)
+    bayou.table(path).vacuum(0, enforce_retention_duration=False)
+    assert sorted(bayou.table(path).to_arrow()["id"].to_pylist()) == [1, 2]
 
 
 def test_lite_deletes_nothing_behind_a_link_to_another_place(disk, tmp_path):

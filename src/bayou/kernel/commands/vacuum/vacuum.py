@@ -98,13 +98,15 @@ def vacuum(
         lists_everything: see `plan_full`.
         tells_history: whether to commit VACUUM START and VACUUM END.
     """
+    # Taken before the version is read: a file that a later version adds is newer than the cutoff.
+    now = time.time_ns() // 1_000_000
     state = load_table_state(engine, table, catalog=catalog)
     check_writable(state.path, state.protocol, state.metadata, state.schema)
     default = _retention(state)
     requested = _requested_retention(
         state, retention_hours, default, enforce=enforce_retention_duration
     )
-    before = time.time_ns() // 1_000_000 - (default if requested is None else requested)
+    before = now - (default if requested is None else requested)
     if lite:
         plan = plan_lite(engine, state, before)
     else:
