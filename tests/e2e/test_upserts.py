@@ -207,6 +207,7 @@ def test_rows_that_stay_with_the_executors_are_decided_and_merged_there(pipeline
     assert DeltaTable(str(pipeline.table)).metadata().configuration == {
         "delta.checkpointInterval": "7",
         "bayou.keyColumns": '["id"]',
+        "bayou.orderingColumn": "n",
     }
     assert pipeline.run().batches == []
 

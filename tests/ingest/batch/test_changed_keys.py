@@ -7,6 +7,7 @@ import pytest
 import bayou
 from bayou.errors import PipelineError
 from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
+from bayou.spark.kafka.embedded_broker import ProducedRecord
 
 STRINGS = {"type": "object", "properties": {"id": {"type": "string"}, "name": {"type": "string"}}}
 
@@ -124,3 +125,55 @@ def test_the_offsets_of_copied_rows_are_covered_with_the_keys(new_pipeline):
     copy.produce({"id": 1, "name": "c"})
     copy.take_in()
     assert copy.table.to_arrow()["name"].to_pylist() == ["c"]
+
+
+def ordered_by(pipeline, column, more=""):
+    """Write the pipeline's file with an ordering column; None for no ordering column."""
+    pipeline.more = more
+    pipeline.write_file()
+    if column is not None:
+        text = pipeline.file.read_text()
+        keys = "        key-columns: [id]\n"
+        pipeline.file.write_text(text.replace(keys, f"{keys}        ordering-column: {column}\n"))
+
+
+@pytest.mark.parametrize(("first", "second"), [(None, "n"), ("n", None), ("n", "m")])
+def test_the_ordering_column_cannot_change(new_pipeline, first, second):
+    """A deleted key has no value of another ordering column, so older records would restore it."""
+    pipeline = new_pipeline(upserts=True)
+    integers = {name: {"type": "integer"} for name in ("id", "n", "m")}
+    pipeline.write_schema({"type": "object", "properties": integers})
+    ordered_by(pipeline, first)
+    late = {"id": 1, "n": 1, "m": 1, "more": 1}
+    pipeline.produce(late, {"id": 1, "n": 2, "m": 2}, {"id": 2, "n": 1, "m": 1})
+    tombstone = ProducedRecord(None, key=b"1", partition=0)
+    pipeline.broker.produce(pipeline.kafka_topic, [tombstone])
+    assert pipeline.take_in().dead_letters == 1
+    pipeline.evolves = True
+    ordered_by(pipeline, second)
+    for change in (
+        pipeline.take_in,
+        lambda: replay_dead_letters(pipeline.configuration, pipeline.topic),
+    ):
+        with pytest.raises(PipelineError, match="have the newest records by .*ordering-column"):
+            change()
+    ordered_by(pipeline, first)
+    assert replay_dead_letters(pipeline.configuration, pipeline.topic).replayed == 1
+    assert pipeline.table.to_arrow()["id"].to_pylist() == [2]
+
+
+def test_strings_of_the_ordering_column_keep_their_format(new_pipeline):
+    pipeline = new_pipeline(upserts=True)
+    strings = {"id": {"type": "integer"}, "at": {"type": "string"}}
+    pipeline.write_schema({"type": "object", "properties": strings})
+    formats = "      timestamp-formats: {at: '%d.%m.%Y'}\n"
+    for more in ("", formats):
+        ordered_by(pipeline, "at", more)
+        text = pipeline.file.read_text()
+        pipeline.file.write_text(text.replace("      schema-file: schema.json\n", ""))
+        pipeline.evolves = True
+        pipeline.produce({"id": 1, "at": "03.02.2024"})
+        if not more:
+            pipeline.take_in()
+    with pytest.raises(PipelineError, match="'at', so records would be ordered by both forms"):
+        pipeline.take_in()

@@ -14,6 +14,7 @@ from bayou.errors import PipelineError
 from bayou.ingest.batch.rows import KAFKA_COLUMNS
 from bayou.ingest.config import Topic
 from bayou.ingest.offsets import KafkaTopic, check_not_recreated
+from bayou.ingest.upsert_keys import UpsertKeys
 from bayou.kernel import Engine, Snapshot, Table
 from bayou.protocol.schema import STRING
 
@@ -24,7 +25,10 @@ _HASHED_KEY_COLUMNS = "bayou.hashedKeyColumns"
 """The table property with the key columns that a mask hashes; unset if no mask hashes one."""
 
 _FORMATTED_KEY_COLUMNS = "bayou.formattedKeyColumns"
-"""The table property with the key columns in `timestamp-formats`; unset if none is in it."""
+"""The table property with the key and ordering columns in `timestamp-formats`; unset if none is."""
+
+_ORDERING_COLUMN = "bayou.orderingColumn"
+"""The table property with the ordering column of an upsert; empty if there is none."""
 
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 """The table property that lets transaction identifiers expire, and with them the offsets."""
@@ -73,7 +77,10 @@ def key_properties(topic: Topic) -> dict[str, str]:
     """Return the table properties that store a topic's upsert keys; empty if it has no keys."""
     if topic.upsert_keys is None:
         return {}
-    properties = {_KEY_COLUMNS: json.dumps(topic.upsert_keys.columns)}
+    properties = {
+        _KEY_COLUMNS: json.dumps(topic.upsert_keys.columns),
+        _ORDERING_COLUMN: topic.upsert_keys.ordering or "",
+    }
     if hashed := _hashed_keys(topic):
         properties[_HASHED_KEY_COLUMNS] = json.dumps(hashed)
     if formatted := _formatted_keys(topic):
@@ -88,12 +95,13 @@ def _hashed_keys(topic: Topic) -> list[str]:
 
 
 def _formatted_keys(topic: Topic) -> list[str]:
-    columns = () if topic.upsert_keys is None else topic.upsert_keys.columns
-    return sorted(column for column in columns if column in topic.config.column_timestamps)
+    keys = topic.upsert_keys
+    columns = () if keys is None else (*keys.columns, *([keys.ordering] if keys.ordering else []))
+    return sorted({column for column in columns if column in topic.config.column_timestamps})
 
 
 def check_keys(topic: Topic, snapshot: Snapshot) -> None:
-    """Check that the table's rows were written with the topic's key columns, masks and formats.
+    """Check that the table's rows were written with the topic's keys, order, masks and formats.
 
     If the topic has no keys, the check is that the rows were appended.
     """
@@ -121,6 +129,15 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
             "table-path.",
             topic=key,
         )
+    ordering = snapshot.properties.get(_ORDERING_COLUMN)
+    if ordering is not None and ordering != (keys.ordering or ""):
+        raise PipelineError(
+            f"topic {key!r}: the rows in {path} have the newest records by {_order(ordering)}, but "
+            f"ordering-column is {keys.ordering or 'not set'}, so rows and deleted keys can't be "
+            "compared with records. Restore the original ordering-column, or set another "
+            "table-path.",
+            topic=key,
+        )
     were: list[str] = json.loads(snapshot.properties.get(_HASHED_KEY_COLUMNS, "[]"))
     hashed = _hashed_keys(topic)
     if sorted(were) != hashed:
@@ -133,15 +150,29 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
         )
     were = json.loads(snapshot.properties.get(_FORMATTED_KEY_COLUMNS, "[]"))
     for name in sorted({*were} ^ {*_formatted_keys(topic)}):
+        if name not in keys.columns and ordering is None:
+            continue  # unknown: the last commit didn't record the format of the ordering column
         field = snapshot.schema.get(name)
         if field is not None and field.data_type == STRING:  # it stores the timestamp as ISO 8601
             raise PipelineError(
                 f"topic {key!r}: the rows in {path} were written "
-                f"{'with' if name in were else 'without'} timestamp-formats for the key column "
-                f"{name!r}, so each key would get a second row. Restore the original "
-                "timestamp-formats, or set another table-path.",
+                f"{'with' if name in were else 'without'} timestamp-formats for the "
+                f"{_consequence(keys, name)}. Restore the original timestamp-formats, or set "
+                "another table-path.",
                 topic=key,
             )
+
+
+def _order(ordering: str) -> str:
+    return (
+        f"ordering-column {ordering}" if ordering else "Kafka's timestamps, without ordering-column"
+    )
+
+
+def _consequence(keys: UpsertKeys, name: str) -> str:
+    if name in keys.columns:
+        return f"key column {name!r}, so each key would get a second row"
+    return f"ordering column {name!r}, so records would be ordered by both forms"
 
 
 _PIPELINES = ("kafka/", "migration/")
