@@ -11,11 +11,13 @@
 # make bench     benchmarks, each beside a peer
 # make docs      write the pages of docs/reference that describe definitions in the code
 # make site      build the documentation's site in .cache/site/html; needs node and npm
+# make release   check that a release could go out, and build its packages in dist
+# make matrix    other versions of Python, PySpark and dependencies; takes an hour
 # make clean     remove what runs leave behind (environments stay)
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-all test-slow test-peers test-ui nightly soak check bench docs site clean java
+.PHONY: help demo test test-unit test-all test-slow test-peers test-ui nightly soak check bench docs site release matrix clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -150,6 +152,18 @@ $(SITE)/.installed: docs/constraints-site.txt tools/environment.sh
 site: $(SITE)/.installed .cache/site/node_modules/.installed
 	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
 	@echo "site: .cache/site/html/index.html"
+
+RELEASE := .venv-release
+$(RELEASE)/.installed: tools/constraints-release.txt tools/environment.sh
+	@tools/environment.sh $(RELEASE) tools/constraints-release.txt build twine check-wheel-contents pip-audit
+	@touch $@
+
+# make release REHEARSE=--rehearse: for a version that isn't released yet, or without a network.
+release: java $(RELEASE)/.installed $(VENV)/.installed-dev
+	@$(RELEASE)/bin/python tools/release.py $(REHEARSE)
+
+matrix: java
+	@python3 tools/matrix.py
 
 clean:
 	@rm -rf build dist demo spark-warehouse metastore_db derby.log .cache .coverage htmlcov

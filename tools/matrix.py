@@ -1,0 +1,144 @@
+"""Runs the tests with other versions of Python, PySpark and the dependencies. For releases.
+
+usage: matrix.py [--python 3.12] [--rows 1,4] [--folder FOLDER] [--list]
+
+The rows are in the order of their value. Each makes an environment, runs the unit tests of api,
+engines and kernel, and `tests/integration/spark_tour.py`, and prints one line. The exit code is 1
+if a row fails. A row whose Python isn't installed is reported as not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One combination.
+
+    Attributes:
+        python: as in `python3.12`.
+        pyspark: its version, without the last number.
+        dependencies: `pinned` (constraints.txt), `lowest` or `newest` that pyproject.toml allows.
+    """
+
+    python: str
+    pyspark: str
+    dependencies: str
+
+    def __str__(self) -> str:
+        return f"Python {self.python}, PySpark {self.pyspark}, {self.dependencies} dependencies"
+
+
+def _rows() -> list[Row]:
+    first = [
+        ("3.11", "4.3", "pinned"),
+        ("3.13", "4.3", "newest"),
+        ("3.11", "4.2", "lowest"),
+        ("3.14", "4.3", "newest"),
+        ("3.12", "4.3", "newest"),
+        ("3.11", "4.1", "lowest"),
+    ]
+    rest = [
+        (python, pyspark, "newest")
+        for python in ("3.11", "3.12", "3.13", "3.14")
+        for pyspark in ("4.3", "4.2", "4.1")
+    ]
+    return [Row(python=p, pyspark=s, dependencies=d) for p, s, d in dict.fromkeys(first + rest)]
+
+
+ROWS = _rows()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the rows; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--python", help="only rows with this version")
+    parser.add_argument("--rows", help="only rows with these numbers")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "matrix")
+    parser.add_argument("--list", action="store_true", help="print the rows, and run none")
+    options = parser.parse_args(arguments)
+    numbers = {int(n) for n in options.rows.split(",")} if options.rows else None
+    failed = 0
+    for number, row in enumerate(ROWS, 1):
+        if numbers and number not in numbers:
+            continue
+        if options.python and row.python != options.python:
+            continue
+        if options.list:
+            print(f"{number:2}  {row}")
+            continue
+        started = time.monotonic()
+        result = _run(row, options.folder / f"row{number}")
+        failed += result.startswith("failed")
+        print(f"{number:2}  {row}: {result} ({time.monotonic() - started:.0f} s)", flush=True)
+    return 1 if failed else 0
+
+
+def _run(row: Row, folder: Path) -> str:
+    """Run one row; return `passed`, `not run: ...` or `failed: ...`."""
+    python = shutil.which(f"python{row.python}")
+    if python is None:
+        return f"not run: python{row.python} isn't on the PATH"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    log = folder / "log.txt"
+    environment = folder / "venv"
+    inside = environment / "bin" / "python"
+    steps = [
+        ("environment", [python, "-m", "venv", environment]),
+        ("uv", [inside, "-m", "pip", "install", "--quiet", "uv"]),
+        ("install", _install(row, inside, folder)),
+        ("unit tests", [inside, "-m", "pytest", "-q", "-x", "-m", _UNIT, *_FOLDERS]),
+        ("Spark", [inside, ROOT / "tests" / "integration" / "spark_tour.py", folder / "tour"]),
+    ]
+    (folder / "tour").mkdir()
+    for name, command in steps:
+        with log.open("a") as output:
+            done = subprocess.run(
+                [str(word) for word in command],
+                cwd=ROOT,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+                env=_environment(inside),
+            )
+        if done.returncode:
+            return f"failed: {name}, see {log}"
+    return "passed"
+
+
+_UNIT = "not spark and not server and not slow and not process"
+_FOLDERS = ("tests/api", "tests/engines", "tests/kernel", "tests/protocol")
+
+
+def _install(row: Row, inside: Path, folder: Path) -> list[str | Path]:
+    extra = folder / "constraints.txt"
+    pins = f"pyspark=={row.pyspark}.*\n"
+    if row.dependencies == "pinned":
+        lines = (ROOT / "constraints.txt").read_text().splitlines()
+        pins += "\n".join(line for line in lines if not line.startswith("pyspark=="))
+    extra.write_text(pins)
+    command: list[str | Path] = [inside, "-m", "uv", "pip", "install", "--python", inside]
+    if row.dependencies == "lowest":
+        command += ["--resolution", "lowest-direct"]
+    return [*command, "--constraint", extra, "--editable", f"{ROOT}[dev]"]
+
+
+def _environment(inside: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK", "PYTHON"))}
+    return {**kept, "PYSPARK_PYTHON": str(inside), "PYSPARK_DRIVER_PYTHON": str(inside)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
