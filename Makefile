@@ -12,12 +12,13 @@
 # make docs      write the pages of docs/reference that describe definitions in the code
 # make site      build the documentation's site in .cache/site/html; needs node and npm
 # make release   check that a release could go out, and build its packages in dist
+# make deploy-check  check the image's steps, the Helm chart, the manifest and the workflows; needs Go
 # make matrix    other versions of Python, PySpark and dependencies; takes an hour
 # make clean     remove what runs leave behind (environments stay)
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-all test-slow test-peers test-ui nightly soak check bench docs site release matrix clean java
+.PHONY: help demo test test-unit test-all test-slow test-peers test-ui nightly soak check bench docs site release deploy-check docker-requirements matrix clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -155,12 +156,22 @@ site: $(SITE)/.installed .cache/site/node_modules/.installed
 
 RELEASE := .venv-release
 $(RELEASE)/.installed: tools/constraints-release.txt tools/environment.sh
-	@tools/environment.sh $(RELEASE) tools/constraints-release.txt build twine check-wheel-contents pip-audit
+	@tools/environment.sh $(RELEASE) tools/constraints-release.txt build twine check-wheel-contents pip-audit uv
 	@touch $@
 
 # make release REHEARSE=--rehearse: for a version that isn't released yet, or without a network.
 release: java $(RELEASE)/.installed $(VENV)/.installed-dev
 	@$(RELEASE)/bin/python tools/release.py $(REHEARSE)
+
+deploy-check: java $(VENV)/.installed
+	@PYTHONPATH=tools $(BIN)/python tools/check_deploy.py
+
+# The image's packages with their hashes.
+docker-requirements: $(RELEASE)/.installed
+	@$(RELEASE)/bin/uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 \
+	  --python-platform linux --constraints constraints.txt --extra cli pyproject.toml --output-file .cache/requirements.txt
+	@{ echo "# Written by 'make docker-requirements' from pyproject.toml and constraints.txt: packages with hashes."; \
+	  cat .cache/requirements.txt; } > deploy/docker/requirements.txt
 
 matrix: java
 	@python3 tools/matrix.py

@@ -7,10 +7,12 @@ The commands of the page run against Bayou's embedded broker instead of localhos
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "guide" / "quickstart.md"
@@ -43,6 +45,21 @@ def run(python: Path, folder: Path) -> int:
         "PYSPARK_PYTHON": str(python),
     }
     blocks = [b for b in _BLOCK.findall(PAGE.read_text()) if b[1].strip() != "make demo"]
+    with broker(python, folder) as address:
+        for language, text in blocks:
+            block = text.replace("localhost:9092", address)
+            if language == "yaml":
+                (folder / "pipeline.yaml").write_text(block)
+                continue
+            shell = ["bash", "-euo", "pipefail"] if language == "sh" else [str(python)]
+            _run([*shell, "-c", block], folder, environment)
+    return len(blocks)
+
+
+@contextlib.contextmanager
+def broker(python: Path, folder: Path) -> Iterator[str]:
+    """Run the embedded broker with 100 records in `user.events.v1`; yield its address."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with subprocess.Popen(
         [python, "-c", _BROKER],
         stdin=subprocess.PIPE,
@@ -50,22 +67,12 @@ def run(python: Path, folder: Path) -> int:
         text=True,
         env=environment,
         cwd=folder,
-    ) as broker:
-        assert broker.stdout is not None
-        address = broker.stdout.readline().strip()
+    ) as process:
+        assert process.stdout is not None
         try:
-            for language, text in blocks:
-                block = text.replace("localhost:9092", address)
-                if language == "yaml":
-                    (folder / "pipeline.yaml").write_text(block)
-                    continue
-                shell = (
-                    [python, "-c"] if language == "python" else ["bash", "-euo", "pipefail", "-c"]
-                )
-                _run([*map(str, shell), block], folder, environment)
+            yield process.stdout.readline().strip()
         finally:
-            broker.communicate("")
-    return len(blocks)
+            process.communicate("")
 
 
 def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
