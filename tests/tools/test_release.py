@@ -50,9 +50,11 @@ def test_the_workflows_run_commands_that_there_are(file):
 
 def test_the_image_installs_the_pinned_versions():
     pinned = dict(
-        re.findall(r"^([\w.-]+)==(\S+?)(?: \\)?$", (ROOT / "constraints.txt").read_text(), re.M)
+        re.findall(
+            r"^([\w.-]+)==(\S+?)(?: \\)?$", (ROOT / "constraints.txt").read_text(), re.MULTILINE
+        )
     )
     lines = (ROOT / "deploy" / "docker" / "requirements.txt").read_text()
-    installed = dict(re.findall(r"^([\w.-]+)==(\S+?)(?: \\)?$", lines, re.M))
+    installed = dict(re.findall(r"^([\w.-]+)==(\S+?)(?: \\)?$", lines, re.MULTILINE))
     normal = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pinned.items()}
     assert {name: v for name, v in installed.items() if normal.get(name) != v} == {}
