@@ -18,6 +18,7 @@ def rows(**columns):
     return pa.table(
         {
             **columns,
+            "_kafka_topic": ["t"] * count,
             "_kafka_partition": pa.array([0] * count, pa.int32()),
             "_kafka_offset": pa.array(range(count), pa.int64()),
             "_kafka_timestamp": pa.array([MOMENT] * count, pa.timestamp("us", tz="UTC")),

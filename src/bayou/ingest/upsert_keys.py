@@ -8,7 +8,9 @@ arrived before the tombstone. So the tombstone deletes the existing row, and rec
 than the deleted row don't restore the row. The order of arrival is the order of offsets, so all
 records of a key must be in one partition, as Kafka's partitioner ensures. Rows of the table count
 as arrived before the batch. If a tombstone is replayed from the dead letters, the table may have
-rows of the tombstone's partition with a higher offset: these rows count as arrived later.
+rows of the tombstone's partition with a higher offset: these rows count as arrived later. Offsets
+are compared only within a partition of the same topic, because the Kafka topic of a table may have
+been changed.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ replayed dead letters."""
 _KIND, _KEY, _AT, _NAN = "_bayou_kind", "_bayou_key", "_bayou_at", "_bayou_nan"
 
 _KAFKA_ORDER = ("_kafka_timestamp", "_kafka_offset", "_kafka_partition")
+_TOPIC = "_kafka_topic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,7 @@ class UpsertKeys:
 
     @property
     def all_columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.columns, *self.order)))
+        return tuple(dict.fromkeys((*self.columns, *self.order, _TOPIC)))
 
     @property
     def matching(self) -> str:
@@ -236,7 +239,7 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
     arrival = pc.if_else(of_batch, arrival, -1)
     last_tombstone = _per_key(ids, pc.if_else(bare, arrival, None), "max")
     is_last = pc.fill_null(pc.equal(arrival, last_tombstone), False)
-    follows, known = _compare_offsets(everything, ids, is_last)
+    follows, known = _compare_offsets(everything, ids, kinds, is_last)
     later = pc.and_not(follows, of_batch)
     # Rows that don't come from Kafka have no Kafka offset; they count as later.
     not_kafka = pc.and_(of_batch, pc.less(everything.column("_kafka_partition"), 0))
@@ -261,7 +264,7 @@ def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
     gone = pc.and_(pc.equal(kinds, _GONE), bare)
     if not pc.any(gone).as_py():
         return pa.repeat(pa.scalar(False), len(ids))
-    _, offsets, partitions = (everything.column(c).combine_chunks() for c in _KAFKA_ORDER)
+    partitions, offsets = _positions(everything, kinds)
     partition, offset = (
         _per_key(ids, pc.if_else(gone, values, None), "max") for values in (partitions, offsets)
     )
@@ -269,19 +272,34 @@ def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
     return pc.and_(pc.fill_null(precedes, False), pc.equal(kinds, _ROW))
 
 
-def _compare_offsets(everything: pa.Table, ids: Any, is_last: Any) -> Any:
+def _compare_offsets(everything: pa.Table, ids: Any, kinds: Any, is_last: Any) -> Any:
     """Return masks of the rows after their key's last tombstone, and of the rows at its offset.
 
     The masks select only rows in the tombstone's Kafka partition. `is_last` is the mask of the last
     tombstones.
     """
-    _, offsets, partitions = (everything.column(c).combine_chunks() for c in _KAFKA_ORDER)
+    partitions, offsets = _positions(everything, kinds)
     partition, offset = (
         _per_key(ids, pc.if_else(is_last, values, None), "max") for values in (partitions, offsets)
     )
     same = pc.equal(partitions, partition)
     masks = (pc.and_(same, matches(offsets, offset)) for matches in (pc.greater, pc.equal))
     return tuple(pc.fill_null(mask, False) for mask in masks)
+
+
+def _positions(everything: pa.Table, kinds: Any) -> tuple[Any, Any]:
+    """Return for each row the number of its topic and partition, and its offset.
+
+    Deleted keys that were stored without a topic count as keys of the batch's topic.
+    """
+    topics = everything.column(_TOPIC).combine_chunks()
+    own = topics.filter(pc.equal(kinds, _ROW)).drop_null()
+    if len(own):
+        topics = pc.fill_null(topics, own[0])
+    encoded = pc.dictionary_encode(topics, null_encoding="encode")
+    partitions = everything.column("_kafka_partition").combine_chunks().cast(pa.int64())
+    numbers = pc.add(pc.multiply(partitions, len(encoded.dictionary)), encoded.indices)
+    return numbers, everything.column("_kafka_offset").combine_chunks()
 
 
 def _per_key(ids: Any, values: Any, function: str) -> Any:

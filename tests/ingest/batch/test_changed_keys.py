@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import bayou
 from bayou.errors import PipelineError
 from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
+from bayou.ingest.inspection import prove_offsets
 from bayou.spark.kafka.embedded_broker import ProducedRecord
 
 STRINGS = {"type": "object", "properties": {"id": {"type": "string"}, "name": {"type": "string"}}}
@@ -160,6 +163,41 @@ def test_the_ordering_column_cannot_change(new_pipeline, first, second):
     ordered_by(pipeline, first)
     assert replay_dead_letters(pipeline.configuration, pipeline.topic).replayed == 1
     assert pipeline.table.to_arrow()["id"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("column", [None, "n"])
+def test_offsets_of_another_topic_are_not_compared(new_pipeline, column):
+    """The Kafka topic of a table may change; its offsets start at 0 again."""
+    pipeline = new_pipeline(upserts=True)
+    integers = {name: {"type": "integer"} for name in ("id", "n")}
+    pipeline.write_schema({"type": "object", "properties": integers})
+    ordered_by(pipeline, column)
+
+    def send(second, number, value):
+        value = None if value is None else json.dumps({"id": number, "n": value}).encode()
+        key, at = str(number).encode(), 1_700_000_000_000 + 1000 * second
+        record = ProducedRecord(value, key=key, partition=0, timestamp=at)
+        pipeline.broker.produce(pipeline.kafka_topic, [record])
+
+    for second in range(5):
+        send(second, 9, second)
+    send(5, 1, 5)
+    send(6, 1, None)
+    send(7, 2, 5)
+    pipeline.take_in()
+    pipeline.kafka_topic += "-new"
+    pipeline.broker.create_topic(pipeline.kafka_topic, 2)
+    ordered_by(pipeline, column)
+    send(8, 1, 6)  # its offset is lower than that of the delete
+    send(9, 2, None)  # its offset is lower than that of the row
+    pipeline.take_in()
+    assert sorted(pipeline.table.to_arrow()["id"].to_pylist()) == [1, 9]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+    send(10, 2, 5)
+    send(11, 1, None)
+    pipeline.take_in()
+    assert sorted(pipeline.table.to_arrow()["id"].to_pylist()) == [2, 9]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
 
 
 def test_strings_of_the_ordering_column_keep_their_format(new_pipeline):

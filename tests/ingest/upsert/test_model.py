@@ -24,6 +24,7 @@ SCHEMA = pa.schema(
         "item": pa.int64(),
         "kind": pa.string(),
         "rank": pa.int64(),
+        "_kafka_topic": pa.string(),
         "_kafka_partition": pa.int32(),
         "_kafka_offset": pa.int64(),
         "_kafka_timestamp": pa.timestamp("us", tz="UTC"),
@@ -50,7 +51,7 @@ def batch_of(numbered):
     for offset, (user, item, kind, rank, second, what) in numbered:
         bare = what == "tombstone"
         row = (user, item, None if bare else kind, None if bare else rank)
-        values = (*row, 0, offset, at(second), what != "row")
+        values = (*row, "t", 0, offset, at(second), what != "row")
         for name, value in zip(SCHEMA.names, values, strict=True):
             columns[name].append(value)
     return pa.table(columns, schema=SCHEMA)

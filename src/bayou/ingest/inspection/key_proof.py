@@ -37,7 +37,7 @@ from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 _MERGE_ROWS = 200_000
 """Number of records that are merged into the expected rows at once."""
 
-_PARTITION, _OFFSET = "_kafka_partition", "_kafka_offset"
+_TOPIC, _PARTITION, _OFFSET = "_kafka_topic", "_kafka_partition", "_kafka_offset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,9 @@ def prove_keys(
     records = _Records(configuration, kafka, history, keys, rows.schema)
     deleted = _deleted_keys(configuration, topic)
     expected = records.last_rows(
-        _without_readable(rows, readable), _without_readable(deleted, readable), deleted
+        _without_readable(rows, kafka.name, readable),
+        _without_readable(deleted, kafka.name, readable),
+        deleted,
     )
     for part in records.read(readable, letters):
         expected = records.last_rows(expected, part, deleted)
@@ -200,7 +202,8 @@ def _deleted_keys(configuration: Configuration, topic: Topic) -> pa.Table:
     return rows.append_column(DELETED, pa.chunked_array([flags]))
 
 
-def _without_readable(rows: pa.Table, readable: Mapping[int, OffsetSpan]) -> pa.Table:
+def _without_readable(rows: pa.Table, topic: str, readable: Mapping[int, OffsetSpan]) -> pa.Table:
+    """Return the rows without those of records of a topic in offset ranges."""
     known: Any = pa.repeat(pa.scalar(False), rows.num_rows)
     partitions, offsets = rows.column(_PARTITION), rows.column(_OFFSET)
     for partition, span in readable.items():
@@ -208,6 +211,8 @@ def _without_readable(rows: pa.Table, readable: Mapping[int, OffsetSpan]) -> pa.
             pc.greater_equal(offsets, span.start), pc.less(offsets, max(span.start, span.end))
         )
         known = pc.or_(known, pc.and_(pc.equal(partitions, partition), within))
+    if _TOPIC in rows.column_names:  # deleted keys of earlier versions have no topic
+        known = pc.and_(known, pc.fill_null(pc.equal(rows.column(_TOPIC), topic), True))
     return rows.filter(pc.invert(pc.fill_null(known, False)))
 
 
@@ -237,8 +242,10 @@ def _compare(
 
 
 def _same_record(left: pa.Table, right: pa.Table) -> Any:
-    parts = [pc.equal(left.column(c), right.column(c)) for c in (_PARTITION, _OFFSET)]
-    return pc.fill_null(pc.and_(*parts), False)
+    partition, offset, topic = (
+        pc.equal(left.column(c), right.column(c)) for c in (_PARTITION, _OFFSET, _TOPIC)
+    )
+    return pc.fill_null(pc.and_(pc.and_(partition, offset), topic), False)
 
 
 def _offsets(rows: pa.Table) -> dict[int, BitMap64]:

@@ -1,11 +1,12 @@
 """The deleted keys of an upsert, with the record that deleted each key.
 
 The keys are stored in a Delta table beside the target, `<table>_deleted_keys`. Its columns are the
-key columns, the ordering column if configured, `_kafka_timestamp`, `_kafka_offset` and
-`_kafka_partition` of the deleting record, `_bayou_bare` (whether the deleting record has no
-ordering value), and `_remembered_at`. Each batch is committed to this table first, then to the
-target. After a crash between the two commits, the batch is processed again. This is idempotent,
-because only a later delete updates a key. `DeletedKeys.forget` removes keys after a retention.
+key columns, the ordering column if configured, `_kafka_timestamp`, `_kafka_offset`,
+`_kafka_partition` and `_kafka_topic` of the deleting record, `_bayou_bare` (whether the deleting
+record has no ordering value), and `_remembered_at`. Each batch is committed to this table first,
+then to the target. After a crash between the two commits, the batch is processed again. This is
+idempotent, because only a later delete updates a key. `DeletedKeys.forget` removes keys after a
+retention.
 """
 
 from __future__ import annotations
