@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import command_line_reference
 import configuration_reference
 import expressions_reference
 import features_reference
@@ -24,6 +25,7 @@ FOLDER = ROOT / "docs" / "reference"
 def pages() -> dict[Path, str]:
     """Return the content of every page by its file."""
     return {
+        FOLDER / "command-line.md": command_line_reference.page(),
         FOLDER / "configuration.md": configuration_reference.page(),
         FOLDER / "expressions.md": expressions_reference.page(),
         FOLDER / "features.md": features_reference.page(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from bayou.kernel import (
     Predicate,
     Scan,
     ScanFile,
+    ScanFileBatch,
     ScanState,
     Snapshot,
     closeable,
@@ -58,6 +59,7 @@ class PlannedRead:
     _state: ScanState
     _filter: PredicateEvaluator | None
     _limit: int | None
+    _left_out: frozenset[tuple[str, str | None]] = frozenset()
 
     @classmethod
     def plan(
@@ -104,6 +106,16 @@ class PlannedRead:
             in_order = sorted(numbered, key=lambda pair: pair[0])
         return pa.Table.from_batches([batch for _, batch in in_order], self.schema)
 
+    def file_keys(self) -> frozenset[tuple[str, str | None]]:
+        """Return the key of each file that is read: its path and its deletion vector."""
+        files = self._scan.scan_files(self._engine).flat_map(lambda batch: batch.rows())
+        with files:
+            return frozenset(file.add.key for file in files) - self._left_out
+
+    def without_files(self, keys: frozenset[tuple[str, str | None]]) -> PlannedRead:
+        """Return the same read without some files."""
+        return replace(self, _left_out=self._left_out | keys)
+
     @closeable
     def _numbered(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         left = self._limit
@@ -111,7 +123,7 @@ class PlannedRead:
             return
         # The first files mostly satisfy a limit, so nothing is read ahead with a limit.
         workers = 1 if left is not None else self._workers()
-        files = self._scan.scan_files(self._engine).flat_map(lambda batch: batch.rows())
+        files = self._scan.scan_files(self._engine).flat_map(self._files_of)
         prepared = (
             files.map(lambda file: [(file, {})])
             if left is not None
@@ -135,6 +147,11 @@ class PlannedRead:
                 left -= batch.num_rows
                 if left <= 0:
                     return
+
+    def _files_of(self, batch: ScanFileBatch) -> Iterator[ScanFile]:
+        if not self._left_out:
+            return batch.rows()
+        return (file for file in batch.rows() if file.add.key not in self._left_out)
 
     def _workers(self) -> int:
         """Return the number of threads: one per core, or two per core if the files are remote."""

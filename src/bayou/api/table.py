@@ -326,6 +326,39 @@ class SnapshotHandle:
         """
         return to_dataset(self._engine, self._snapshot, filter)
 
+    def diff(
+        self,
+        after: SnapshotHandle,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Predicate | str | None = None,
+        key: Sequence[str] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Return the rows that differ between this version and another version or table.
+
+        Rows are compared as multisets, by the columns of both. Of two versions of one table, only
+        files that aren't in both are read. Memory is bounded by the number of different rows.
+
+        Args:
+            after: the version to compare with.
+            columns: columns to compare; None for all columns that both have.
+            where: compare only matching rows.
+            key: columns that identify a row. If set, the result is sorted by the key, so that the
+                two states of a changed row follow each other; it is then held in memory.
+
+        Returns:
+            The different rows with the column `_change` in front: `-` for rows of this version,
+            `+` for rows of `after`.
+
+        Raises:
+            ArgumentError: a column isn't in both schemas.
+            PredicateError: `where` isn't valid.
+        """
+        from bayou.api.diff import differing_rows
+
+        other = (after._engine, after._snapshot)  # another handle of this class
+        return differing_rows((self._engine, self._snapshot), other, columns, where, key)
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return iter(self.to_batches())
 

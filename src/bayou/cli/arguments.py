@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from bayou.cli import completions
 from bayou.errors import ArgumentError
 from bayou.suggestions import did_you_mean
 
@@ -19,13 +20,23 @@ if TYPE_CHECKING:
     from bayou.ingest.config import Configuration, Topic
 
 Config: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="CONFIG", help="The YAML file.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="CONFIG",
+        help="The YAML file.",
+        show_default=False,
+        autocompletion=completions.configurations,
+    ),
 ]
 
 OnlyTopics: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--topic", metavar="TOPIC", help="Only this topic; repeatable.", show_default=False
+        "--topic",
+        metavar="TOPIC",
+        help="Only this topic; repeatable.",
+        show_default=False,
+        autocompletion=completions.topics,
     ),
 ]
 
@@ -92,6 +103,7 @@ Columns: TypeAlias = Annotated[
         metavar="COLUMN,...",
         help="Comma-separated columns; all by default.",
         show_default=False,
+        autocompletion=completions.columns,
     ),
 ]
 
@@ -102,6 +114,7 @@ TablePath: TypeAlias = Annotated[
         help="A folder or URI (s3://..., uc://catalog.schema.table); with --config also a topic of "
         "the configuration.",
         show_default=False,
+        autocompletion=completions.tables,
     ),
 ]
 
@@ -114,6 +127,7 @@ FromConfig: TypeAlias = Annotated[
         help="A YAML file whose storage and catalog settings are used; TABLE may be one of its "
         "topics.",
         show_default=False,
+        autocompletion=completions.configurations,
     ),
 ]
 

@@ -36,6 +36,9 @@ FAILED = 1
 WRONG_USAGE = 2
 INTERRUPTED = 130
 
+_OPTIONS = frozenset({"columns", "key", "limit", "retention_hours", "target_size", "version"})
+"""Arguments of the Python methods that are options of commands under the same name."""
+
 
 @contextlib.contextmanager
 def exit_on_error(output: Messages) -> Iterator[None]:
@@ -90,6 +93,9 @@ def _describe(error: BaseException) -> str:
     match error:
         case TableNotFoundError():
             return f"{error.message}{_similar_table(error.table)}"
+        case ArgumentError(argument=name) if error.message.startswith(f"{name}: "):
+            option = f"--{name.replace('_', '-')}"
+            return f"{option if name in _OPTIONS else name}{error.message.removeprefix(name)}"
         case BayouError():
             return error.message
         case ImportError(name=str() as name) if not name.startswith("bayou"):

@@ -13,6 +13,7 @@ import typer
 
 from bayou.cli.commands.completion import COMPLETE_VARIABLE, completion, prepare_completion
 from bayou.cli.commands.demo import demo
+from bayou.cli.commands.diff import diff
 from bayou.cli.commands.dlq import dlq
 from bayou.cli.commands.history import history
 from bayou.cli.commands.init import init
@@ -41,7 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _PIPELINES: tuple[Callable[..., None], ...] = (init, validate, plan, run, status, topics, migrate)
-_TABLES: tuple[Callable[..., None], ...] = (read, history, verify, restore, optimize, vacuum)
+_TABLES: tuple[Callable[..., None], ...] = (read, history, diff, verify, restore, optimize, vacuum)
 _OTHER: tuple[Callable[..., None], ...] = (demo, completion)
 for title, commands in (("Pipelines", _PIPELINES), ("Tables", _TABLES), ("Other", _OTHER)):
     for command in commands:

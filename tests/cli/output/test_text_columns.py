@@ -8,7 +8,8 @@ import decimal
 import pyarrow as pa
 import pytest
 
-from bayou.cli.output.text_columns import csv_fields, json_values, tsv_fields
+from bayou.api.json_text import json_values
+from bayou.cli.output.text_columns import csv_fields, tsv_fields
 
 _LISTS = pa.list_(pa.float64())
 _MAPS = pa.map_(pa.string(), pa.int64())

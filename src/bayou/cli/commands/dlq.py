@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from bayou.cli import completions
 from bayou.cli.arguments import (
     AsJson,
     Config,
@@ -34,7 +35,13 @@ dlq = typer.Typer(
 )
 
 TopicName: TypeAlias = Annotated[
-    str, typer.Argument(metavar="TOPIC", help="A topic of the configuration.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="TOPIC",
+        help="A topic of the configuration.",
+        show_default=False,
+        autocompletion=completions.topics,
+    ),
 ]
 Where: TypeAlias = Annotated[
     str | None,

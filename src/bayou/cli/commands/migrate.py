@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from bayou.cli import completions
 from bayou.cli.arguments import AsJson, DryRun, Settings
 from bayou.cli.exit_codes import FAILED, exit_on_error
 from bayou.cli.output import output_for
@@ -27,6 +28,7 @@ def migrate(
             metavar="TABLE",
             help="A topic of the configuration, or its table.",
             show_default=False,
+            autocompletion=completions.topics,
         ),
     ],
     config: Annotated[

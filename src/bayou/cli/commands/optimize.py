@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from bayou.cli import completions
 from bayou.cli.arguments import (
     AsJson,
     DryRun,
@@ -39,6 +40,7 @@ def optimize(
             metavar="COLUMN,...",
             help="Comma-separated columns of the Z-order.",
             show_default=False,
+            autocompletion=completions.columns,
         ),
     ] = None,
     target_size: Annotated[

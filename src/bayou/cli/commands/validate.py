@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bayou.cli import completions
 from bayou.cli.arguments import (
     AsJson,
     Settings,
@@ -20,7 +21,13 @@ from bayou.cli.output import output_for
 
 def validate(
     config: Annotated[
-        str | None, typer.Argument(metavar="CONFIG", help="The YAML file.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="CONFIG",
+            help="The YAML file.",
+            show_default=False,
+            autocompletion=completions.configurations,
+        ),
     ] = None,
     settings: Settings = None,
     print_schema: Annotated[

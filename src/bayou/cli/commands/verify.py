@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayou.cli import completions
 from bayou.cli.arguments import AsJson, FromConfig, Settings, load_topics, open_table, select_topics
 from bayou.cli.commands.history import history_rows
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
@@ -29,6 +30,7 @@ def verify(
             metavar="TABLE",
             help="Folders, or URIs such as s3://... With --config: topics; all topics by default.",
             show_default=False,
+            autocompletion=completions.tables,
         ),
     ] = None,
     config: FromConfig = None,

@@ -92,7 +92,12 @@ class ConsoleOutput:
         self._table(title, list(rows[0]), cells, numbers)
 
     def batches(
-        self, reader: pa.RecordBatchReader, *, empty: str = "", most: int | None = None
+        self,
+        reader: pa.RecordBatchReader,
+        *,
+        title: str = "",
+        empty: str = "",
+        most: int | None = None,
     ) -> None:
         from bayou.api.arrow_stream import python_rows
 
@@ -102,11 +107,12 @@ class ConsoleOutput:
             rows += (list(row.values()) for row in python_rows(batch.rename_columns(numbered)))
             if most is not None and len(rows) > most:
                 break
-        if not rows and empty:
-            self._out.print(empty)
+        if not rows and (empty or title):
+            if empty:
+                self._out.print(empty)
             return
         cells = [[_cell(value) for value in row] for row in rows[:most]]
-        self._table("", reader.schema.names, cells, [_is_number(t) for t in reader.schema.types])
+        self._table(title, reader.schema.names, cells, [_is_number(t) for t in reader.schema.types])
         if most is not None and len(rows) > most:
             rows_are = "row is" if most == 1 else "rows are"
             self.notice(f"only {most:,} {rows_are} shown. Use --limit 0 for all")

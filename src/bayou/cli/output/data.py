@@ -66,7 +66,12 @@ class DataOutput:
         return self._destination.format in {RowFormat.JSON, RowFormat.JSONL}
 
     def batches(
-        self, reader: pa.RecordBatchReader, *, empty: str = "", most: int | None = None
+        self,
+        reader: pa.RecordBatchReader,
+        *,
+        title: str = "",
+        empty: str = "",
+        most: int | None = None,
     ) -> None:
         with self._stream() as stream:
             writer = row_writer(self._destination.format, stream, reader.schema)

@@ -61,11 +61,17 @@ class RowsOutput(Messages, Protocol):
         ...
 
     def batches(
-        self, reader: pa.RecordBatchReader, *, empty: str = "", most: int | None = None
+        self,
+        reader: pa.RecordBatchReader,
+        *,
+        title: str = "",
+        empty: str = "",
+        most: int | None = None,
     ) -> None:
         """Print the rows of an Arrow stream, in bounded memory if they are data.
 
         Args:
+            title: the title of a table.
             empty: what the table prints if there are no rows.
             most: maximum number of rows in a table; more rows print a notice. Data has all rows.
         """

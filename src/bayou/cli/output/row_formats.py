@@ -144,6 +144,7 @@ class _TextWriter:
     def _lines(self, batch: pa.RecordBatch, separator: str) -> memoryview:
         import pyarrow as pa
 
+        from bayou.api import json_text
         from bayou.cli.output import text_columns
         from bayou.kernel.arrow.compute import pc
 
@@ -151,11 +152,11 @@ class _TextWriter:
             empty = "{}" if self._format in {RowFormat.JSON, RowFormat.JSONL} else ""
             lines: pa.Array[pa.StringScalar] = pa.repeat(pa.scalar(empty), batch.num_rows)
         elif self._format in {RowFormat.JSON, RowFormat.JSONL}:
-            lines = text_columns.json_members(self._names, batch.columns)
+            lines = json_text.json_members(self._names, batch.columns)
         else:
             csv = self._format is RowFormat.CSV
             fields = text_columns.csv_fields if csv else text_columns.tsv_fields
-            lines = text_columns.joined([fields(c) for c in batch.columns], self._separator)
+            lines = json_text.joined([fields(c) for c in batch.columns], self._separator)
         block = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), separator)
         return memoryview(block[0].as_buffer())
 

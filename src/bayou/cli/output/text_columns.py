@@ -1,33 +1,18 @@
-"""Arrow columns as text: JSON values, CSV fields and tab-separated fields, a string per value.
+"""Arrow columns as fields of CSV and tab-separated lines, a string per value.
 
-Text keeps values: NaN and infinity are `NaN`, `Infinity` and `-Infinity` (strings in JSON, which
-has no such numbers), decimals have all their digits, timestamps are ISO 8601, binary is Base64.
+Values are written as in JSON (`bayou.api.json_text`), without the quotes of JSON strings.
 """
 
 from __future__ import annotations
 
-import base64
-from typing import Any, TypeAlias
-
-import msgspec
 import pyarrow as pa
 
+from bayou.api.json_text import Column, column_text, replaced
 from bayou.cli.output.control_characters import escape_tsv
 from bayou.kernel.arrow.compute import pc
 
-Column: TypeAlias = Any
-"""A `pyarrow.Array`, whose type stubs lack methods of its subclasses."""
-
-_NEEDS_JSON_ESCAPE = r'["\\\x00-\x1f]'
 _NEEDS_CSV_QUOTES = r'[",\r\n]'
 _NEEDS_TSV_ESCAPE = r"[\\\x00-\x1f\x7f]|\xc2[\x80-\x9f]"  # RE2 matches the bytes of UTF-8
-
-
-def json_values(column: Column) -> Column:
-    """Return each value as JSON; a null is `null`."""
-    if isinstance(column.type, pa.JsonType):
-        return pc.fill_null(_simple(column), "null")
-    return pc.fill_null(_json(_simple(column)), "null")
 
 
 def csv_fields(column: Column) -> Column:
@@ -35,12 +20,14 @@ def csv_fields(column: Column) -> Column:
 
     A null is an empty field; an empty string is a pair of quotes.
     """
-    text = _text(_simple(column))
+    text = column_text(column)
     quoted = pc.or_(
         pc.match_substring_regex(text, _NEEDS_CSV_QUOTES), pc.equal(pc.binary_length(text), 0)
     )
     doubled = pc.replace_substring(text, '"', '""')
-    return pc.fill_null(pc.if_else(quoted, _joined('"', doubled, '"'), text), "")
+    return pc.fill_null(
+        pc.if_else(quoted, pc.binary_join_element_wise('"', doubled, '"', ""), text), ""
+    )
 
 
 def tsv_fields(column: Column) -> Column:
@@ -48,143 +35,6 @@ def tsv_fields(column: Column) -> Column:
 
     Control characters are escaped as `\t`, `\n`, `\r` or `\xNN`, backslashes as `\\`.
     """
-    text = _text(_simple(column))
+    text = column_text(column)
     escaped = pc.match_substring_regex(pc.cast(text, pa.binary()), _NEEDS_TSV_ESCAPE)
-    return pc.fill_null(_replaced(text, escaped, escape_tsv), "")
-
-
-def joined(columns: list[Column], separator: str) -> Column:
-    """Concatenate the columns of text, without nulls, row by row."""
-    return pc.binary_join_element_wise(*columns, separator)
-
-
-def _joined(*parts: Any) -> Column:
-    return pc.binary_join_element_wise(*parts, "")
-
-
-def _simple(column: Column) -> Column:
-    """Return the values without dictionaries, extension types and views."""
-    if isinstance(column, pa.ExtensionArray):
-        return _simple(column.storage)
-    if pa.types.is_dictionary(column.type):
-        return _simple(pc.cast(column, column.type.value_type))
-    return column
-
-
-def _text(column: Column) -> Column:
-    kind = column.type
-    if _is_nested(kind):
-        return _json(column)
-    if pa.types.is_floating(kind):
-        return _float_text(column)
-    if pa.types.is_timestamp(kind):
-        text = pc.replace_substring(pc.cast(column, pa.string()), " ", "T", max_replacements=1)
-        if kind.unit == "s":
-            return text
-        return pc.replace_substring_regex(text, r"\.?0*(Z|[+-]\d{4})?$", r"\1")
-    if _is_binary(kind):
-        return pa.array(
-            [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()],
-            pa.string(),
-        )
-    if pa.types.is_string(kind):
-        return column
-    try:
-        return pc.cast(column, pa.string())
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-        return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
-
-
-def _float_text(column: Column) -> Column:
-    text = pc.cast(column, pa.string())
-    infinity = pc.if_else(pc.greater(column, pc.cast(0, column.type)), "Infinity", "-Infinity")
-    text = pc.if_else(pc.is_inf(column), infinity, text)
-    return pc.if_else(pc.is_nan(column), "NaN", text)
-
-
-def _json(column: Column) -> Column:
-    kind = column.type
-    if pa.types.is_struct(kind):
-        return _json_objects(column)
-    if pa.types.is_map(kind):
-        return _json_maps(column)
-    if _is_list(kind):
-        return _joined("[", _per_list(column, json_values(column.flatten())), "]")
-    text = _text(column)
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-        return text
-    if pa.types.is_floating(kind):
-        return pc.if_else(pc.is_finite(column), text, _joined('"', text, '"'))
-    return _json_strings(text)
-
-
-def _json_objects(column: Column) -> Column:
-    names = [field.name for field in column.type]
-    if not names:
-        return pc.if_else(pc.is_valid(column), "{}", pa.scalar(None, pa.string()))
-    members = json_members(names, column.flatten())
-    return pc.if_else(pc.is_valid(column), members, pa.scalar(None, pa.string()))
-
-
-def json_members(names: list[str], columns: list[Column]) -> Column:
-    """Return JSON objects with a member for each column."""
-    members = [
-        _joined(f"{msgspec.json.encode(name).decode()}:", json_values(column))
-        for name, column in zip(names, columns, strict=True)
-    ]
-    return _joined("{", joined(members, ","), "}")
-
-
-def _json_maps(column: Column) -> Column:
-    entries = pc.cast(
-        column,
-        pa.list_(
-            pa.struct([("key", column.type.key_type), ("value", column.type.item_type)]),
-        ),
-    )
-    keys, values = entries.flatten().flatten()
-    members = joined([_json_strings(_text(_simple(keys))), json_values(values)], ":")
-    return _joined("{", _per_list(entries, members), "}")
-
-
-def _per_list(lists: Column, values: Column) -> Column:
-    """Join the texts of each list by commas; a null list stays null."""
-    lengths = pc.fill_null(pc.list_value_length(lists), 0)
-    offsets = pa.concat_arrays(
-        [pa.array([0], pa.int32()), pc.cast(pc.cumulative_sum(lengths), pa.int32())]
-    )
-    text = pc.binary_join(pa.ListArray.from_arrays(offsets, values), ",")
-    return pc.if_else(pc.is_valid(lists), text, pa.scalar(None, pa.string()))
-
-
-def _json_strings(text: Column) -> Column:
-    """Return JSON strings; only strings with characters to escape are encoded one by one."""
-    escaped = pc.match_substring_regex(text, _NEEDS_JSON_ESCAPE)
-    quoted = _joined('"', text, '"')
-    return _replaced(quoted, escaped, lambda v: msgspec.json.encode(v[1:-1]).decode())
-
-
-def _replaced(text: Column, selected: Column, replacement: Any) -> Column:
-    selected = pc.fill_null(selected, False)
-    if selected.true_count == 0:
-        return text
-    values = [replacement(value) for value in text.filter(selected).to_pylist()]
-    return pc.replace_with_mask(text, selected, pa.array(values, text.type))
-
-
-def _is_nested(type: pa.DataType) -> bool:
-    return pa.types.is_struct(type) or pa.types.is_map(type) or _is_list(type)
-
-
-def _is_list(type: pa.DataType) -> bool:
-    return (
-        pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type)
-    )
-
-
-def _is_binary(type: pa.DataType) -> bool:
-    return (
-        pa.types.is_binary(type)
-        or pa.types.is_large_binary(type)
-        or pa.types.is_fixed_size_binary(type)
-    )
+    return pc.fill_null(replaced(text, escaped, escape_tsv), "")

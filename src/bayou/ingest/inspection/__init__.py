@@ -11,6 +11,7 @@ from bayou.ingest.inspection.dead_letters import (
     list_letters,
 )
 from bayou.ingest.inspection.offset_proof import OffsetProof, PartitionProof, prove_offsets
+from bayou.ingest.inspection.property_comparison import PropertyChange, compare_properties
 from bayou.ingest.inspection.run_plan import TopicPlan, plan_run
 from bayou.ingest.inspection.schema_comparison import (
     SchemaChange,
@@ -38,12 +39,14 @@ __all__ = [
     "OffsetProof",
     "PartitionProof",
     "PartitionStatusReport",
+    "PropertyChange",
     "SchemaChange",
     "TableReport",
     "TopicPlan",
     "TopicStatusReport",
     "TopicTables",
     "UnseenSettings",
+    "compare_properties",
     "compare_schemas",
     "group_letters",
     "list_letters",

@@ -1,0 +1,162 @@
+"""`bayou diff`: compare two versions of a table, or two tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from bayou.cli import completions
+from bayou.cli.arguments import (
+    Columns,
+    FromConfig,
+    RowsAsJson,
+    RowsTo,
+    Settings,
+    Where,
+    open_table,
+    split_names,
+)
+from bayou.cli.exit_codes import FAILED, exit_on_error
+from bayou.cli.output import RowsOutput, rows_output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bayou.api import SnapshotHandle
+
+_ROWS_OF_A_TABLE = 20
+
+Version: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE@VERSION",
+        help="A table, its version as in lake/events@3, or its state at a time as in "
+        "lake/events@2024-01-05T10:00:00Z. Default: the latest version.",
+        show_default=False,
+        autocompletion=completions.versions,
+    ),
+]
+
+
+def diff(
+    before: Version,
+    after: Version,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            metavar="COLUMN,...",
+            help="Columns that identify a row; both states of a changed row are then adjacent.",
+            show_default=False,
+            autocompletion=completions.columns,
+        ),
+    ] = None,
+    where: Where = None,
+    columns: Columns = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            "-n",
+            metavar="N",
+            min=0,
+            help="Maximum number of rows; 0 for all. Default: 20 on a terminal, otherwise all.",
+            show_default=False,
+        ),
+    ] = None,
+    config: FromConfig = None,
+    settings: Settings = None,
+    output: RowsTo = None,
+    as_json: RowsAsJson = False,
+) -> None:
+    """Show what differs between two versions of a table, or between two tables.
+
+    Compares schema, properties and rows. Rows are compared as multisets, by the columns of both
+    tables; the column _change is - for rows of the first version only, and + for rows of the second
+    only. Of two versions of one table, only files that aren't in both are read. The exit code is 1
+    if there is a difference, 0 if there is none.
+
+    Example:
+        bayou diff lake/events@3 lake/events@7
+        bayou diff lake/events@2024-01-05 lake/events --key id --output changes.parquet
+    """
+    printed = rows_output(output, as_json=as_json)
+    with exit_on_error(printed):
+        from bayou.api.diff import CHANGE
+        from bayou.ingest.inspection import compare_properties, compare_schemas
+
+        old = _snapshot(before, config, settings)
+        new = _snapshot(after, config, settings)
+        reader = old.diff(new, columns=split_names(columns), where=where, key=split_names(key))
+        schema = compare_schemas(old.schema, new.schema)
+        properties = compare_properties(old, new)
+        _show(printed, "Schema", [(c.column, c.before, c.after) for c in schema])
+        _show(printed, "Properties", [(c.name, c.before, c.after) for c in properties])
+        counts = {"-": 0, "+": 0}
+        most = _ROWS_OF_A_TABLE if limit is None and printed.is_table else limit or None
+        rows = _counted(reader, counts, CHANGE, None if printed.is_table else most)
+        printed.batches(
+            rows,
+            title="Rows" if schema or properties else "",
+            empty="" if schema or properties else "no difference",
+            most=most,
+        )
+        if schema or properties or any(counts.values()):
+            raise typer.Exit(FAILED)
+
+
+def _snapshot(reference: str, config: object, settings: object) -> SnapshotHandle:
+    path, version, as_of = split_reference(reference)
+    return open_table(path, config, settings).snapshot(version, as_of)  # type: ignore[arg-type]
+
+
+def split_reference(reference: str) -> tuple[str, int | None, str | None]:
+    """Split `TABLE@VERSION` or `TABLE@TIME` into the table, the version and the time."""
+    path, separator, suffix = reference.rpartition("@")
+    if not separator or not path:
+        return reference, None, None
+    if suffix.isdecimal():
+        return path, int(suffix), None
+    try:
+        dt.datetime.fromisoformat(suffix)
+    except ValueError:
+        return reference, None, None
+    return path, None, suffix
+
+
+def _show(
+    printed: RowsOutput, title: str, changes: list[tuple[str, str | None, str | None]]
+) -> None:
+    """Print differences of columns or properties: a table for people, otherwise notices."""
+    if not changes:
+        return
+    if printed.is_table:
+        noun = "column" if title == "Schema" else "property"
+        rows = [{noun: name, "before": old, "after": new} for name, old, new in changes]
+        printed.rows(title, rows, event="change")
+        return
+    for name, old, new in changes:
+        printed.notice(f"{title.lower()}: {name}: {old or 'absent'} became {new or 'absent'}")
+
+
+def _counted(
+    reader: pa.RecordBatchReader, counts: dict[str, int], change: str, most: int | None
+) -> pa.RecordBatchReader:
+    """Count the rows by change while they are read, and read at most `most` rows."""
+    import pyarrow as pa
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        left = most
+        for batch in reader:
+            for mark in batch[change].to_pylist():
+                counts[str(mark)] += 1
+            yield batch if left is None else batch.slice(0, left)
+            if left is not None:
+                left -= batch.num_rows
+                if left <= 0:
+                    return
+
+    return pa.RecordBatchReader.from_batches(reader.schema, counted())

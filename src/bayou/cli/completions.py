@@ -1,0 +1,106 @@
+"""Completions of topics, tables and columns, from the configurations in the current folder.
+
+A configuration is read as plain YAML: completion connects to no broker and resolves no variables.
+Whatever can't be read is left out, because an error would be printed into the user's command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+_MAX_FILES = 50
+_MAX_FOLDERS = 1_000
+
+
+def configurations(incomplete: str) -> list[str]:
+    """Return the YAML files in the folder of `incomplete`."""
+    folder = Path(incomplete).parent if "/" in incomplete else Path()
+    files = [*folder.glob("*.yaml"), *folder.glob("*.yml")]
+    return _starting(map(str, files), incomplete)
+
+
+def topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the keys of topics."""
+    return _starting((key for key, _ in _sections(ctx)), incomplete)
+
+
+def tables(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return topics, the names and paths of their tables, and folders that are tables."""
+    names: list[str] = []
+    for key, section in _sections(ctx):
+        destination = section.get("destination")
+        found = destination if isinstance(destination, dict) else {}
+        if ctx.params.get("config") is not None:
+            names += [key, str(found.get("table-name") or "")]
+        names.append(str(found.get("table-path") or ""))
+    return _starting([*names, *_folders(incomplete)], incomplete)
+
+
+def versions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return tables, or the versions of the table before `@`."""
+    table, separator, _ = incomplete.rpartition("@")
+    if not separator:
+        return tables(ctx, incomplete)
+    with contextlib.suppress(Exception):
+        commits = _handle(ctx, table).history(limit=20)
+        return _starting((f"{table}@{commit['version']}" for commit in commits), incomplete)
+    return []
+
+
+def columns(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the columns of the table that the command names, after the last comma."""
+    before, comma, last = incomplete.rpartition(",")
+    # While the option that is completed has no value, arguments aren't assigned to parameters.
+    table = str(ctx.params.get("table") or ctx.params.get("before") or next(iter(ctx.args), ""))
+    with contextlib.suppress(Exception):
+        names = _handle(ctx, table).snapshot().schema.names
+        return _starting((f"{before}{comma}{name}" for name in names), f"{before}{comma}{last}")
+    return []
+
+
+def _handle(ctx: typer.Context, table: str) -> Any:
+    from bayou.cli.arguments import open_table
+    from bayou.cli.commands.diff import split_reference
+
+    return open_table(split_reference(table)[0], ctx.params.get("config"))
+
+
+def _starting(names: Any, incomplete: str) -> list[str]:
+    return sorted({name for name in names if name and name.startswith(incomplete)})
+
+
+def _sections(ctx: typer.Context) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the topics of the command's configuration, or of all files in the current folder."""
+    named = ctx.params.get("config")
+    files = [Path(named)] if named else sorted(Path().glob("*.y*ml"))[:_MAX_FILES]
+    for file in files:
+        with contextlib.suppress(Exception):
+            sections = _plain_yaml(file)["connector"]["topics"]
+            for key, section in sections.items():
+                if isinstance(section, dict):
+                    yield str(key), section
+
+
+def _plain_yaml(file: Path) -> Any:
+    from ruamel.yaml import YAML
+
+    return YAML(typ="safe").load(file)
+
+
+def _folders(incomplete: str) -> Iterator[str]:
+    """Yield folders that begin with `incomplete`: tables, and with `/` the others."""
+    if "://" in incomplete:
+        return
+    parent, slash, _ = incomplete.rpartition("/")
+    with contextlib.suppress(OSError):
+        for number, folder in enumerate(Path(f"{parent}{slash}" or ".").iterdir()):
+            if number == _MAX_FOLDERS:
+                return
+            if folder.is_dir() and not folder.name.startswith((".", "_")):
+                is_table = (folder / "_delta_log").is_dir()
+                yield f"{parent}{slash}{folder.name}{'' if is_table else '/'}"
