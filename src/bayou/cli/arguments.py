@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,10 +12,8 @@ import typer
 
 from bayou.cli import completions
 from bayou.errors import ArgumentError
-from bayou.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from bayou.api import SnapshotHandle, TableHandle
     from bayou.ingest.config import Configuration, Topic
 
 Config: TypeAlias = Annotated[
@@ -168,53 +165,6 @@ def check_time(as_of: str | None) -> str | None:
                 argument="as_of",
             ) from error
     return as_of
-
-
-def check_columns(snapshot: SnapshotHandle, names: Sequence[str] | None, option: str) -> None:
-    """Check the column names of an option.
-
-    Raises:
-        ArgumentError: the table has no such column.
-    """
-    known = snapshot.schema.names
-    for name in names or ():
-        if name not in known and name.split(".")[0] not in known and "_metadata." not in name:
-            raise ArgumentError(
-                f"{option}: {snapshot.kernel.path} has no column {name!r}."
-                f"{did_you_mean(name, known)} Its columns are {', '.join(known)}.",
-                argument=option.removeprefix("--"),
-            )
-
-
-def open_table(
-    table: str, config: Path | None = None, settings: Sequence[str] | None = None
-) -> TableHandle:
-    """Return the handle of a table, without reading the table.
-
-    Args:
-        table: a table's path. If `config` is set, also the key or the table name of a topic.
-        settings: `key=value` overrides of the YAML file.
-    """
-    import bayou
-
-    if config is None:
-        if settings:
-            raise ArgumentError(
-                "--set: there is no configuration to override. Add --config.", argument="set"
-            )
-        return bayou.table(table)
-    from bayou.ingest.config import load_configuration
-    from bayou.unity.names import is_unity_name
-
-    configuration = load_configuration(config, settings=settings or ())
-    connector = configuration.connector
-    options = connector.storage.storage_options()
-    if connector.catalog is not None and connector.catalog.unity is not None:
-        options |= connector.catalog.unity.options() if is_unity_name(table) else {}
-    path = configuration.find_table(table)
-    if path is None and not re.search(r"[/\\]", table) and not Path(table).exists():
-        configuration.topic(table)  # raises the error that suggests a topic
-    return bayou.table(path or table, options)
 
 
 def split_names(names: str | None) -> list[str] | None:

@@ -13,6 +13,9 @@ from typing import Any
 
 import typer
 
+from bayou.cli.tables import open_table, split_reference
+from bayou.errors import ArgumentError
+
 _MAX_FILES = 50
 _MAX_FOLDERS = 1_000
 
@@ -64,10 +67,18 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _handle(ctx: typer.Context, table: str) -> Any:
-    from bayou.cli.arguments import open_table
-    from bayou.cli.commands.diff import split_reference
-
-    return open_table(split_reference(table)[0], ctx.params.get("config"))
+    """Open a local table by its path, or by its topic. No other store is asked."""
+    path, _, _ = split_reference(table)
+    for key, section in _sections(ctx):
+        destination = section.get("destination") or {}
+        if path in (key, destination.get("table-name")):
+            folder = Path(ctx.params.get("config") or ".").parent
+            path = str(destination["table-path"])
+            path = path if "://" in path else str(folder / path)
+            break
+    if "://" in path:
+        raise ArgumentError(f"{path}: not a local table.", argument="table")
+    return open_table(path)
 
 
 def _starting(names: Any, incomplete: str) -> list[str]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.cli.commands.diff import split_reference
+from bayou.cli.tables import split_reference
 
 
 def test_different_rows_are_exit_code_1(invoke, table):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -16,11 +15,11 @@ from bayou.cli.arguments import (
     RowsTo,
     Settings,
     Where,
-    open_table,
     split_names,
 )
 from bayou.cli.exit_codes import FAILED, exit_on_error
 from bayou.cli.output import RowsOutput, rows_output
+from bayou.cli.tables import open_table, split_reference
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,20 +110,6 @@ def diff(
 def _snapshot(reference: str, config: object, settings: object) -> SnapshotHandle:
     path, version, as_of = split_reference(reference)
     return open_table(path, config, settings).snapshot(version, as_of)  # type: ignore[arg-type]
-
-
-def split_reference(reference: str) -> tuple[str, int | None, str | None]:
-    """Split `TABLE@VERSION` or `TABLE@TIME` into the table, the version and the time."""
-    path, separator, suffix = reference.rpartition("@")
-    if not separator or not path:
-        return reference, None, None
-    if suffix.isdecimal():
-        return path, int(suffix), None
-    try:
-        dt.datetime.fromisoformat(suffix)
-    except ValueError:
-        return reference, None, None
-    return path, None, suffix
 
 
 def _show(

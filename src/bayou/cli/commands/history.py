@@ -8,17 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from bayou.cli.arguments import (
-    FromConfig,
-    RowsAsJson,
-    RowsTo,
-    Settings,
-    TablePath,
-    format_utc,
-    open_table,
-)
+from bayou.cli.arguments import FromConfig, RowsAsJson, RowsTo, Settings, TablePath, format_utc
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import rows_output
+from bayou.cli.tables import open_table
 
 
 def history(

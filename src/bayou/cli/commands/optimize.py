@@ -7,18 +7,10 @@ from typing import Annotated
 import typer
 
 from bayou.cli import completions
-from bayou.cli.arguments import (
-    AsJson,
-    DryRun,
-    FromConfig,
-    Settings,
-    TablePath,
-    check_columns,
-    open_table,
-    split_names,
-)
+from bayou.cli.arguments import AsJson, DryRun, FromConfig, Settings, TablePath, split_names
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
+from bayou.cli.tables import check_columns, open_table
 
 
 def optimize(

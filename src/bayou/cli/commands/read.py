@@ -16,13 +16,12 @@ from bayou.cli.arguments import (
     Settings,
     TablePath,
     Where,
-    check_columns,
     check_time,
-    open_table,
     split_names,
 )
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import rows_output
+from bayou.cli.tables import check_columns, open_table
 
 _ROWS_OF_A_TABLE = 20
 

@@ -15,10 +15,10 @@ from bayou.cli.arguments import (
     Settings,
     TablePath,
     check_time,
-    open_table,
 )
 from bayou.cli.exit_codes import WRONG_USAGE, exit_on_error
 from bayou.cli.output import output_for
+from bayou.cli.tables import open_table
 
 
 def restore(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, Yes, confirm, open_table
+from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, Yes, confirm
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
+from bayou.cli.tables import open_table
 from bayou.errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayou.cli import completions
-from bayou.cli.arguments import AsJson, FromConfig, Settings, load_topics, open_table, select_topics
+from bayou.cli.arguments import AsJson, FromConfig, Settings, load_topics, select_topics
 from bayou.cli.commands.history import history_rows
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
 from bayou.cli.output import Output, output_for
 from bayou.cli.output.cells import format_cell
+from bayou.cli.tables import open_table
 from bayou.errors import TableNotFoundError
 
 if TYPE_CHECKING:
