@@ -12,11 +12,13 @@ from bayou.errors import BayouError
 from bayou.version import VERSION as __version__  # noqa: N811  # the name that tools look for
 
 if TYPE_CHECKING:
-    from bayou.api import table, variants_from_json, variants_to_json, write
+    from bayou.api import scan_polars, sql, table, variants_from_json, variants_to_json, write
 
 __all__ = [
     "BayouError",
     "__version__",
+    "scan_polars",
+    "sql",
     "table",
     "variants_from_json",
     "variants_to_json",
@@ -25,5 +27,8 @@ __all__ = [
 
 __getattr__ = lazy_import.lazy_getattr(
     __name__,
-    dict.fromkeys(("table", "variants_from_json", "variants_to_json", "write"), "bayou.api"),
+    dict.fromkeys(
+        ("scan_polars", "sql", "table", "variants_from_json", "variants_to_json", "write"),
+        "bayou.api",
+    ),
 )

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import bayou
 from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
-from bayou.errors import BayouError, UnsupportedFeatureError
+from bayou.errors import BayouError
 from bayou.kernel import Engine, Table
 from support import conformance_sets
 from support.sealed_files import SealedFiles, seal_files
@@ -38,15 +37,6 @@ def test_an_encrypted_table_is_read_as_the_plain_one(name: str, tmp_path: Path) 
     assert rows(ArrowEngine(files=SealedFiles()), tmp_path / "sealed") == expected
     with pytest.raises(BayouError):
         rows(ArrowEngine(), tmp_path / "sealed")
-
-
-@pytest.mark.conformance
-def test_files_with_deletion_vectors_are_refused_as_a_dataset() -> None:
-    sets = conformance_sets.folder()
-    assert sets is not None
-    path = sets / "golden" / "dv-partitioned-with-checkpoint" / "delta"
-    with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):
-        bayou.table(str(path)).to_pyarrow_dataset()
 
 
 def rows(engine: Engine, path: Path) -> list[str]:

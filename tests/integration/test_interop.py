@@ -9,13 +9,9 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 
 import bayou
-from bayou.engines.arrow import ArrowEngine
-from bayou.errors import UnsupportedFeatureError
-from support.log_writer import LogWriter, metadata, protocol
 
 
 @pytest.fixture
@@ -68,21 +64,6 @@ def test_duckdb_and_polars_push_filters_into_a_dataset(table: str) -> None:
     assert sorted(lazy.collect()["price"].to_list(), key=str) == [1.5, 2.5, None]
 
 
-def test_a_dataset_has_the_tables_schema_rows_and_partition_values(table: str) -> None:
-    dataset = bayou.table(table).to_pyarrow_dataset()
-    assert dataset.schema.equals(bayou.table(table).snapshot().arrow_schema)
-    order = [("day", "ascending"), ("id", "ascending")]
-    assert dataset.to_table().sort_by(order).equals(bayou.table(table).to_arrow().sort_by(order))
-    one = list(dataset.get_fragments(ds.field("day") == "a"))
-    assert len(one) == 1
-
-
-def test_a_dataset_of_a_filter_has_the_files_that_may_match(table: str) -> None:
-    dataset = bayou.table(table).to_pyarrow_dataset(filter="day = 'b'", version=1)
-    assert len(dataset.files) == 1
-    assert bayou.table(table).to_pyarrow_dataset(version=0).count_rows() == 3
-
-
 def test_null_and_typed_partition_values_are_what_they_are(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     rows = pa.table(
@@ -101,11 +82,3 @@ def test_columns_that_are_younger_than_a_file_are_nulls_in_a_dataset(table: str)
     bayou.write(table, pa.table({"day": ["c"], "id": [9], "new": ["x"]}), merge_schema=True)
     found = bayou.table(table).to_pyarrow_dataset().to_table(columns=["new"])
     assert sorted(map(str, found.column("new").to_pylist())) == ["None"] * 6 + ["x"]
-
-
-def test_a_table_that_pyarrow_would_read_past_is_refused(tmp_path: Path) -> None:
-    log = LogWriter(ArrowEngine(), str(tmp_path / "t"))
-    mapped = metadata({}, configuration={"delta.columnMapping.mode": "Name"})
-    log.commit(protocol(2, 5), mapped)
-    with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
-        bayou.table(str(tmp_path / "t")).to_pyarrow_dataset()

@@ -1,34 +1,221 @@
-"""A table version as a `pyarrow.dataset`, for engines that push filters into datasets."""
+"""A table version as a `pyarrow.dataset.Dataset`, for engines that push filters into datasets."""
 
 from __future__ import annotations
 
-import io
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias, cast
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pyarrow.fs
 
-from bayou.errors import FileMissingError, UnsupportedFeatureError
-from bayou.kernel import Engine, FileSystemClient, Predicate, ScanFile, Snapshot
-from bayou.kernel.arrow.types import to_arrow_type
-from bayou.kernel.table_features.column_mapping import column_mapping_mode
-from bayou.protocol import partition_values
+from bayou.api.argument_checks import checked_condition
+from bayou.api.pushdown.filter_calls import FilterNode, top_level_columns
+from bayou.api.pushdown.pyarrow_expressions import read_expression
+from bayou.api.pushdown.skipping_predicates import skipping_predicate
+from bayou.api.read import PlannedRead, row_count_from_statistics
+from bayou.errors import UnsupportedFeatureError
+from bayou.kernel import Engine, Predicate, Snapshot
+from bayou.protocol.schema import StructType
 
-if TYPE_CHECKING:
-    import pyarrow.dataset as pads
+Columns: TypeAlias = Sequence[str] | Mapping[str, Any] | None
+"""Columns of a scanner: names, or `pyarrow.compute.Expression`s by result name; None for all."""
 
 
-class EngineFileSystem(pyarrow.fs.FileSystemHandler):
-    """A read-only pyarrow file system over a `FileSystemClient`."""
+class DeltaDataset(pads.FileSystemDataset):
+    """One version of a Delta table as a `pyarrow.dataset.Dataset`.
 
-    def __init__(self, files: FileSystemClient) -> None:
-        self._files = files
+    `scanner` lets the kernel read the rows, so the dataset supports the same tables as `to_arrow`.
+    The filter and the columns of a scanner reach data skipping; pyarrow then filters the rows
+    exactly. `to_table`, `to_batches`, `head`, `count_rows` and pyarrow's other methods for rows use
+    `scanner`, as do DuckDB and Polars. Rows are in the order of the files in the log.
+
+    The rows aren't accessible to pyarrow's C++ code: `get_fragments`, and functions that take
+    datasets without calling `scanner`, raise an error.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        snapshot: Snapshot,
+        condition: Predicate | str | None,
+        expression: Any = None,
+    ) -> None:
+        """Create the dataset of the rows of a snapshot that match both conditions.
+
+        Args:
+            condition: condition that the kernel evaluates.
+            expression: condition that pyarrow evaluates, a `pyarrow.compute.Expression`.
+        """
+        fragment: Any = pads.IpcFileFormat().make_fragment(
+            snapshot.path, pyarrow.fs.PyFileSystem(_UnreadableFiles(snapshot.path))
+        )
+        schema: Any = snapshot.arrow_schema
+        init: Any = super().__init__
+        init([fragment], schema, fragment.format, fragment.filesystem)
+        self._engine = engine
+        self._snapshot = snapshot
+        self._condition = condition
+        self._expression = expression
+
+    def __repr__(self) -> str:
+        return f"<DeltaDataset {self._snapshot.path!r} version={self._snapshot.version}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self._snapshot.path}: a dataset of a Delta table can't be pickled. Create it in the "
+            "other process."
+        )
+
+    @property
+    def delta_schema(self) -> StructType:
+        """The table schema; `schema` is the same schema in Arrow types."""
+        return self._snapshot.schema
+
+    @property
+    def files(self) -> list[str]:
+        """Paths of the data files that may have rows of the dataset."""
+        scan = self._snapshot.scan_builder().with_filter(self._condition).build()
+        with scan.scan_files(self._engine).flat_map(lambda batch: batch.rows()) as files:
+            return [file.status.path for file in files]
+
+    def scanner(  # type: ignore[override]
+        self, columns: Columns = None, filter: Any = None, **options: Any
+    ) -> pads.Scanner:
+        """Return a scanner, which can be read once.
+
+        Args:
+            columns: names of columns in result order, or expressions by result name; None for all.
+            filter: `pyarrow.compute.Expression`; only rows for which it is true are returned.
+            options: further arguments of `pyarrow.dataset.Scanner.from_batches`.
+        """
+        expression = self._conjunction(filter)
+        tree = None if expression is None else read_expression(expression)
+        skipping: Predicate | None = None
+        if tree is not None:
+            skipping = skipping_predicate(tree, self.delta_schema, nan_is_largest=False)
+        batches: Any = self.to_reader(self._needed_columns(columns, expression, tree), skipping)
+        for name in ("fragment_scan_options", "cache_metadata"):
+            options.pop(name, None)  # options of a format that pyarrow reads
+        scanner: pads.Scanner = pads.Scanner.from_batches(
+            batches, columns=cast("Any", columns), filter=expression, **options
+        )
+        return scanner
+
+    def to_reader(
+        self,
+        columns: Sequence[str] | None = None,
+        skipping: Predicate | None = None,
+        limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """Stream rows that only the dataset's own SQL condition filters.
+
+        Args:
+            columns: names of columns in result order; None for all.
+            skipping: a predicate by which files and row groups are skipped. Rows that don't match
+                it may be returned.
+            limit: maximum number of rows.
+        """
+        read = PlannedRead.plan(
+            self._engine, self._snapshot, columns, self._condition, limit, skipping=skipping
+        )
+        return read.to_batches(in_order=True)
+
+    def head(  # type: ignore[override]
+        self, num_rows: int, columns: Columns = None, filter: Any = None, **options: Any
+    ) -> pa.Table:
+        """Return the first rows. See `scanner` for the other arguments."""
+        found: list[pa.RecordBatch] = []
+        left = num_rows
+        reader = self.scanner(columns, filter, **options).to_reader()
+        while left > 0 and (batch := next(reader, None)) is not None:
+            found.append(batch.slice(0, left))
+            left -= batch.num_rows
+        return pa.Table.from_batches(found, reader.schema)
+
+    def count_rows(self, filter: Any = None, **options: Any) -> int:  # type: ignore[override]
+        """Count rows. Without a filter, no file is opened if all files have statistics."""
+        if self._conjunction(filter) is None and self._condition is None:
+            stated = row_count_from_statistics(self._engine, self._snapshot)
+            if stated is not None:
+                return stated
+        count: int = self.scanner([], filter, **options).count_rows()
+        return count
+
+    def filter(self, expression: Any) -> DeltaDataset:
+        """Return a dataset of the rows for which an expression is true."""
+        conjunction = self._conjunction(expression)
+        return DeltaDataset(self._engine, self._snapshot, self._condition, conjunction)
+
+    def get_fragments(self, filter: Any = None) -> NoReturn:
+        """Raise an error: pyarrow would read a fragment without the table's metadata."""
+        _raise_unreadable(self._snapshot.path)
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Raise an error: the schema is the table's."""
+        _raise_unreadable(self._snapshot.path)
+
+    def sort_by(self, sorting: Any, **options: Any) -> Any:
+        """Read all rows and sort them. See `pyarrow.dataset.Dataset.sort_by`."""
+        return self._in_memory().sort_by(sorting, **options)
+
+    def join(self, right_dataset: Any, *arguments: Any, **options: Any) -> Any:
+        """Read all rows of both datasets and join them. See `pyarrow.dataset.Dataset.join`."""
+        return self._in_memory().join(_in_memory(right_dataset), *arguments, **options)
+
+    def join_asof(self, right_dataset: Any, *arguments: Any, **options: Any) -> Any:
+        """Read all rows of both datasets and join them. See `pyarrow.dataset.Dataset.join_asof`."""
+        return self._in_memory().join_asof(_in_memory(right_dataset), *arguments, **options)
+
+    def _in_memory(self) -> Any:
+        dataset: Any = pads.InMemoryDataset
+        return dataset(self.to_table())
+
+    def _conjunction(self, filter: Any) -> Any:
+        if self._expression is None or filter is None:
+            return self._expression if filter is None else filter
+        return self._expression & filter
+
+    def _needed_columns(
+        self, columns: Columns, filter: Any, tree: FilterNode | None
+    ) -> list[str] | None:
+        """Return the columns to read, in the table's order; None for all columns."""
+        if columns is None or (filter is not None and tree is None):
+            return None
+        needed = set() if tree is None else set(top_level_columns(tree))
+        if isinstance(columns, Mapping):
+            for expression in columns.values():
+                read = read_expression(expression)
+                if read is None:
+                    return None
+                needed.update(top_level_columns(read))
+        else:
+            needed.update(columns)
+        return [name for name in self._snapshot.schema.names if name in needed]
+
+
+def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> DeltaDataset:
+    """Create the dataset of a snapshot; see `SnapshotHandle.to_pyarrow_dataset`."""
+    condition = checked_condition(filter, "filter")
+    snapshot.scan_builder().with_filter(condition).build()  # reports a filter that isn't valid
+    return DeltaDataset(engine, snapshot, condition)
+
+
+def _in_memory(dataset: Any) -> Any:
+    return dataset._in_memory() if isinstance(dataset, DeltaDataset) else dataset  # noqa: SLF001
+
+
+class _UnreadableFiles(pyarrow.fs.FileSystemHandler):
+    """The file system of datasets for pyarrow's C++ code; every access raises an error."""
+
+    def __init__(self, table: str) -> None:
+        self._table = table
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, EngineFileSystem) and other._files is self._files
+        return isinstance(other, _UnreadableFiles) and other._table == self._table
 
     def __hash__(self) -> int:
-        return hash(id(self._files))
+        return hash(self._table)
 
     def get_type_name(self) -> str:
         return "bayou"
@@ -36,119 +223,21 @@ class EngineFileSystem(pyarrow.fs.FileSystemHandler):
     def normalize_path(self, path: str) -> str:
         return path
 
-    def get_file_info(self, paths: str | list[str]) -> list[Any]:
-        return [self._info(path) for path in ([paths] if isinstance(paths, str) else paths)]
+    def _refuse(self, *_: object) -> NoReturn:
+        _raise_unreadable(self._table)
 
-    def _info(self, path: str) -> Any:
-        try:
-            size = self._files.status(path).size
-        except FileMissingError:
-            return pyarrow.fs.FileInfo(path, pyarrow.fs.FileType.NotFound)
-        return pyarrow.fs.FileInfo(path, pyarrow.fs.FileType.File, size=size)
-
-    def open_input_file(self, path: str) -> Any:
-        source: Any = self._files.open_input(path)
-        return source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, "r")
-
-    def open_input_stream(self, path: str) -> Any:
-        return self.open_input_file(path)
-
-    def get_file_info_selector(self, selector: Any) -> NoReturn:
-        _raise_read_only()
-
-    def create_dir(self, path: str, recursive: bool) -> NoReturn:
-        _raise_read_only()
-
-    def delete_dir(self, path: str) -> NoReturn:
-        _raise_read_only()
-
-    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> NoReturn:
-        _raise_read_only()
-
-    def delete_root_dir_contents(self) -> NoReturn:
-        _raise_read_only()
-
-    def delete_file(self, path: str) -> NoReturn:
-        _raise_read_only()
-
-    def move(self, src: str, dest: str) -> NoReturn:
-        _raise_read_only()
-
-    def copy_file(self, src: str, dest: str) -> NoReturn:
-        _raise_read_only()
-
-    def open_output_stream(self, path: str, metadata: Any) -> NoReturn:
-        _raise_read_only()
-
-    def open_append_stream(self, path: str, metadata: Any) -> NoReturn:
-        _raise_read_only()
+    open_input_file = open_input_stream = _refuse  # type: ignore[assignment]
+    open_output_stream = open_append_stream = _refuse  # type: ignore[assignment]
+    get_file_info = get_file_info_selector = _refuse  # type: ignore[assignment]
+    create_dir = delete_dir = delete_dir_contents = _refuse  # type: ignore[assignment]
+    delete_root_dir_contents = delete_file = _refuse  # type: ignore[assignment]
+    move = copy_file = _refuse  # type: ignore[assignment]
 
 
-def _raise_read_only() -> NoReturn:
-    raise io.UnsupportedOperation("the dataset of a Delta table is read-only and lists no folders")
-
-
-_FEATURES = (
-    "variantType",
-    "variantType-preview",
-    "variantShredding",
-    "variantShredding-preview",
-)
-"""Reader features of variant columns, which pyarrow would misread."""
-
-
-def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> pads.Dataset:
-    """Create the dataset of a snapshot; see `SnapshotHandle.to_pyarrow_dataset`."""
-    import pyarrow.dataset as pads
-
-    _check_features(snapshot)
-    system = pyarrow.fs.PyFileSystem(EngineFileSystem(engine.files))
-    options = pads.ParquetReadOptions(None, coerce_int96_timestamp_unit="us")
-    parquet = pads.ParquetFileFormat(read_options=options)
-    fragments: list[Any] = []
-    scan = snapshot.scan_builder().with_filter(filter).build()
-    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
-        for file in files:
-            if file.deletion_vector is not None:
-                raise _unsupported_error(snapshot, "deletionVectors")
-            guarantee = _partition_expression(snapshot, file)
-            fragments.append(parquet.make_fragment(file.status.path, system, guarantee))
-    dataset: Any = pads.FileSystemDataset(
-        fragments, snapshot.arrow_schema, parquet, filesystem=system
-    )
-    typed: pads.Dataset = dataset
-    return typed
-
-
-def _check_features(snapshot: Snapshot) -> None:
-    reader_features = snapshot.protocol.reader_features or ()
-    for feature in _FEATURES:
-        if feature in reader_features:
-            raise _unsupported_error(snapshot, feature)
-    if column_mapping_mode(snapshot.properties) != "none":
-        raise _unsupported_error(snapshot, "columnMapping")
-
-
-def _partition_expression(snapshot: Snapshot, file: ScanFile) -> Any:
-    import pyarrow.dataset as pads
-
-    expression: Any = pads.scalar(True)
-    for name in snapshot.partition_columns:
-        field = snapshot.schema.select([name]).fields[0]
-        value = partition_values.parse(file.partition_values.get(name), field.data_type)
-        column: Any = pads.field(name)
-        if value is None:
-            expression = expression & column.is_null()
-        else:
-            scalar = pa.scalar(cast("Any", value), to_arrow_type(field.data_type))
-            expression = expression & (column == scalar)
-    return expression
-
-
-def _unsupported_error(snapshot: Snapshot, feature: str) -> UnsupportedFeatureError:
-    return UnsupportedFeatureError(
-        f"{snapshot.path}: the table uses {feature}, which pyarrow datasets don't support. Use "
-        "to_batches() or to_arrow().",
-        table=snapshot.path,
-        features=[feature],
+def _raise_unreadable(table: str) -> NoReturn:
+    raise UnsupportedFeatureError(
+        f"{table}: pyarrow can't read the data files of a Delta table without the kernel. Use "
+        "scanner(), to_table() or to_batches() of the dataset.",
+        table=table,
+        features=["pyarrow.dataset.Fragment"],
     )

@@ -29,9 +29,12 @@ from bayou.kernel import (
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.expressions.model import referenced_columns
+from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.suggestions import did_you_mean
 
 _MAX_THREADS = 16
+_BATCHES_AHEAD = 2
+"""Number of batches that each thread reads ahead if batches are in order."""
 
 _FILES_FIELDS: list[pa.Field[Any]] = [
     pa.field("path", pa.string(), False),
@@ -69,20 +72,28 @@ class PlannedRead:
         columns: Sequence[str] | None,
         filter: Predicate | str | None,
         limit: int | None,
+        *,
+        skipping: Predicate | None = None,
     ) -> PlannedRead:
-        """Plan a read; see `TableHandle.to_arrow` for arguments and errors."""
+        """Plan a read; see `TableHandle.to_arrow` for the other arguments and errors.
+
+        Args:
+            skipping: a condition by which files and row groups are skipped. Rows that don't match
+                it may be returned.
+        """
         checked_number(limit, "limit", "a number of rows")
         requested = checked_names(columns, "columns")
         names = list(snapshot.schema.names if requested is None else requested)
         metadata = [n for n in names if n in Scan.METADATA_COLUMNS]
         _check_columns(snapshot, [n for n in names if n not in metadata])
-        builder = (
-            snapshot.scan_builder()
-            .with_filter(checked_condition(filter, "filter"))
-            .with_metadata_columns(metadata)
-        )
+        condition = checked_condition(filter, "filter")
+        builder = snapshot.scan_builder().with_filter(condition).with_metadata_columns(metadata)
         remaining = builder.build().remaining_filter
         needed = {path[0] for path in referenced_columns(remaining)} if remaining else set()
+        if skipping is not None:
+            if isinstance(condition, str):
+                condition = parse_predicate(condition)
+            builder = builder.with_filter(skipping if condition is None else condition & skipping)
         read = [f for f in snapshot.schema if f.name in needed or f.name in names]
         scan = builder.with_read_schema(type(snapshot.schema)(tuple(read))).build()
         state = scan.scan_state(engine)
@@ -94,9 +105,13 @@ class PlannedRead:
             matching = evaluator(state.logical_schema, remaining)
         return cls(schema, engine, scan, state, matching, limit)
 
-    def to_batches(self) -> pa.RecordBatchReader:
-        """Stream the rows; files are read in parallel, with a few batches in memory per core."""
-        numbered = self._numbered()
+    def to_batches(self, *, in_order: bool = False) -> pa.RecordBatchReader:
+        """Stream the rows; files are read in parallel, with a few batches in memory per core.
+
+        Args:
+            in_order: if True, the rows are in the order of the files in the log.
+        """
+        numbered = self._numbered(in_order=in_order)
         batches = CloseableIterator((batch for _, batch in numbered), numbered)
         return pa.RecordBatchReader.from_batches(self.schema, _closing(batches))
 
@@ -117,7 +132,7 @@ class PlannedRead:
         return replace(self, _left_out=self._left_out | keys)
 
     @closeable
-    def _numbered(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _numbered(self, *, in_order: bool = False) -> Iterator[tuple[int, pa.RecordBatch]]:
         left = self._limit
         if left == 0:
             return
@@ -137,7 +152,12 @@ class PlannedRead:
         )
         with (
             prepared,
-            interleaved(map(self._read, prepared), workers=workers, ahead=2 * workers) as numbered,
+            interleaved(
+                map(self._read, prepared),
+                workers=workers,
+                ahead=_BATCHES_AHEAD if in_order else 2 * workers,
+                in_order=in_order,
+            ) as numbered,
         ):
             for number, batch in numbered:
                 if left is None:

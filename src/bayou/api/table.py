@@ -12,7 +12,6 @@ import pyarrow as pa
 from bayou.api.alter import AlterTable
 from bayou.api.argument_checks import checked_number, checked_path, checked_strings
 from bayou.api.changes import ChangesHandle
-from bayou.api.dataset import to_dataset
 from bayou.api.optimize import Maintenance, TableRewrites
 from bayou.api.read import (
     PlannedRead,
@@ -31,7 +30,7 @@ from bayou.protocol.schema import StructType
 from bayou.unity.names import is_unity_name
 
 if TYPE_CHECKING:
-    import pyarrow.dataset as pads
+    from bayou.api.dataset import DeltaDataset
 
 
 def table(
@@ -172,7 +171,7 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
         filter: Predicate | str | None = None,
         version: int | None = None,
         timestamp: Timestamp | None = None,
-    ) -> pads.Dataset:
+    ) -> DeltaDataset:
         """Return a version as a `pyarrow.dataset`; see `SnapshotHandle.to_pyarrow_dataset`."""
         return self.snapshot(version, timestamp).to_pyarrow_dataset(filter)
 
@@ -310,20 +309,21 @@ class SnapshotHandle:
     ) -> PlannedRead:
         return PlannedRead.plan(self._engine, self._snapshot, columns, filter, limit)
 
-    def to_pyarrow_dataset(self, filter: Predicate | str | None = None) -> pads.Dataset:
+    def to_pyarrow_dataset(self, filter: Predicate | str | None = None) -> DeltaDataset:
         """Return this version as a `pyarrow.dataset`, for DuckDB, Polars and other engines.
 
-        These engines push projections and filters into the dataset, which skips files by their
-        partition values. The dataset holds its file list in memory.
+        These engines push column selections and filters into the dataset. It skips files and row
+        groups as `to_arrow` does, and streams the rows in bounded memory. Every table that
+        `to_arrow` reads has a dataset; see `bayou.api.dataset.DeltaDataset`.
 
         Args:
-            filter: condition on rows. A file is skipped if its partition values and statistics show
-                that no row matches; the dataset has all rows of the files that aren't skipped.
+            filter: condition on rows; the dataset has only matching rows.
 
         Raises:
-            UnsupportedFeatureError: the table has deletion vectors, column mapping or variants,
-                which pyarrow datasets don't support.
+            PredicateError: the filter isn't valid.
         """
+        from bayou.api.dataset import to_dataset
+
         return to_dataset(self._engine, self._snapshot, filter)
 
     def diff(

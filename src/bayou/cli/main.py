@@ -24,6 +24,7 @@ from bayou.cli.commands.read import read
 from bayou.cli.commands.restore import restore
 from bayou.cli.commands.run import run
 from bayou.cli.commands.schema import schema
+from bayou.cli.commands.sql import sql
 from bayou.cli.commands.status import status
 from bayou.cli.commands.topics import topics
 from bayou.cli.commands.vacuum import vacuum
@@ -42,7 +43,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _PIPELINES: tuple[Callable[..., None], ...] = (init, validate, plan, run, status, topics, migrate)
-_TABLES: tuple[Callable[..., None], ...] = (read, history, diff, verify, restore, optimize, vacuum)
+_TABLES: tuple[Callable[..., None], ...] = (
+    read, sql, history, diff, verify, restore, optimize, vacuum,
+)  # fmt: skip
 _OTHER: tuple[Callable[..., None], ...] = (demo, completion)
 for title, commands in (("Pipelines", _PIPELINES), ("Tables", _TABLES), ("Other", _OTHER)):
     for command in commands:

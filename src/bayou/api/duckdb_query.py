@@ -1,0 +1,219 @@
+"""`sql`: queries over tables, executed by DuckDB."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from bayou.api.optional_packages import missing_extra
+from bayou.api.sources import TableSource, open_snapshot
+from bayou.api.table import SnapshotHandle, TableHandle
+from bayou.errors import ArgumentError, BayouError, StatementError
+
+if TYPE_CHECKING:
+    import duckdb
+
+_DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".xlsx")
+"""Names in FROM that end with these suffixes are files for DuckDB."""
+
+_DUCKDB_SCHEMES = ("http://", "https://", "hf://")
+
+_KERNEL_ERROR = re.compile(
+    r"reading the stream .* failed: Unknown error: (.*?)\.? Detail: Python exc", re.DOTALL
+)
+
+
+def sql(
+    query: str,
+    tables: Mapping[str, TableSource | Any] | None = None,
+    /,
+    *,
+    params: Sequence[Any] | Mapping[str, Any] | None = None,
+    connection: duckdb.DuckDBPyConnection | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    **named_tables: TableSource | Any,
+) -> duckdb.DuckDBPyRelation:
+    """Query tables with SQL in DuckDB's dialect, without Spark.
+
+    The result is lazy: the query runs when rows are requested, with `fetchall()`, `df()`, `pl()`,
+    `to_arrow_table()` or `show()`. DuckDB passes columns and filters to the kernel, which skips
+    files and row groups; DuckDB filters the rows exactly. Rows are streamed.
+
+        orders = bayou.table("lake/orders")
+        bayou.sql("SELECT day, count(*) FROM orders GROUP BY day", orders=orders).show()
+
+    Args:
+        query: one SELECT statement. FROM names the tables of the arguments; it may also contain a
+            path or URI in quotes, such as `FROM 's3://lake/events'` or `FROM './events'`.
+        tables: tables by name, for names that aren't Python identifiers.
+        params: values of the parameters `?` or `$name` in the query. A query with parameters runs
+            at once.
+        connection: DuckDB connection that runs the query; the tables are registered in it. By
+            default, each call has its own connection in memory with the time zone UTC.
+        storage_options: see `bayou.table`; for tables that are given by path.
+        named_tables: tables by name: a path, a handle of a table or of a version, or anything that
+            DuckDB can register, such as a DataFrame or an Arrow table.
+
+    Raises:
+        PrerequisiteError: DuckDB isn't installed.
+        ArgumentError: the query isn't one SELECT statement.
+        TableNotFoundError: there is no table at a path.
+        duckdb.Error: the query isn't valid, or fails.
+    """
+    if connection is None:
+        connection = _connect("bayou.sql")
+    _check_statement(connection, query)
+    given = {**(tables or {}), **named_tables}
+    for name, source in given.items():
+        connection.register(name, _registrable(source, storage_options))
+    for path in _paths(connection, query, given):
+        connection.register(path, _registrable(path, storage_options))
+    if params is None:
+        return connection.sql(query)
+    return connection.sql(query, params=params)
+
+
+def query_batches(
+    query: str, tables: Mapping[str, TableSource | Any], limit: int | None = None
+) -> pa.RecordBatchReader:
+    """Run a query and stream its rows, with the errors of Bayou instead of DuckDB's.
+
+    Args:
+        limit: maximum number of rows.
+
+    Raises:
+        PrerequisiteError: DuckDB isn't installed.
+        ArgumentError: the query isn't valid, or isn't one SELECT statement.
+        TableNotFoundError: there is no table at a path.
+        StatementError: the query fails; also raised by the reader.
+    """
+    with _bayou_errors(query):
+        relation = sql(query, tables)
+        limited: Any = relation if limit is None else relation.limit(limit)
+        reader = pa.RecordBatchReader.from_stream(limited)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with _bayou_errors(query):
+            yield from reader
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def table_names(query: str) -> list[str]:
+    """Return the names in the FROM clauses of a query, without those of its WITH clauses.
+
+    Names with a schema, and names in a query that isn't valid, aren't returned.
+
+    Raises:
+        PrerequisiteError: DuckDB isn't installed.
+    """
+    with _connect("bayou sql") as connection:
+        return _table_names(connection, query)
+
+
+def _connect(feature: str) -> duckdb.DuckDBPyConnection:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise missing_extra("duckdb", feature) from error
+    connection = duckdb.connect(":memory:", config={"python_enable_replacements": False})
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+@contextlib.contextmanager
+def _bayou_errors(query: str) -> Iterator[None]:
+    """Context manager that raises DuckDB's errors as errors of Bayou."""
+    try:
+        yield
+    except BayouError:
+        raise
+    except Exception as error:
+        import duckdb
+
+        invalid = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+        if isinstance(error, invalid):
+            raise ArgumentError(f"query: {_sentence(error)}", argument="query") from error
+        if isinstance(error, duckdb.Error | pa.ArrowException):
+            raise StatementError(f"query: {_sentence(error)}", statement=query) from error
+        raise
+
+
+def _sentence(error: Exception) -> str:
+    """Return the message of an error of DuckDB as one line."""
+    message = str(error)
+    kernel = _KERNEL_ERROR.search(message)
+    if kernel is not None:
+        return kernel.group(1)
+    text, _, excerpt = message.partition("\n\nLINE ")
+    text = " ".join(text.split("\nDid you mean")[0].split())
+    line = excerpt.partition(": ")[2].split("\n")[0].strip()
+    return f"{text.rstrip('.!')}, in {line!r}." if line else f"{text.rstrip('.!')}."
+
+
+def _check_statement(connection: duckdb.DuckDBPyConnection, query: str) -> None:
+    import duckdb
+
+    unchecked: object = query
+    if not isinstance(unchecked, str):
+        raise ArgumentError(f"query: {unchecked!r} isn't a string. Give SQL.", argument="query")
+    statements = connection.extract_statements(query)
+    kinds = duckdb.StatementType
+    readers = (kinds.SELECT, kinds.EXPLAIN, kinds.MULTI)  # PIVOT is several statements
+    if len(statements) != 1 or statements[0].type not in readers:
+        raise ArgumentError(
+            "query: it isn't one SELECT statement. Give one SELECT; use bayou.write to write to a "
+            "table.",
+            argument="query",
+        )
+
+
+def _registrable(source: Any, storage_options: Mapping[str, str] | None) -> Any:
+    """Return what DuckDB registers for a table argument."""
+    if isinstance(source, TableHandle | SnapshotHandle):
+        return open_snapshot(source).to_pyarrow_dataset()
+    if isinstance(source, str) or hasattr(source, "__fspath__"):
+        return open_snapshot(source, storage_options).to_pyarrow_dataset()
+    return source
+
+
+def _paths(
+    connection: duckdb.DuckDBPyConnection, query: str, given: Mapping[str, object]
+) -> Iterator[str]:
+    """Yield the names in FROM that are paths of tables."""
+    known = {name.lower() for name in given}
+    for name in _table_names(connection, query):
+        if name.lower() not in known and is_table_path(name):
+            yield name
+
+
+def is_table_path(name: str) -> bool:
+    """Whether a name in FROM is the path of a Delta table, and not of files that DuckDB reads."""
+    folded = name.lower()
+    is_file = folded.endswith(_DATA_FILES) or folded.startswith(_DUCKDB_SCHEMES) or "*" in folded
+    return "/" in name and not is_file
+
+
+def _table_names(connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    """Return the names of tables in DuckDB's syntax tree of a query."""
+    result = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
+    trees: list[Any] = [json.loads(tree) for (tree,) in result]
+    names: dict[str, None] = {}
+    with_names: set[str] = set()
+    while trees:
+        match trees.pop():
+            case {"type": "BASE_TABLE", "table_name": str(name), "schema_name": ""}:
+                names[name] = None
+            case {"cte_map": {"map": list(entries)}, **rest}:
+                with_names.update(entry["key"] for entry in entries)
+                trees += [rest, entries]
+            case dict(node):
+                trees.extend(node.values())
+            case list(nodes):
+                trees.extend(nodes)
+    return [name for name in names if name not in with_names]

@@ -1,0 +1,39 @@
+"""Tables as the arguments of queries: paths, or handles of tables and of their versions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from bayou.api.read import Timestamp
+from bayou.api.table import SnapshotHandle, TableHandle, table
+from bayou.errors import ArgumentError
+
+TableSource: TypeAlias = str | os.PathLike[str] | TableHandle | SnapshotHandle
+"""Path or URI of a table, or a handle of the table or of one version."""
+
+
+def open_snapshot(
+    source: TableSource,
+    storage_options: Mapping[str, str] | None = None,
+    version: int | None = None,
+    timestamp: Timestamp | None = None,
+) -> SnapshotHandle:
+    """Return the version of a table to query; see `bayou.table` and `TableHandle.snapshot`."""
+    if not isinstance(source, TableHandle | SnapshotHandle):
+        return table(source, storage_options).snapshot(version, timestamp)
+    if storage_options is not None:
+        raise ArgumentError(
+            "storage_options: the table is already open. Give the options to bayou.table.",
+            argument="storage_options",
+        )
+    if isinstance(source, TableHandle):
+        return source.snapshot(version, timestamp)
+    if version is not None or timestamp is not None:
+        raise ArgumentError(
+            f"version: the handle already has version {source.version}. Leave out version and "
+            "timestamp, or give the handle of the table.",
+            argument="version",
+        )
+    return source

@@ -1,0 +1,147 @@
+"""`bayou sql`: print the rows of a query over tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayou.cli.arguments import FromConfig, RowsAsJson, RowsTo, Settings
+from bayou.cli.exit_codes import exit_on_error
+from bayou.cli.output import rows_output
+from bayou.cli.tables import open_table, split_reference
+from bayou.errors import ArgumentError, ConfigurationError
+from bayou.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from bayou.api import SnapshotHandle, TableHandle
+    from bayou.ingest.config import Configuration
+
+_ROWS_OF_A_TABLE = 20
+_SYSTEM_TABLES = ("duckdb_", "pg_", "pragma_", "sqlite_")
+"""Prefixes of tables that DuckDB itself has."""
+
+
+def sql(
+    query: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUERY",
+            help="One SELECT in DuckDB's dialect; - reads it from standard input. FROM names a "
+            "table of --table, a path or URI in quotes (also 'lake/events@3'), or a topic.",
+            show_default=False,
+        ),
+    ],
+    tables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            "-t",
+            metavar="NAME=TABLE",
+            help="A table's name in the query, and its folder or URI, or one version of it as in "
+            "before=lake/events@3; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            "-n",
+            metavar="N",
+            min=0,
+            help="Maximum number of rows; 0 for all. Default: 20 on a terminal, otherwise all.",
+            show_default=False,
+        ),
+    ] = None,
+    config: FromConfig = None,
+    settings: Settings = None,
+    output: RowsTo = None,
+    as_json: RowsAsJson = False,
+) -> None:
+    """Print the rows of a SQL query over tables; DuckDB runs it, without Spark.
+
+    Without --config, the configurations (`*.yaml`) in the current folder are searched for names
+    that aren't paths.
+
+    Example:
+        bayou sql "SELECT day, count(*) FROM 'lake/events' GROUP BY day" --output days.csv
+    """
+    printed = rows_output(output, as_json=as_json)
+    with exit_on_error(printed):
+        from bayou.api.duckdb_query import query_batches
+
+        if query == "-":
+            query = sys.stdin.read()
+        opened = _open_tables(query, tables or (), config, settings)
+        most = _ROWS_OF_A_TABLE if limit is None and printed.is_table else limit or None
+        read_most = most if most is None or not printed.is_table else most + 1
+        printed.batches(
+            query_batches(query, opened, read_most), empty="the query has no rows", most=most
+        )
+
+
+def _open_tables(
+    query: str, options: Sequence[str], config: Path | None, settings: Sequence[str] | None
+) -> dict[str, SnapshotHandle]:
+    """Return the tables of a query by their names in it."""
+    from bayou.api.duckdb_query import is_table_path, table_names
+
+    tables: dict[str, SnapshotHandle] = {}
+    for option in options:
+        name, _, path = option.partition("=")
+        if not name or not path:
+            raise ArgumentError(
+                f"--table: {option!r} isn't NAME=TABLE. Use a name and a folder or URI, such as "
+                "events=lake/events.",
+                argument="table",
+            )
+        tables[name] = _open_version(path, config, settings)
+    given = {name.lower() for name in tables}
+    for name in table_names(query):
+        if name.lower() in given or name.lower().startswith(_SYSTEM_TABLES):
+            continue
+        if is_table_path(name):
+            tables[name] = _open_version(name, config, settings)
+        elif "/" not in name and "." not in name:
+            tables[name] = _topic_table(name, list(tables), config, settings).snapshot()
+    return tables
+
+
+def _open_version(
+    reference: str, config: Path | None, settings: Sequence[str] | None
+) -> SnapshotHandle:
+    path, version, as_of = split_reference(reference)
+    return open_table(path, config, settings).snapshot(version, as_of)
+
+
+def _topic_table(
+    name: str, given: Sequence[str], config: Path | None, settings: Sequence[str] | None
+) -> TableHandle:
+    """Return the table of a topic in the configuration, or in those of the current folder."""
+    if config is not None:
+        return open_table(name, config, settings)
+    known = list(given)
+    for file, configuration in _configurations():
+        if configuration.find_table(name) is not None:
+            return open_table(name, file, settings)
+        known += [topic.key for topic in configuration.topics]
+    raise ArgumentError(
+        f"query: there is no table {name!r}.{did_you_mean(name, known)} Add --table {name}=PATH, "
+        "or write the table's path in quotes, such as FROM 'lake/events'.",
+        argument="query",
+    )
+
+
+def _configurations() -> Iterator[tuple[Path, Configuration]]:
+    """Yield the valid configurations in the current folder."""
+    from bayou.ingest.config import load_configuration
+
+    for file in sorted(Path().glob("*.y*ml")):
+        try:
+            yield file, load_configuration(file)
+        except ConfigurationError:
+            continue

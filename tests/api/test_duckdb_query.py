@@ -1,0 +1,193 @@
+"""`bayou.sql`: queries of DuckDB whose columns and filters reach the kernel."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import bayou
+from bayou.errors import ArgumentError, TableNotFoundError
+from support.file_counts import CountingReporter, counting_engine
+
+FILES, ROWS = 8, 10
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A table of 8 files with 10 rows each, partitioned by `day`, with mapped columns."""
+    path = str(tmp_path / "orders")
+    for number in range(FILES):
+        first = number * ROWS
+        rows = pa.table(
+            {
+                "id": pa.array(range(first, first + ROWS), pa.int64()),
+                "day": [f"d{number % 2}"] * ROWS,
+                "price": [float(i) for i in range(ROWS)],
+            }
+        )
+        properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
+        bayou.write(path, rows, partition_by=["day"], properties=properties)
+    bayou.table(path).delete("id = 5")
+    bayou.table(path).alter.rename_column("price", "Unit price")
+    return path
+
+
+def test_a_query_runs_when_rows_are_requested(path: str) -> None:
+    reporter = CountingReporter()
+    orders = bayou.table(path, engine=counting_engine(reporter))
+    found = bayou.sql('SELECT day, sum("Unit price") AS s FROM orders GROUP BY day', orders=orders)
+    assert isinstance(found, duckdb.DuckDBPyRelation)
+    assert reporter.data_files == 0
+    gc.collect()  # the relation keeps its connection
+    assert sorted(found.fetchall()) == [("d0", 175.0), ("d1", 180.0)]
+    assert reporter.data_files == FILES
+    assert sorted(found.filter("s > 178").fetchall()) == [("d1", 180.0)]
+
+
+@pytest.mark.parametrize(
+    ("where", "files"),
+    [
+        ("id = 15", 1),
+        ("day = 'd1'", 4),
+        ("id BETWEEN 18 AND 21", 2),
+        ("id IN (3, 77)", 2),
+        ("day = 'd0' AND id < 10", 1),
+        ("id IS NULL", 0),
+        ('"Unit price" < 0', 0),
+        ("id % 2 = 0", FILES),
+    ],
+)
+def test_a_filter_skips_files(path: str, where: str, files: int) -> None:
+    reporter = CountingReporter()
+    orders = bayou.table(path, engine=counting_engine(reporter))
+    rows = bayou.table(path).to_arrow()
+    found = bayou.sql(f"SELECT id FROM orders WHERE {where} ORDER BY id", orders=orders).fetchall()
+    expected = bayou.sql(f"SELECT id FROM t WHERE {where} ORDER BY id", t=rows).fetchall()
+    assert found == expected
+    assert reporter.data_files == files
+
+
+def test_tables_are_joined_and_each_has_its_filter(path: str) -> None:
+    reporter = CountingReporter()
+    orders = bayou.table(path, engine=counting_engine(reporter))
+    days = pd.DataFrame({"day": ["d0", "d1"], "name": ["Monday", "Tuesday"]})
+    query = "SELECT name, count(*) FROM orders JOIN days USING (day) WHERE id < 10 GROUP BY name"
+    assert bayou.sql(query, orders=orders, days=days).fetchall() == [("Monday", 9)]
+    assert reporter.data_files == 1
+    frame = pl.DataFrame({"id": [1, 2]})
+    query = "SELECT count(*) FROM orders SEMI JOIN frame USING (id)"
+    assert bayou.sql(query, orders=orders, frame=frame).fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        str,
+        Path,
+        bayou.table,
+        lambda path: bayou.table(path).snapshot(),
+        lambda path: bayou.table(path).to_pyarrow_dataset(),
+        lambda path: bayou.table(path).to_arrow(),
+    ],
+    ids=["string", "path", "table", "snapshot", "dataset", "arrow"],
+)
+def test_a_table_is_a_path_a_handle_or_anything_that_duckdb_registers(
+    path: str, source: Callable[[str], Any]
+) -> None:
+    assert bayou.sql("SELECT count(*) FROM orders", orders=source(path)).fetchall() == [(79,)]
+    assert bayou.sql('FROM "my orders"', {"my orders": source(path)}).count("id").fetchall()
+
+
+def test_from_names_paths(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = f"SELECT count(*) FROM '{path}' WHERE id IN (SELECT id FROM \"{path}\" WHERE id < 9)"
+    assert bayou.sql(query).fetchall() == [(8,)]
+    monkeypatch.chdir(Path(path).parent)
+    assert bayou.sql("SELECT count(*) FROM './orders'").fetchall() == [(79,)]
+    assert bayou.sql(f"WITH o AS (FROM '{path}') SELECT max(id) FROM o").fetchall() == [(79,)]
+
+
+def test_earlier_versions_are_queried(path: str) -> None:
+    table = bayou.table(path)
+    query = "SELECT id FROM before ANTI JOIN now USING (id)"
+    found = bayou.sql(query, before=table.snapshot(FILES - 1), now=table)
+    assert found.fetchall() == [(5,)]
+
+
+def test_parameters_are_bound(path: str) -> None:
+    query = "SELECT count(*) FROM orders WHERE id < $limit AND day = $day"
+    found = bayou.sql(query, params={"limit": 15, "day": "d1"}, orders=path)
+    assert found.fetchall() == [(5,)]
+    assert bayou.sql("SELECT ? + 1", params=[2]).fetchall() == [(3,)]
+
+
+def test_results_go_to_other_libraries(path: str) -> None:
+    found = bayou.sql("SELECT id, day FROM orders WHERE id < 3 ORDER BY id", orders=path)
+    assert found.df()["id"].tolist() == [0, 1, 2]
+    assert found.pl()["id"].to_list() == [0, 1, 2]
+    assert pa.table(found).column("id").to_pylist() == [0, 1, 2]
+
+
+def test_results_are_written_to_a_table(path: str, tmp_path: Path) -> None:
+    found = bayou.sql("SELECT day, count(*) AS orders FROM orders GROUP BY day", orders=path)
+    bayou.write(str(tmp_path / "by_day"), found)
+    assert bayou.table(str(tmp_path / "by_day")).to_arrow().num_rows == 2
+
+
+def test_tables_are_registered_in_a_connection_of_the_caller(path: str) -> None:
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE limits AS SELECT 3 AS id")
+        query = "SELECT count(*) FROM orders JOIN limits USING (id)"
+        assert bayou.sql(query, orders=path, connection=connection).fetchall() == [(1,)]
+        assert connection.sql("SELECT count(*) FROM orders").fetchall() == [(79,)]
+
+
+def test_times_are_in_utc(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"time": pa.array([3_600_000_000], pa.timestamp("us", "UTC"))}))
+    assert bayou.sql('SELECT hour("time") FROM t', t=path).fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "query", ["DROP TABLE t", "CREATE TABLE t AS SELECT 1", "SELECT 1; SELECT 2", "", "SET x = 1"]
+)
+def test_only_one_query_is_accepted(query: str) -> None:
+    with pytest.raises(ArgumentError, match="isn't one SELECT"):
+        bayou.sql(query)
+
+
+def test_a_missing_table_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError, match="no Delta table"):
+        bayou.sql(f"FROM '{tmp_path}/nothing'")
+    with pytest.raises(TableNotFoundError, match="no Delta table"):
+        bayou.sql("FROM t", t=tmp_path / "nothing")
+    with pytest.raises(duckdb.CatalogException, match="nothing"):
+        bayou.sql("FROM nothing")
+
+
+def test_files_of_other_formats_are_left_to_duckdb(tmp_path: Path) -> None:
+    (tmp_path / "days.csv").write_text("day,name\nd0,Monday\n")
+    assert bayou.sql(f"FROM '{tmp_path}/days.csv'").fetchall() == [("d0", "Monday")]
+
+
+def test_python_variables_arent_tables(path: str) -> None:
+    orders = bayou.table(path).to_pyarrow_dataset()
+    with pytest.raises(duckdb.CatalogException, match="orders"):
+        bayou.sql("FROM orders")
+    # DuckDB's own function finds them.
+    assert duckdb.sql("SELECT count(*) FROM orders").fetchall() == [(79,)]
+    assert orders.count_rows() == 79
+
+
+def test_an_error_of_the_kernel_is_in_duckdbs_message(path: str) -> None:
+    found = bayou.sql("SELECT sum(id) FROM orders", orders=path)
+    Path(bayou.table(path).to_pyarrow_dataset().files[0]).unlink()
+    with pytest.raises(duckdb.Error, match="is missing, although the log references it"):
+        found.fetchall()
