@@ -24,8 +24,9 @@ from bayou.kernel.engine import ByteRange, FileStatus
 
 _IN_FLIGHT = 8
 _TRIES = 5
-_NO_LIBRARY = "Unable to load lib"
-"""Start of Arrow's error message if libhdfs or the JVM's library isn't found."""
+_NO_LIBRARY = ("Unable to load lib", "Prior attempt to load lib")
+"""Parts of Arrow's error messages if libhdfs or the JVM's library isn't found: of the first attempt
+of a process, and of later ones."""
 
 
 class HdfsFiles:
@@ -199,7 +200,7 @@ def connect_hdfs(authority: str) -> pafs.FileSystem:
         return pafs.HadoopFileSystem(host or "default", int(port or 0))
     except OSError as error:
         reason = str(error).partition("\n")[0]
-        if _NO_LIBRARY in reason:
+        if any(part in reason for part in _NO_LIBRARY):
             raise PrerequisiteError(
                 f"hdfs://{authority}: HDFS needs Hadoop's native client: {reason}. Install Hadoop, "
                 "and set JAVA_HOME, ARROW_LIBHDFS_DIR to the folder of libhdfs.so, and CLASSPATH "
