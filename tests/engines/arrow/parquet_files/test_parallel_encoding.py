@@ -10,7 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, QueryBuilder
 
+import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.parquet_files.parallel_encoding import ParallelWriter, is_worth_threads
 from bayou.errors import SchemaError
@@ -42,7 +44,15 @@ TABLE = pa.table(
 
 
 def new_writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
-    return pq.ParquetWriter(sink, schema, compression="zstd", store_schema=False)
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression="zstd",
+        store_schema=False,
+        write_page_index=True,
+        data_page_size=256,  # several pages for each column
+        write_batch_size=64,
+    )
 
 
 def by_one(groups: list[pa.Table]) -> bytes:
@@ -69,6 +79,27 @@ def test_the_bytes_are_those_that_one_thread_writes() -> None:
     data, footer = by_several(GROUPS)
     assert data == by_one(GROUPS)
     assert footer.equals(pq.read_metadata(io.BytesIO(data)))
+
+
+def test_each_column_has_a_page_index() -> None:
+    _, footer = by_several(GROUPS)
+    for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
+        columns = [group.column(i) for i in range(group.num_columns)]
+        assert all(column.has_offset_index for column in columns)
+        assert all(column.has_column_index for column in columns)
+
+
+def test_a_reader_that_skips_pages_finds_the_rows(tmp_path: Any) -> None:
+    # DataFusion, the reader behind `deltalake`, uses page indexes.
+    path = tmp_path / "table"
+    ids = pa.array(range(1_000_000), pa.int64())
+    rows = pa.table({"id": ids, "text": ids.cast(pa.string())})
+    assert is_worth_threads(rows) or pa.cpu_count() == 1
+    bayou.write(path, rows)
+    query = QueryBuilder().register("t", DeltaTable(path))
+    found = query.execute("SELECT id, text FROM t WHERE id BETWEEN 699990 AND 700010").read_all()
+    assert sorted(found["id"].to_pylist()) == list(range(699_990, 700_011))
+    assert sorted(found["text"].to_pylist()) == [str(i) for i in range(699_990, 700_011)]
 
 
 def test_others_read_the_file(tmp_path: Any) -> None:

@@ -2,7 +2,7 @@
 
 pyarrow encodes a file in one thread. Here each thread encodes some columns of a row group as a
 Parquet file in memory. The pages of these files are copied unchanged into the final file: a page
-contains no file offsets. The footers are merged.
+contains no file offsets. The footers and the page indexes are merged.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.thrift_compact import (
+    INT32,
     INT64,
     LIST,
     STRUCT,
@@ -41,9 +42,14 @@ _NUM_ROWS, _ROW_GROUPS = (3, INT64), (4, LIST)
 _COLUMNS, _TOTAL_BYTES, _GROUP_ROWS = (1, LIST), (2, INT64), (3, INT64)
 _GROUP_OFFSET, _COMPRESSED_BYTES = (5, INT64), (6, INT64)
 _CHUNK_OFFSET, _CHUNK = (2, INT64), (3, STRUCT)
+_OFFSET_INDEX, _COLUMN_INDEX = ((4, INT64), (5, INT32)), ((6, INT64), (7, INT32))
+"""Position and length of a chunk's page indexes."""
 _PAGE_OFFSETS = ((9, INT64), (10, INT64), (11, INT64))
+# Fields of OffsetIndex and PageLocation.
+_PAGE_LOCATIONS, _PAGE_OFFSET = (1, LIST), (1, INT64)
 
 NewWriter = Callable[[Any, pa.Schema], pq.ParquetWriter]
+_IndexFields: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 
 
 def is_worth_threads(first: pa.Table) -> bool:
@@ -66,6 +72,8 @@ class ParallelWriter:
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="bayou-encode")
         self._pending: list[Future[_Encoded]] = []
         self._groups: list[ThriftStruct] = []
+        self._column_indexes: list[tuple[ThriftStruct, bytes]] = []
+        self._offset_indexes: list[tuple[ThriftStruct, bytes]] = []
         self._num_rows = 0
         self._size = sink.write(_MAGIC)
 
@@ -94,8 +102,13 @@ class ParallelWriter:
         total = compressed = rows = 0
         for future in pending:
             encoded = future.result()
+            moved_by = self._size - len(_MAGIC)
             for chunk in encoded.group[_COLUMNS][1]:
-                _move(chunk, self._size - len(_MAGIC))
+                if (column_index := encoded.index(chunk, _COLUMN_INDEX)) is not None:
+                    self._column_indexes.append((chunk, column_index))
+                if (offset_index := encoded.index(chunk, _OFFSET_INDEX)) is not None:
+                    self._offset_indexes.append((chunk, _moved_index(offset_index, moved_by)))
+                _move(chunk, moved_by)
                 chunks.append(chunk)
             self._sink.write(encoded.pages)
             self._size += len(encoded.pages)
@@ -114,8 +127,14 @@ class ParallelWriter:
         )
 
     def finish(self) -> pq.FileMetaData:
-        """Write the last row group and the footer; return the footer."""
+        """Write the last row group, the page indexes and the footer; return the footer."""
         self.flush()
+        for fields, indexes in (
+            (_COLUMN_INDEX, self._column_indexes),
+            (_OFFSET_INDEX, self._offset_indexes),
+        ):
+            for chunk, index in indexes:
+                self._write_index(chunk, fields, index)
         template = io.BytesIO()
         self._new_writer(template, self._schema).close()
         footer = _footer(template.getbuffer())
@@ -125,6 +144,12 @@ class ParallelWriter:
         tail = data + len(data).to_bytes(4, "little") + _MAGIC
         self._sink.write(tail)
         return pq.read_metadata(pa.BufferReader(_MAGIC + tail))
+
+    def _write_index(self, chunk: ThriftStruct, fields: _IndexFields, index: bytes) -> None:
+        position, length = fields
+        chunk[position] = encode_zigzag(self._size)
+        chunk[length] = encode_zigzag(len(index))
+        self._size += self._sink.write(index)
 
     def _encode(self, run: pa.Table) -> _Encoded:
         out = pa.BufferOutputStream()
@@ -141,15 +166,28 @@ class ParallelWriter:
 class _Encoded:
     """The parts of an encoded Parquet file that has one row group.
 
-    `pages` are the bytes between magic and footer; `group` is the row group in the footer.
+    `pages` are the bytes between magic and page indexes; `group` is the row group in the footer.
     """
 
-    __slots__ = ("group", "pages")
+    __slots__ = ("_data", "group", "pages")
 
     def __init__(self, data: memoryview) -> None:
-        end = len(data) - _TAIL - _footer_length(data)
-        self.pages = data[len(_MAGIC) : end]
+        self._data = data
         (self.group,) = _footer(data)[_ROW_GROUPS][1]
+        end = len(data) - _TAIL - _footer_length(data)
+        for chunk in self.group[_COLUMNS][1]:
+            for position, _ in (_COLUMN_INDEX, _OFFSET_INDEX):
+                if position in chunk:
+                    end = min(end, decode_zigzag(chunk[position]))
+        self.pages = data[len(_MAGIC) : end]
+
+    def index(self, chunk: ThriftStruct, fields: _IndexFields) -> bytes | None:
+        """Return a page index of a chunk; None if the chunk has none."""
+        position, length = fields
+        if position not in chunk:
+            return None
+        start = decode_zigzag(chunk[position])
+        return bytes(self._data[start : start + decode_zigzag(chunk[length])])
 
 
 def _runs(group: pa.Table, count: int) -> Iterator[pa.Table]:
@@ -171,6 +209,14 @@ def _move(chunk: ThriftStruct, by: int) -> None:
             metadata[name] = encode_zigzag(decode_zigzag(metadata[name]) + by)
     if chunk.get(_CHUNK_OFFSET):
         chunk[_CHUNK_OFFSET] = encode_zigzag(decode_zigzag(chunk[_CHUNK_OFFSET]) + by)
+
+
+def _moved_index(index: bytes, by: int) -> bytes:
+    """Return an offset index whose pages are `by` bytes further in the file."""
+    fields = decode_struct(index)
+    for page in fields[_PAGE_LOCATIONS][1]:
+        page[_PAGE_OFFSET] = encode_zigzag(decode_zigzag(page[_PAGE_OFFSET]) + by)
+    return encode_struct(fields)
 
 
 def _footer_length(data: memoryview) -> int:

@@ -191,6 +191,8 @@ def _parquet_writer(
         store_decimal_as_integer=True,
         # Without pyarrow's copy of the schema, all readers interpret a file the same way.
         store_schema=False,
+        # Readers such as Spark skip pages by the page index.
+        write_page_index=True,
         metadata_collector=footers,
     )
 
