@@ -8,6 +8,9 @@ from contextlib import nullcontext
 import pytest
 
 import bayou
+from bayou.engines import for_path
+from bayou.ingest.background_task import run_parallel
+from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.broker import with_matching_topics
 from bayou.ingest.config import load_configuration
 from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
@@ -219,3 +222,36 @@ def test_a_topic_whose_table_is_taken_stops_only_itself(tmp_path):
         assert [
             letter.value for letter in list_letters(TopicTables.of(configuration, good.topic))
         ] == [b"{"]
+
+
+def test_topics_that_start_together_change_their_table_once(shared):
+    for name in "abc":
+        shared.produce(name, {"id": 1})
+    take_in(shared.file)
+    text = shared.file.read_text()
+    definition = "        comment: the orders\n        apply-table-changes: true\n"
+    more = "{enable-schema-evolution: true, table-properties: {owner: shop}}"
+    text = text.replace("{enable-schema-evolution: true}", more)
+    shared.file.write_text(text + definition)
+    version = shared.table.snapshot().version
+    configuration, heard = shared.configuration, Failures()
+    tables = SharedTables(configuration, heard, nullcontext())
+    runs = [new_topic_run(configuration, topic, heard, tables) for topic in configuration.topics]
+    run_parallel(lambda run: run.prepare(once=False), runs)
+    assert [run.finish().error for run in runs] == [None] * 3
+    assert shared.table.snapshot().version == version + 1
+    assert shared.table.snapshot().kernel.properties["owner"] == "shop"
+
+
+def test_a_change_of_the_table_is_repeated_after_a_conflict(shared):
+    shared.produce("a", {"id": 1})
+    take_in(shared.file)
+    definition = "        comment: the orders\n        column-comments: {id: the number}\n"
+    shared.file.write_text(shared.file.read_text() + definition)
+    topic = shared.configuration.topics[0]
+    target = TargetTable(for_path(topic.table_path), topic, None)
+    target.open()
+    shared.table.alter.set_properties({"owner": "another process"})
+    target.apply_definition()
+    assert target.differences() == ()
+    assert shared.table.snapshot().kernel.properties["owner"] == "another process"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -44,6 +46,7 @@ from bayou.ingest.offsets import (
     next_offsets,
     start_app_id,
 )
+from bayou.ingest.retries import retry_delay
 from bayou.ingest.upsert import DELETED, UPSERTS, UpsertResult, UpsertTable
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
 from bayou.kernel.arrow.compute import pc
@@ -142,12 +145,18 @@ class TargetTable:
         return () if self._snapshot is None else table_differences(self._topic, self._snapshot)
 
     def apply_definition(self) -> None:
-        """Change the table to the configured definition.
+        """Change the table to the configured definition, unless it has this definition already.
+
+        A conflict is retried `max-retries` times: topics that share the table may start at the same
+        time, and other topics may write to it.
 
         Raises:
             PipelineError: the table can't have the definition.
             CommitConflictError: another writer changed the table at the same time.
         """
+        self._without_conflict(self._apply_definition)
+
+    def _apply_definition(self) -> None:
         if self._snapshot is None:
             return
         try:
@@ -281,7 +290,13 @@ class TargetTable:
         return transaction, self.new_columns(layout)
 
     def cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None = None) -> None:
-        """Commit, without rows, that partitions were read up to and including `offsets`."""
+        """Commit, without rows, that partitions were read up to and including `offsets`.
+
+        A conflict is retried `max-retries` times.
+        """
+        self._without_conflict(lambda: self._cover(offsets, tags))
+
+    def _cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None) -> None:
         assert self._snapshot is not None
         builder = self._snapshot.build_update_table_transaction(
             ENGINE_INFO, Operation.STREAMING_UPDATE
@@ -482,6 +497,23 @@ class TargetTable:
             version = self.commit(transaction, adds, spans)
         assert version is not None  # a new table covers no offsets
         return UpsertResult(version=version, inserted=rows.num_rows, updated=0, deleted=0)
+
+    def _without_conflict(self, change: Callable[[], None]) -> None:
+        """Change the table; after a conflict, read the latest version and repeat the change.
+
+        `ConcurrentTransactionError` isn't retried: another pipeline wrote offsets of this topic.
+        """
+        for attempt in itertools.count(1):
+            try:
+                change()
+                return
+            except ConcurrentTransactionError:
+                raise
+            except CommitConflictError:
+                if attempt > self._topic.config.processing.max_retries:
+                    raise
+            time.sleep(retry_delay(attempt))
+            self.open()
 
     def _set_successor(self) -> Snapshot | None:
         """Load, check and return the latest snapshot; None if there is no table.

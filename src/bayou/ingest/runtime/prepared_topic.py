@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,9 @@ def prepare_topic(
     differences = target.differences()
     applies = topic.config.destination.apply_table_changes
     if differences and applies:
-        target.apply_definition()
+        with nullcontext() if change_lock is None else change_lock:
+            target.open()
+            target.apply_definition()
         writer.open()
     columns = target.merged(target.columns, record_schema.columns)
     waiting = sum(max(0, kafka.bounds[p].end - offset) for p, offset in positions.items())
