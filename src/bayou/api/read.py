@@ -245,9 +245,12 @@ def row_count_from_statistics(engine: Engine, snapshot: Snapshot) -> int | None:
                 pc.fill_null(pc.invert(counts.column("tightBounds")), False),
             )
             counts = counts.column("numRecords")
+            deleted = pc.struct_field(add, ["deletionVector", "cardinality"])
             if counts.null_count or exact.false_count:
                 return None
-            deleted = pc.struct_field(add, ["deletionVector", "cardinality"])
+            # Other writers may write -1 for an unknown number.
+            if pc.any(pc.less(counts, pc.fill_null(deleted, 0))).as_py():
+                return None
             rows += (pc.sum(counts).as_py() or 0) - (pc.sum(deleted).as_py() or 0)
     return rows
 

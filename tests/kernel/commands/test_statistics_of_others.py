@@ -1,4 +1,4 @@
-"""Files with deletion vectors whose statistics count what others than delta-spark count."""
+"""Files whose statistics count what others than delta-spark count, or count too few rows."""
 
 from __future__ import annotations
 
@@ -98,3 +98,39 @@ def test_a_vector_that_deletes_rows_which_the_file_lacks_loses_no_other(tmp_path
     with pytest.raises(CorruptTableError, match="deletes row 9, but the file has 5 rows"):
         table.delete("id < 4")
     assert ids(table) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("stated", [-1, 2, 9])
+@pytest.mark.parametrize("properties", [{}, PROPERTIES, {"delta.enableChangeDataFeed": "true"}])
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda table: table.delete("id < 2"), [2, 3, 4]),
+        (lambda table: table.delete("name = 'a'"), [1, 2, 3, 4]),
+        (lambda table: table.update({"id": "id + 10"}, "id < 2"), [2, 3, 4, 10, 11]),
+        (lambda table: table.update({"id": "id + 10"}), [10, 11, 12, 13, 14]),
+        (lambda table: table.delete("id >= 0"), []),
+        (
+            lambda table: (
+                table.merge(pa.table({"id": [0, 1]}), "target.id = source.id")
+                .when_matched_delete()
+                .execute()
+            ),
+            [2, 3, 4],
+        ),
+    ],
+)
+def test_a_file_with_a_wrong_number_of_rows_loses_no_other_row(
+    tmp_path, stated, properties, change, left
+):
+    path = tmp_path / "table"
+    bayou.write(path, ROWS, properties=properties)
+    bounds = '"minValues":{"id":0},"maxValues":{"id":4},"nullCount":{"id":0}'
+    with_add(path, 0, stats=f'{{"numRecords":{stated},{bounds}}}')
+    table = bayou.table(path)
+    assert stated >= 0 or table.snapshot().row_count() == 5
+    change(table)
+    assert ids(table) == left
+    if "delta.enableChangeDataFeed" in properties:
+        kinds = table.changes(1).to_arrow()["_change_type"].to_pylist()
+        assert len(kinds) - 2 * kinds.count("update_postimage") == 5 - len(left)

@@ -89,12 +89,7 @@ def to_bitmap(positions: pa.Array[Any]) -> BitMap64:
 
 
 def num_rows(engine: Engine, file: ScanFile) -> int:
-    """Return the number of a file's rows, including deleted rows.
-
-    If the file's statistics lack this number, the footer is read.
-    """
-    if file.num_records is not None:
-        return file.num_records
+    """Return the number of a file's rows, including deleted rows, from its footer."""
     with data_file_errors(file.table_root, file.status.path):
         return sum(group.num_rows for group in engine.parquet.read_row_groups(file.status))
 

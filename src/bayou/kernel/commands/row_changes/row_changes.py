@@ -196,7 +196,7 @@ class _Work:
         removed = change.removed - old
         if not removed and not change.rewrite:
             return
-        physical = num_rows(self._engine, file)
+        physical = self._num_rows(file, removed | old)
         if removed and removed.max() >= physical:
             raise ArgumentError(
                 f"{self._state.transaction_state.table}: {file.path} has {physical} rows, so row "
@@ -225,6 +225,17 @@ class _Work:
             self.result.remove(file.add, self._now, data_change=self._data_change)
         else:
             self._mark(file.add, removed | old, physical)
+
+    def _num_rows(self, file: ScanFile, gone: BitMap64) -> int:
+        """Return the number of a file's rows, including deleted rows.
+
+        Other writers' statistics may count too few rows. They are used only if rows remain
+        according to them; otherwise, rows that they don't count would be removed with the file.
+        """
+        stated = file.num_records
+        if stated is not None and len(gone) < stated and (not gone or gone.max() < stated):
+            return stated
+        return num_rows(self._engine, file)
 
     def _mark(self, add: AddFile, deleted: BitMap64, physical: int) -> None:
         if not self._state.deletion_vectors:
