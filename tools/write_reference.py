@@ -16,6 +16,7 @@ import command_line_reference
 import configuration_reference
 import expressions_reference
 import features_reference
+import runbook_page
 import settings_reference
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +30,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "configuration.md": configuration_reference.page(),
         FOLDER / "expressions.md": expressions_reference.page(),
         FOLDER / "features.md": features_reference.page(),
+        runbook_page.FILE: runbook_page.page(),
         FOLDER / "settings.md": settings_reference.page(),
     }
 

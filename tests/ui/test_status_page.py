@@ -35,6 +35,8 @@ connector:
       kafka-topic: custom.topic.v1
       destination: {table-path: "s3a://test-data-lake/tables/custom_topic"}
 """
+pytestmark = pytest.mark.process
+
 VIEWS = ("light", "dark", "phone-light", "phone-dark")
 
 
@@ -86,7 +88,13 @@ def an_hour(store, clock):
         "user-events", version=33, files=412, small_files=37, table_bytes=9_100_000_000, letters=0
     )
     store.set_table(
-        "order-events", version=31, files=88, small_files=61, table_bytes=310_000_000, letters=114
+        "order-events",
+        version=31,
+        files=88,
+        small_files=61,
+        table_bytes=310_000_000,
+        letters=114,
+        reasons={"not valid JSON": 100, "'id' isn't long": 14},
     )
     for task, result in (("compaction", "done"), ("vacuum", "nothing")):
         store.maintenance_finished(maintained("user-events", task, clock.now - 600, result))
@@ -118,16 +126,65 @@ def maintained(topic, task, at, result, error=None):
     )
 
 
-@pytest.fixture(scope="session")
-def looked(tmp_path_factory):
-    """What a browser saw of an hour's status, by view."""
-    folder = tmp_path_factory.mktemp("ui")
+def many_topics(store, clock):
+    """A hundred topics: 41 is late, 7 and 77 failed, all others are fine."""
+    for number in range(100):
+        topic = name_of(number)
+        store.topic_started(
+            TopicStarted(
+                topic=topic,
+                kafka_topic=topic,
+                table_path=topic,
+                partitions=1,
+                waiting=0,
+                positions={0: 0},
+            )
+        )
+    for step in range(1, 30):
+        clock.now += 10
+        for number in range(100):
+            end = step * 100 * (number + 1)
+            store.set_end_offsets(name_of(number), {0: end}, {})
+            if number != 41:
+                span = OffsetSpan(start=end - 100 * (number + 1), end=end)
+                report = BatchReport(
+                    topic=name_of(number),
+                    spans={0: span},
+                    rows=span.end - span.start,
+                    version=step,
+                    seconds=0.5,
+                )
+                store.batch_committed(report)
+    for number in (7, 77):
+        error = StorageError(
+            "s3a://lake/t: can't write: the store answers 503", path="s3a://lake/t"
+        )
+        summary = TopicSummary(topic=name_of(number), table_path="t", error=error)
+        store.topic_finished(summary)
+
+
+def name_of(number):
+    return f"{'orders' if number % 10 == 0 else 'topic'}-{number}"
+
+
+MANY = (
+    "connector:\n  kafka: {bootstrap-servers: 'h:1'}\n  monitoring: {port: 0}\n  topics:\n"
+    + "".join(
+        f"    {name_of(number)}: {{kafka-topic: t{number}, slo: {{freshness-seconds: 60}}, "
+        f"destination: {{table-path: lake/{number}}}}}\n"
+        for number in range(100)
+    )
+)
+
+
+def look(folder, text, fill, prefix):
+    """Return what a browser sees of a status, by view."""
     file = folder / "pipeline.yaml"
-    file.write_text(CONFIG)
+    file.write_text(text)
     configuration = replace(load_configuration(file, environment={}), file="pipeline.yaml")
     clock = Clock()
     store = StatusStore(configuration, clock, clock)
-    an_hour(store, clock)
+    fill(store, clock)
     server = StatusServer(configuration.connector.monitoring, store)
     pictures = Path(os.environ.get("BAYOU_UI_PICTURES", folder)).resolve()
     run = subprocess.run(
@@ -137,11 +194,12 @@ def looked(tmp_path_factory):
             server.url,
             os.environ.get("CHROMIUM", "/usr/bin/chromium"),
             str(pictures),
+            prefix,
         ],
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=180,
         env={**os.environ, "NODE_PATH": str(Path(os.environ["BAYOU_UI"]).resolve())},
     )
     server.close()
@@ -149,15 +207,29 @@ def looked(tmp_path_factory):
     return json.loads(run.stdout)
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_axe_finds_nothing(looked, view):
-    assert looked[view]["violations"] == []
-    assert looked[view]["passes"] > 10
+@pytest.fixture(scope="session")
+def looked(tmp_path_factory):
+    """What a browser saw of an hour's status, by view."""
+    return look(tmp_path_factory.mktemp("ui"), CONFIG, an_hour, "hour")
+
+
+@pytest.fixture(scope="session")
+def looked_at_many(tmp_path_factory):
+    """What a browser saw of a hundred topics, by view."""
+    return look(tmp_path_factory.mktemp("many"), MANY, many_topics, "many")
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_nothing_is_wider_than_the_screen(looked, view):
+def test_axe_finds_nothing(looked, looked_at_many, view):
+    for seen in (looked[view], looked_at_many[view]):
+        assert seen["violations"] == []
+        assert seen["passes"] > 10
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_nothing_is_wider_than_the_screen(looked, looked_at_many, view):
     assert looked[view]["overflow"] <= 0
+    assert looked_at_many[view]["overflow"] <= 0
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -175,6 +247,26 @@ def test_what_matters_is_said_in_words(looked):
     assert "late" in text
     assert "compaction: done" in text
     assert "503 Slow Down" in text
+    assert "not valid JSON: 100; 'id' isn't long: 14" in text
+    assert "14 Nov 2023" in text  # times before today have their date
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_failed_and_late_topics_are_first_and_lead_to_the_runbook(looked, looked_at_many, view):
+    assert looked[view]["first"] == ["custom-topic", "order-events", "user-events"]
+    assert looked[view]["section"] is True
+    assert looked[view]["attention"] == ["custom-topic", "order-events"]
+    assert looked_at_many[view]["first"][:4] == ["topic-7", "topic-77", "topic-41", "orders-0"]
+    assert looked_at_many[view]["attention"] == ["topic-7", "topic-77", "topic-41"]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_of_a_hundred_topics_those_that_need_attention_are_open(looked_at_many, view):
+    seen = looked_at_many[view]
+    assert (seen["cards"], seen["opened"]) == (100, 3)
+    assert len(seen["filtered"]) == 10
+    assert seen["toggled"] == 1
+    assert seen["focused"] == "orders-0"  # a refresh doesn't move the focus
 
 
 @pytest.mark.parametrize("view", ["phone-light", "phone-dark"])

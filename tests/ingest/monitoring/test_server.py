@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
 import threading
 
@@ -73,8 +74,27 @@ def monitor(tmp_path):
                 commit_seconds=0.1,
             )
         )
-        found.store.set_table("a", version=3, files=4, small_files=2, table_bytes=900, letters=1)
+        found.store.set_table(
+            "a",
+            version=3,
+            files=4,
+            small_files=2,
+            table_bytes=900,
+            letters=1,
+            reasons={"not valid JSON": 1},
+        )
         yield found
+
+
+def test_the_runbook_is_served_with_a_section_for_each_error(monitor):
+    status, body, headers = get(monitor.url, "/runbook")
+    assert status == 200
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    for section in ("pipelineerror", "bayoutopicfailed", "bayoufreshnessburnsfast"):
+        assert f'<h2 id="{section}">' in body
+        assert body.count(f'id="{section}"') == 1
+    targets = set(re.findall(r'href="#([^"]*)"', body))
+    assert targets <= set(re.findall(r'id="([^"]*)"', body))
 
 
 def test_the_page_is_one_document_that_asks_nobody_else(monitor):

@@ -36,6 +36,7 @@ def test_a_look_finds_lag_freshness_files_and_dead_letters(small_pipeline):
     assert topic.lag == {0: 1, 1: 0}
     assert 0 < topic.freshness < 300
     assert (topic.files, topic.small_files, topic.letters_waiting) == (1, 1, 1)
+    assert topic.letters_by_reason == {"not valid JSON": 1}
     assert store.status().watch_error is None
 
 

@@ -58,6 +58,10 @@ _HISTOGRAMS = {
         "Time of a batch's commits; for an upsert including its merge.",
     ),
 }
+_REASONS = (
+    "bayou_dead_letters_waiting_by_reason",
+    "Rows of the dead letter table by kind of reason.",
+)
 _PARTITION_LAG = (
     "bayou_partition_lag_records",
     "Offsets of a partition that aren't in the table yet.",
@@ -80,7 +84,10 @@ METRIC_NAMES = frozenset(
             for part in ("bucket", "count", "sum")
         ),
         f"{_MAINTENANCE[0]}_total",
-        *(m[0] for m in (_PARTITION_LAG, _UP, _FAILED, _MAINTAINED, _MAINTENANCE_OK, _WATCH)),
+        *(
+            m[0]
+            for m in (_PARTITION_LAG, _REASONS, _UP, _FAILED, _MAINTAINED, _MAINTENANCE_OK, _WATCH)
+        ),
         _INFO[0],
     }
 )
@@ -120,6 +127,11 @@ class _Status(Collector):
             for partition, waiting in topic.lag.items():
                 lag.add_metric([topic.topic, str(partition)], float(waiting))
         yield lag
+        reasons = GaugeMetricFamily(*_REASONS, labels=["topic", "reason"])
+        for topic in topics:
+            for reason, letters in topic.letters_by_reason.items():
+                reasons.add_metric([topic.topic, reason], float(letters))
+        yield reasons
         yield GaugeMetricFamily(*_WATCH, value=float(self._status.watch_error is None))
         info = GaugeMetricFamily(*_INFO, labels=["version"])
         info.add_metric([self._status.version], 1.0)

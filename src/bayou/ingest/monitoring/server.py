@@ -1,6 +1,7 @@
-"""The HTTP server of monitoring: `/`, `/status.json`, `/metrics`, `/healthz`, `/readyz`.
+"""The HTTP server of monitoring.
 
-Uses the standard library: five documents need no web framework.
+It serves `/`, `/runbook`, `/status.json`, `/metrics`, `/healthz` and `/readyz`. Uses the standard
+library: six documents need no web framework.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from bayou.ingest.monitoring.status_store import StatusStore
 
 _JSON = "application/json; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
-_OPEN = ("/healthz", "/readyz")
+_OPEN = ("/healthz", "/readyz", "/runbook")
+"""Paths that need no token: they say nothing about the pipeline's topics."""
 _POLL_SECONDS = 0.1
 """Maximum time that `close` waits for the server."""
 _HEADERS = {
@@ -43,12 +45,14 @@ class StatusServer:
 
     def __init__(self, config: MonitoringConfig, store: StatusStore) -> None:
         token = None if config.token is None else config.token.get_secret_value()
-        page = files("bayou.ingest.monitoring").joinpath("page.html").read_bytes()
+        folder = files("bayou.ingest.monitoring")
+        page, runbook = (folder.joinpath(f"{n}.html").read_bytes() for n in ("page", "runbook"))
 
         class Handler(_Handler):
             pass
 
-        Handler.store, Handler.token, Handler.page = store, token, page
+        Handler.store, Handler.token = store, token
+        Handler.page, Handler.runbook = page, runbook
         kind = _ServerV6 if ":" in config.host else _Server
         try:
             self._server = kind((config.host, config.port), Handler)
@@ -150,6 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
     store: StatusStore
     token: str | None
     page: bytes
+    runbook: bytes
 
     server_version = "bayou"
     sys_version = ""
@@ -182,6 +187,8 @@ class _Handler(BaseHTTPRequestHandler):
         match path:
             case "/":
                 self._respond(HTTPStatus.OK, _HTML, self.page)
+            case "/runbook":
+                self._respond(HTTPStatus.OK, _HTML, self.runbook)
             case "/status.json":
                 self._respond(HTTPStatus.OK, _JSON, _json(status))
             case "/metrics":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 BATCH_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -89,6 +89,7 @@ class TopicStatus:
     Attributes:
         state: `waiting` before the topic starts, `running`, `stopped`, or `failed`.
         error: message of the error that stopped the topic; None if there was none.
+        error_type: name of the error's type, which has a section in the runbook.
         rows, dead_letters, left_out, filtered, deleted, superseded, retries, conflicts, bytes:
             totals since the start of the run, see `BatchReport`.
         batches: number of committed batches since the start of the run.
@@ -110,6 +111,7 @@ class TopicStatus:
         small_files: number of data files below 16 MiB; None if not counted.
         table_bytes: total size of the data files; None if not counted yet.
         letters_waiting: number of rows in the dead letter table; None if not counted yet.
+        letters_by_reason: `letters_waiting` by kind of reason; empty if there are too many rows.
         samples: values of the last hour, oldest first.
     """
 
@@ -118,6 +120,7 @@ class TopicStatus:
     table_path: str
     state: Literal["waiting", "running", "stopped", "failed"] = "waiting"
     error: str | None = None
+    error_type: str | None = None
     rows: int = 0
     dead_letters: int = 0
     left_out: int = 0
@@ -143,6 +146,7 @@ class TopicStatus:
     small_files: int | None = None
     table_bytes: int | None = None
     letters_waiting: int | None = None
+    letters_by_reason: Mapping[str, int] = field(default_factory=dict)
     maintenance: tuple[MaintenanceRun, ...] = ()
     samples: tuple[Sample, ...] = ()
 

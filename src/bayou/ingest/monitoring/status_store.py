@@ -66,7 +66,7 @@ class StatusStore:
         with self._lock:
             topic = self._topics[event.topic]
             topic.state = "running"
-            topic.error = None
+            topic.error = topic.error_type = None
             topic.follow(event.positions, self._now())
 
     def batch_committed(self, event: BatchReport) -> None:
@@ -97,6 +97,7 @@ class StatusStore:
             topic = self._topics[event.topic]
             topic.state = "stopped" if event.error is None else "failed"
             topic.error = None if event.error is None else event.error.message
+            topic.error_type = None if event.error is None else type(event.error).__name__
             topic.saw_version(event.version)
 
     def records_lost(self, event: RecordsLost) -> None:
@@ -169,12 +170,20 @@ class StatusStore:
         small_files: int | None,
         table_bytes: int,
         letters: int,
+        reasons: Mapping[str, int] | None = None,
     ) -> None:
+        """Set what the last poll found of a topic's tables.
+
+        Args:
+            reasons: number of dead letters by kind of reason; None keeps the known numbers.
+        """
         with self._lock:
             state = self._topics[topic]
             state.saw_version(version)
             state.files, state.small_files = files, small_files
             state.table_bytes, state.letters_waiting = table_bytes, letters
+            if reasons is not None:
+                state.letters_by_reason = dict(reasons)
 
     def watched(self, error: str | None) -> None:
         """Set the error message of the last poll of brokers and tables; None if it succeeded."""
@@ -298,6 +307,7 @@ class _Topic:
     objective: float | None
     state: Literal["waiting", "running", "stopped", "failed"] = "waiting"
     error: str | None = None
+    error_type: str | None = None
     rows: int = 0
     dead_letters: int = 0
     left_out: int = 0
@@ -323,6 +333,7 @@ class _Topic:
     small_files: int | None = None
     table_bytes: int | None = None
     letters_waiting: int | None = None
+    letters_by_reason: dict[str, int] = field(default_factory=dict)
     maintenance: dict[str, MaintenanceRun] = field(default_factory=dict)
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_MAX_SAMPLES))
 
@@ -412,6 +423,7 @@ class _Topic:
             table_path=self.table_path,
             state=self.state,
             error=self.error,
+            error_type=self.error_type,
             rows=self.rows,
             dead_letters=self.dead_letters,
             left_out=self.left_out,
@@ -437,6 +449,7 @@ class _Topic:
             small_files=self.small_files,
             table_bytes=self.table_bytes,
             letters_waiting=self.letters_waiting,
+            letters_by_reason=self.letters_by_reason,
             maintenance=tuple(self.maintenance.values()),
             samples=tuple(_shifted([*self.samples, sample], jump)),
         )

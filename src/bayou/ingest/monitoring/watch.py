@@ -13,7 +13,8 @@ import pyarrow as pa
 from bayou.errors import BayouError
 from bayou.ingest.broker import end_offsets
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.inspection import TopicTables
+from bayou.ingest.dead_letters.reason_kinds import count_kinds
+from bayou.ingest.inspection import TopicTables, group_letters
 from bayou.ingest.inspection.kafka_records import first_record_time
 from bayou.ingest.monitoring.status_store import StatusStore
 from bayou.ingest.offsets import OffsetSpan
@@ -23,6 +24,8 @@ from bayou.redaction import without_secrets
 
 _TABLES_INTERVAL = 60.0
 _SMALL_FILE = 16 << 20
+_MAX_COUNTED_LETTERS = 200_000
+"""Maximum number of dead letters that are counted by reason, because their reasons are read."""
 _MAX_COUNTED_FILES = 20_000
 """Maximum number of files whose sizes are read."""
 
@@ -41,6 +44,7 @@ class Watch:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bayou-watch", daemon=True)
         self._tables_due: dict[str, float] = {}
+        self._counted: dict[str, int] = {}  # versions of dead letter tables, by topic
         self._table_errors: dict[str, str] = {}  # until the table is read again
 
     def __enter__(self) -> Self:
@@ -128,7 +132,11 @@ class Watch:
             sizes: Any = tables.target.snapshot(detail.version).files().column("size")
             small = pc.sum(pc.less(sizes, pa.scalar(_SMALL_FILE))).as_py() or 0
         dead_letters = tables.dead_letters
-        letters = tables.count_letters(dead_letters.snapshot()) if dead_letters.exists() else 0
+        letters, reasons = 0, {}
+        if dead_letters.exists():
+            snapshot = dead_letters.snapshot()
+            letters = tables.count_letters(snapshot)
+            reasons = self._reasons(topic.key, tables, snapshot.version, letters)
         self._store.set_table(
             topic.key,
             version=detail.version,
@@ -136,4 +144,16 @@ class Watch:
             small_files=small,
             table_bytes=detail.size_in_bytes,
             letters=letters,
+            reasons=reasons,
         )
+
+    def _reasons(
+        self, topic: str, tables: TopicTables, version: int, letters: int
+    ) -> dict[str, int] | None:
+        """Count the dead letters by kind of reason; None if their table hasn't changed."""
+        if self._counted.get(topic) == version:
+            return None
+        self._counted[topic] = version
+        if letters > _MAX_COUNTED_LETTERS:
+            return {}
+        return count_kinds({group.reason: group.count for group in group_letters(tables)})
