@@ -132,7 +132,8 @@ class Watch:
             sizes: Any = tables.target.snapshot(detail.version).files().column("size")
             small = pc.sum(pc.less(sizes, pa.scalar(_SMALL_FILE))).as_py() or 0
         dead_letters = tables.dead_letters
-        letters, reasons = 0, {}
+        letters = 0
+        reasons: dict[str, int] | None = {}
         if dead_letters.exists():
             snapshot = dead_letters.snapshot()
             letters = tables.count_letters(snapshot)
