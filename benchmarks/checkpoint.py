@@ -69,7 +69,7 @@ def _checkpoint(who: str, table: str) -> int:
     if who == "bayou":
         import bayou
 
-        return bayou.table(table).checkpoint()
+        return bayou.table(table).create_checkpoint()
     import deltalake
 
     found = deltalake.DeltaTable(table)

@@ -40,7 +40,7 @@ def target(rows: int, *, vectors: bool) -> Path:
         count = rows // FILES
         for n in range(FILES):
             part = _rows(pa.array(range(n * count, (n + 1) * count), pa.int64()))
-            bayou.write(str(path), part, properties=VECTORS if vectors and not n else None)
+            bayou.write(str(path), part, configuration=VECTORS if vectors and not n else None)
     return path
 
 

@@ -48,7 +48,7 @@ def compact_by_deltalake(path: str) -> Work:
 def zorder_by_bayou(path: str) -> Work:
     """Return the function to measure: cluster all rows along a Z-order."""
     table = bayou.table(path)
-    return lambda: table.zorder(ORDER).num_files_removed
+    return lambda: table.optimize.z_order(ORDER).num_files_removed
 
 
 def zorder_by_deltalake(path: str) -> Work:

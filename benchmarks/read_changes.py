@@ -40,7 +40,7 @@ def changes_table(rows: int) -> Path:
     for n in range(APPENDS):
         part = scan_rows.rows_from(n * each, each)
         bayou.write(
-            str(path), part, mode="append" if n else "error", properties=None if n else feed
+            str(path), part, mode="append" if n else "error", configuration=None if n else feed
         )
     table = deltalake.DeltaTable(str(path))
     for n in range(UPDATES):

@@ -67,7 +67,7 @@ def vectors_table(percent: int) -> Path:
             if n:
                 bayou.write(str(path), part, mode="append")
             else:
-                bayou.write(str(path), part, mode="error", properties=properties)
+                bayou.write(str(path), part, mode="error", configuration=properties)
         bayou.table(str(path)).delete(f"id % 100 < {percent}")
     return path
 

@@ -89,7 +89,7 @@ def target(kind: str, count: int = ROWS) -> Path:
             if number:
                 bayou.write(str(path), rows)
             else:
-                bayou.write(str(path), rows, properties=properties, partition_by=partition_by)
+                bayou.write(str(path), rows, configuration=properties, partition_by=partition_by)
     return path
 
 

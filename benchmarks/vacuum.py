@@ -70,7 +70,7 @@ def _vacuumed(who: str, table: str) -> int:
     if who == "bayou":
         import bayou
 
-        done = bayou.table(table).vacuum(0, enforce_retention_duration=False)
+        done = bayou.table(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
         return done.inventory.num_rows
     import deltalake
 

@@ -116,7 +116,7 @@ def checkpoint_by_bayou(folder: Path, scale: float) -> Work:
     table = bayou.table(str(_log(folder, scale)))
 
     def work() -> int:
-        table.checkpoint()
+        table.create_checkpoint()
         return million_files.COMMITS
 
     return work
@@ -185,7 +185,9 @@ def delete_by_deltalake(folder: Path, scale: float) -> Work:
 def vacuum_by_bayou(folder: Path, scale: float) -> Work:
     """Return the function to measure: delete unreferenced files in 100 folders."""
     table = bayou.table(str(_littered(folder, scale)))
-    return lambda: _vacuumed(table.vacuum(0, enforce_retention_duration=False).inventory)
+    return lambda: _vacuumed(
+        table.vacuum(0, dry_run=False, enforce_retention_duration=False).inventory
+    )
 
 
 def vacuum_by_deltalake(folder: Path, scale: float) -> Work:
@@ -261,7 +263,7 @@ def _table(folder: Path, scale: float, properties: dict[str, str] | None = None)
                 str(original),
                 part,
                 mode="append" if n else "error",
-                properties=None if n else properties,
+                configuration=None if n else properties,
             )
         (original / "complete").touch()
     table = folder / "t"

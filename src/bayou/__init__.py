@@ -12,11 +12,22 @@ from bayou.errors import BayouError
 from bayou.version import VERSION as __version__  # noqa: N811  # the name that tools look for
 
 if TYPE_CHECKING:
-    from bayou.api import scan_polars, sql, table, variants_from_json, variants_to_json, write
+    from bayou.api import (
+        create,
+        exists,
+        scan_polars,
+        sql,
+        table,
+        variants_from_json,
+        variants_to_json,
+        write,
+    )
 
 __all__ = [
     "BayouError",
     "__version__",
+    "create",
+    "exists",
     "scan_polars",
     "sql",
     "table",
@@ -27,8 +38,6 @@ __all__ = [
 
 __getattr__ = lazy_import.lazy_getattr(
     __name__,
-    dict.fromkeys(
-        ("scan_polars", "sql", "table", "variants_from_json", "variants_to_json", "write"),
-        "bayou.api",
-    ),
+    {name: "bayou.api" for name in __all__ if name not in ("BayouError", "__version__")},
 )
+__dir__ = lazy_import.public_dir(__all__)

@@ -13,3 +13,12 @@ def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], ob
         raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
 
     return __getattr__
+
+
+def public_dir(names: list[str]) -> Callable[[], list[str]]:
+    """Return a `__dir__` (PEP 562) that lists the public names of a package."""
+
+    def __dir__() -> list[str]:  # noqa: N807  # the package assigns it to this name
+        return sorted(names)
+
+    return __dir__

@@ -138,7 +138,7 @@ def test_dropping_and_renaming_say_how_to_turn_mapping_on(path):
 
 def test_columns_are_renamed_and_dropped_once_mapped(path):
     alter = bayou.table(path).alter
-    alter.set_properties(MAPPED)
+    alter.set_table_properties(MAPPED)
     alter.rename_column("c", "C 2")
     assert last(path)["operationParameters"] == {"oldColumnPath": "c", "newColumnPath": "C 2"}
     alter.rename_column("s.a", "b")
@@ -156,7 +156,7 @@ def test_columns_are_renamed_and_dropped_once_mapped(path):
 
 def test_a_partition_column_can_be_renamed_not_dropped():
     path = f"memory://{uuid.uuid4().hex}/table"
-    bayou.write(path, ROWS.select(["id", "c"]), partition_by=["c"], properties=MAPPED)
+    bayou.write(path, ROWS.select(["id", "c"]), partition_by=["c"], configuration=MAPPED)
     refused(path, SchemaError, "partitioned", lambda alter: alter.drop_column("c"))
     bayou.table(path).alter.rename_column("c", "d")
     assert bayou.table(path).snapshot().partition_columns == ("d",)
@@ -167,8 +167,8 @@ def test_a_partition_column_can_be_renamed_not_dropped():
 
 def test_a_column_that_something_uses_stays_as_it_is(path):
     alter = bayou.table(path).alter
-    alter.set_properties({**MAPPED, "delta.enableTypeWidening": "true"})
-    alter.add_constraint("positive", "s.a > 0 OR s IS NULL")
+    alter.set_table_properties({**MAPPED, "delta.enableTypeWidening": "true"})
+    alter.add_constraint({"positive": "s.a > 0 OR s IS NULL"})
     alter.cluster_by("id")
     for column in ("s", "s.a"):
         refused(path, SchemaError, "positive", lambda a, c=column: a.drop_column(c))
@@ -182,7 +182,7 @@ def test_a_column_that_something_uses_stays_as_it_is(path):
 
 def test_statistics_follow_a_renamed_column(path):
     alter = bayou.table(path).alter
-    alter.set_properties({**MAPPED, "delta.dataSkippingStatsColumns": "id, s.a,c"})
+    alter.set_table_properties({**MAPPED, "delta.dataSkippingStatsColumns": "id, s.a,c"})
     alter.rename_column("s", "t u")
     alter.drop_column("c")
     properties = bayou.table(path).snapshot().properties
@@ -198,7 +198,7 @@ def test_a_type_is_widened_and_files_stay(path):
     )
     assert error.features == ("typeWidening",)
     alter = bayou.table(path).alter
-    alter.set_properties({"delta.enableTypeWidening": "true"})
+    alter.set_table_properties({"delta.enableTypeWidening": "true"})
     alter.change_type("id", "bigint")
     field = bayou.table(path).snapshot().schema.get("id")
     assert field.metadata == {"delta.typeChanges": [{"toType": "long", "fromType": "integer"}]}
@@ -218,7 +218,7 @@ def test_a_type_is_widened_and_files_stay(path):
 def test_a_type_inside_of_an_array_is_recorded_with_its_path():
     path = f"memory://{uuid.uuid4().hex}/table"
     rows = pa.table({"l": pa.array([[[1], None]], pa.list_(pa.list_(pa.int32())))})
-    bayou.write(path, rows, properties={"delta.enableTypeWidening": "true"})
+    bayou.write(path, rows, configuration={"delta.enableTypeWidening": "true"})
     bayou.table(path).alter.change_type("l.element.element", "long")
     assert bayou.table(path).snapshot().schema.get("l").metadata["delta.typeChanges"] == [
         {"toType": "long", "fromType": "integer", "fieldPath": "element.element"}
@@ -239,12 +239,12 @@ def test_a_varchar_may_only_hold_more(path):
 
 
 def test_not_null_is_set_where_all_rows_keep_it(path):
-    error = refused(path, ConstraintViolationError, "1 of 3", lambda a: a.set_not_null("c"))
+    error = refused(path, ConstraintViolationError, "1 of 3", lambda a: a.set_column_not_null("c"))
     assert error.constraint == "NOT NULL c"
     assert "The first such row has id = " in error.message
     alter = bayou.table(path).alter
-    alter.set_not_null("id")
-    alter.set_not_null("s.a")
+    alter.set_column_not_null("id")
+    alter.set_column_not_null("s.a")
     with pytest.raises(SchemaError, match="'id'"):
         bayou.write(path, pa.table({"c": ["x"]}))
     with pytest.raises(ConstraintViolationError, match=r"'s\.a'"):
@@ -254,29 +254,31 @@ def test_not_null_is_set_where_all_rows_keep_it(path):
                 pa.schema([("id", pa.int32()), ("s", pa.struct([("a", pa.int64())]))])
             ),
         )
-    alter.drop_not_null("id")
+    alter.drop_column_not_null("id")
     bayou.write(path, pa.table({"c": ["x"]}))
-    refused(path, SchemaError, "array or map", lambda a: a.set_not_null("l.element"))
+    refused(path, SchemaError, "array or map", lambda a: a.set_column_not_null("l.element"))
 
 
 def test_a_constraint_is_added_where_all_rows_keep_it(path):
     error = refused(
-        path, ConstraintViolationError, "id = 1", lambda a: a.add_constraint("big", "id > 1")
+        path, ConstraintViolationError, "id = 1", lambda a: a.add_constraint({"big": "id > 1"})
     )
     assert error.constraint == "CHECK constraint big"
-    refused(path, ConstraintViolationError, "c = None", lambda a: a.add_constraint("n", "c < 'z'"))
+    refused(
+        path, ConstraintViolationError, "c = None", lambda a: a.add_constraint({"n": "c < 'z'"})
+    )
     alter = bayou.table(path).alter
-    refused(path, PredicateError, "results of ln", lambda a: a.add_constraint("n", "ln(id) < 9"))
-    alter.add_constraint("Small", "id < 100")
+    refused(path, PredicateError, "results of ln", lambda a: a.add_constraint({"n": "ln(id) < 9"}))
+    alter.add_constraint({"Small": "id < 100"})
     assert bayou.table(path).snapshot().properties == {"delta.constraints.small": "id < 100"}
     assert last(path)["operationParameters"] == {"name": "Small", "expr": "id < 100"}
     with pytest.raises(ConstraintViolationError, match="small"):
         bayou.write(path, pa.table({"id": pa.array([100], pa.int32())}))
-    refused(path, TablePropertyError, "already", lambda a: a.add_constraint("SMALL", "id < 5"))
+    refused(path, TablePropertyError, "already", lambda a: a.add_constraint({"SMALL": "id < 5"}))
     alter.drop_constraint("small")
     assert bayou.table(path).snapshot().properties == {}
     refused(path, TablePropertyError, "no constraint", lambda a: a.drop_constraint("small"))
-    assert alter.drop_constraint("small", if_exists=True) == last(path)["version"]
+    assert alter.drop_constraint("small", raise_if_not_exists=False) == last(path)["version"]
 
 
 @pytest.mark.parametrize(
@@ -284,17 +286,17 @@ def test_a_constraint_is_added_where_all_rows_keep_it(path):
     [("id + 1", "isn't a condition"), ("nope > 1", "nope"), ("id >", "isn't valid SQL")],
 )
 def test_a_constraint_that_is_no_condition_is_refused(path, text, message):
-    refused(path, PredicateError, message, lambda alter: alter.add_constraint("x", text))
+    refused(path, PredicateError, message, lambda alter: alter.add_constraint({"x": text}))
 
 
 def test_properties_are_set_and_unset(path):
     alter = bayou.table(path).alter
-    alter.set_properties({"delta.APPENDONLY": "true", "owner": "me", "comment": "all of it"})
+    alter.set_table_properties({"delta.APPENDONLY": "true", "owner": "me", "comment": "all of it"})
     snapshot = bayou.table(path).snapshot()
     assert snapshot.properties == {"delta.appendOnly": "true", "owner": "me"}
     assert snapshot.kernel.metadata.description == "all of it"
-    refused(path, TablePropertyError, "nope", lambda a: a.unset_properties("owner", "nope"))
-    alter.unset_properties("owner", "nope", "comment", if_exists=True)
+    refused(path, TablePropertyError, "nope", lambda a: a.unset_table_properties("owner", "nope"))
+    alter.unset_table_properties("owner", "nope", "comment", raise_if_not_exists=False)
     assert bayou.table(path).snapshot().properties == {"delta.appendOnly": "true"}
     assert bayou.table(path).snapshot().kernel.metadata.description is None
     assert last(path)["operationParameters"] == {
@@ -317,7 +319,7 @@ def test_properties_are_set_and_unset(path):
     ],
 )
 def test_a_property_that_cannot_be_set_is_refused(path, properties, error, message):
-    refused(path, error, message, lambda alter: alter.set_properties(properties))
+    refused(path, error, message, lambda alter: alter.set_table_properties(properties))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +334,7 @@ def test_a_property_that_cannot_be_set_is_refused(path, properties, error, messa
 )
 def test_a_property_brings_its_feature(path, key, feature):
     value = "supported" if ".feature." in key else "true"
-    bayou.table(path).alter.set_properties({key: value})
+    bayou.table(path).alter.set_table_properties({key: value})
     protocol = bayou.table(path).snapshot().protocol
     listed = protocol.writer_features
     assert (listed is None and protocol.min_writer_version == 4) or feature in listed
@@ -342,7 +344,9 @@ def test_a_property_brings_its_feature(path, key, feature):
 
 
 def test_in_commit_timestamps_say_from_when_they_count(path):
-    version = bayou.table(path).alter.set_properties({"delta.enableInCommitTimestamps": "true"})
+    version = bayou.table(path).alter.set_table_properties(
+        {"delta.enableInCommitTimestamps": "true"}
+    )
     properties = bayou.table(path).snapshot().properties
     assert properties["delta.inCommitTimestampEnablementVersion"] == str(version)
     stamp = properties["delta.inCommitTimestampEnablementTimestamp"]
@@ -352,7 +356,7 @@ def test_in_commit_timestamps_say_from_when_they_count(path):
 
 def test_versions_of_the_protocol_are_raised(path):
     alter = bayou.table(path).alter
-    alter.set_properties({"delta.minWriterVersion": "4"})
+    alter.set_table_properties({"delta.minWriterVersion": "4"})
     protocol = bayou.table(path).snapshot().protocol
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 4)
     assert bayou.table(path).snapshot().properties == {}
@@ -411,7 +415,7 @@ def test_a_clustering_that_cannot_be_is_refused(path, columns, message):
 def test_clustering_columns_keep_their_statistics(path):
     alter = bayou.table(path).alter
     alter.cluster_by("c")
-    alter.set_properties({"delta.dataSkippingNumIndexedCols": "0"})
+    alter.set_table_properties({"delta.dataSkippingNumIndexedCols": "0"})
     bayou.write(path, ROWS)
     newest = min(bayou.table(path).snapshot().files()["stats"].to_pylist(), key=len)
     assert newest == (

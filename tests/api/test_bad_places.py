@@ -72,4 +72,4 @@ def test_a_log_without_commits_is_no_table(tmp_path: Path) -> None:
     table = bayou.table(str(tmp_path / "table"))
     assert not table.exists()
     refused(tmp_path, table.to_arrow, TableNotFoundError, ("no Delta table", "_delta_log"))
-    assert bayou.write(table.path, pa.table({"k": [1]})) == 0
+    assert bayou.write(table.table_uri, pa.table({"k": [1]})) == 0

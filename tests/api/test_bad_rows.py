@@ -111,7 +111,7 @@ BAD_ROWS: dict[str, BadRows] = {
         but=CAST,
     ),
     "a type that a merge alone casts": BadRows(
-        rows=lambda: good(id=pa.array([3], pa.int32()), twice=pa.array([6])),
+        rows=lambda: good(id=pa.array([3.0]), twice=pa.array([6])),
         error=SchemaError,
         words=("'id'", "long"),
         but={"merge": None},
@@ -322,5 +322,5 @@ def test_an_update_to_what_cannot_be_changes_nothing(
 ) -> None:
     path = str(tmp_path / "table")
     make_table(path)
-    bayou.table(path).alter.set_properties({"delta.enableDeletionVectors": vectors})
+    bayou.table(path).alter.set_table_properties({"delta.enableDeletionVectors": vectors})
     refused(tmp_path, lambda: bayou.table(path).update(values), error, words)

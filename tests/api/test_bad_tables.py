@@ -39,7 +39,9 @@ class Wanted:
 
 
 def new_by_write(path: str, wanted: Wanted) -> None:
-    bayou.write(path, wanted.rows(), partition_by=wanted.partition_by, properties=wanted.properties)
+    bayou.write(
+        path, wanted.rows(), partition_by=wanted.partition_by, configuration=wanted.properties
+    )
 
 
 def new_by_transaction(path: str, wanted: Wanted) -> None:
@@ -64,24 +66,24 @@ def new_by_convert(path: str, wanted: Wanted) -> None:
     partitions = pa.schema(
         [*(wanted.schema.field(n) for n in wanted.partition_by if n not in missing)]
     )
-    bayou.table(path).convert(partitions, properties=wanted.properties)
+    bayou.table(path).convert(partitions, configuration=wanted.properties)
 
 
 def by_merge_schema(path: str, wanted: Wanted) -> None:
-    bayou.write(path, wanted.rows(), properties=wanted.properties, merge_schema=True)
+    bayou.write(path, wanted.rows(), configuration=wanted.properties, merge_schema=True)
 
 
 def by_merge_evolution(path: str, wanted: Wanted) -> None:
     if wanted.properties:
-        bayou.table(path).alter.set_properties(wanted.properties)
-    merge = bayou.table(path).merge(wanted.rows(), "target.k = source.k").with_schema_evolution()
+        bayou.table(path).alter.set_table_properties(wanted.properties)
+    merge = bayou.table(path).merge(wanted.rows(), "target.k = source.k", merge_schema=True)
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
 def by_alter(path: str, wanted: Wanted) -> None:
     alter = bayou.table(path).alter
     if wanted.properties:
-        alter.set_properties(wanted.properties)
+        alter.set_table_properties(wanted.properties)
     alter.add_columns({f"`{f.name}`": f.type for f in wanted.schema if f.name != "k"})
 
 
@@ -191,7 +193,7 @@ BAD_TABLES: dict[str, BadTable] = {
     ),
     "a partition column in another case": BadTable(
         wanted=columns(pa.field("a", pa.int64()), partition_by=("A",)),
-        entrances=NEW,
+        entrances={"transaction": new_by_transaction},
         words=("'A'", "Did you mean 'a'?"),
     ),
     "a partition column twice": BadTable(
@@ -279,7 +281,7 @@ def test_a_table_that_cannot_be_is_not_made(tmp_path: Path, name: str, entrance:
     bad = BAD_TABLES[name]
     if entrance in GROWN:
         turned_on = {k: v for k, v in bad.wanted.properties.items() if k in FEED}
-        bayou.write(path, pa.table({"k": [1]}), properties=turned_on)
+        bayou.write(path, pa.table({"k": [1]}), configuration=turned_on)
         properties = {k: v for k, v in bad.wanted.properties.items() if k not in FEED}
         bad_wanted = Wanted(schema=bad.wanted.schema, properties=properties)
     else:
@@ -299,7 +301,7 @@ def test_a_table_that_cannot_be_is_not_made(tmp_path: Path, name: str, entrance:
 
 def test_row_tracking_keeps_its_columns_names_to_itself(tmp_path: Path) -> None:
     path = str(tmp_path / "table")
-    bayou.write(path, pa.table({"k": [1]}), properties={"delta.enableRowTracking": "true"})
+    bayou.write(path, pa.table({"k": [1]}), configuration={"delta.enableRowTracking": "true"})
     properties = bayou.table(path).snapshot().properties
     for key in ("materializedRowIdColumnName", "materializedRowCommitVersionColumnName"):
         name = properties[f"delta.rowTracking.{key}"]
@@ -319,10 +321,10 @@ def test_row_tracking_keeps_its_columns_names_to_itself(tmp_path: Path) -> None:
 def test_other_names_are_the_users(tmp_path: Path, name: str) -> None:
     path = str(tmp_path / "table")
     properties = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true", **FEED}
-    bayou.write(path, pa.table({"k": [1, 2, 3], name: ["a", "b", "c"]}), properties=properties)
+    bayou.write(path, pa.table({"k": [1, 2, 3], name: ["a", "b", "c"]}), configuration=properties)
     table = bayou.table(path)
     table.delete("k = 1")
-    table.update({f"`{name}`": "'z'"}, "k = 2")
+    table.update({f"`{name}`": "'z'"}, predicate="k = 2")
     source = pa.table({"k": [3, 4], name: ["m", "n"]})
     merge = table.merge(source, "target.k = source.k").when_matched_update_all()
     merge.when_not_matched_insert_all().execute()

@@ -34,7 +34,7 @@ def rows(*ids: int) -> pa.Table:
 @pytest.fixture
 def table(path: str):
     """Version 0 makes the table with rows 1 to 4, 1 adds 5, 2 overwrites all with 6."""
-    bayou.write(path, rows(1, 2, 3, 4), partition_by=["part"], properties=FEED)
+    bayou.write(path, rows(1, 2, 3, 4), partition_by=["part"], configuration=FEED)
     bayou.write(path, rows(5))
     bayou.write(path, rows(6), mode="overwrite")
     return bayou.table(path)
@@ -57,7 +57,7 @@ def test_changes_are_the_rows_that_came_and_went(table):
     changes = table.changes(0)
     assert told(changes.to_arrow()) == [*FIRST, (5, "insert", 1), *LAST]
     assert (changes.start_version, changes.end_version) == (0, 2)
-    assert repr(changes) == f"{table!r}.changes(0, 2)"
+    assert repr(changes) == f"bayou.table({table.table_uri!r}).changes(0, 2)"
 
 
 def test_rows_have_the_tables_columns_and_the_feeds(table):
@@ -170,7 +170,7 @@ def dated(tmp_path: Path):
     """Three versions, committed on the first three days of 2024."""
     path = tmp_path / "dated"
     for number in range(3):
-        bayou.write(str(path), rows(number), properties=FEED if number == 0 else None)
+        bayou.write(str(path), rows(number), configuration=FEED if number == 0 else None)
         moment = dt.datetime(2024, 1, 1 + number, tzinfo=dt.UTC).timestamp()
         os.utime(path / "_delta_log" / f"{number:020d}.json", (moment, moment))
     return bayou.table(str(path))
@@ -205,14 +205,14 @@ def test_a_time_outside_of_the_log_is_an_error(dated, start, end):
 
 
 def test_times_of_files_are_monotonic_in_the_rows_too(dated):
-    folder = Path(dated.path) / "_delta_log"
+    folder = Path(dated.table_uri) / "_delta_log"
     os.utime(folder / f"{1:020d}.json", (0, 0))
     found = dated.changes(0).to_arrow(columns=["_commit_timestamp"]).column(0).to_pylist()
     assert found[1] - found[0] == dt.timedelta(milliseconds=1)
 
 
 def test_a_vacuumed_file_of_an_old_change_is_named(dated):
-    for file in Path(dated.path).glob("*.parquet"):
+    for file in Path(dated.table_uri).glob("*.parquet"):
         file.unlink()
     with pytest.raises(DataFileError, match="VACUUM"):
         dated.changes(0).to_arrow()
@@ -263,7 +263,7 @@ def open_data_files() -> set[str]:
 def test_stopping_early_closes_the_files_that_are_read_ahead(tmp_path):
     path = str(tmp_path / "many")
     for number in range(12):
-        bayou.write(path, rows(*range(number, number + 5000)), properties=FEED)
+        bayou.write(path, rows(*range(number, number + 5000)), configuration=FEED)
     reader = bayou.table(path).changes(0).to_batches()
     assert reader.read_next_batch().num_rows > 0
     reader.close()
@@ -272,7 +272,7 @@ def test_stopping_early_closes_the_files_that_are_read_ahead(tmp_path):
 
 
 def test_changes_can_be_read_while_others_write(path):
-    bayou.write(path, rows(0), properties=FEED)
+    bayou.write(path, rows(0), configuration=FEED)
     failures: list[BaseException] = []
 
     def write() -> None:

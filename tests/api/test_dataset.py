@@ -186,7 +186,7 @@ def test_tables_with_reader_features_have_datasets(
 ) -> None:
     path = str(tmp_path / "t")
     rows = pa.table({"id": pa.array(range(100), pa.int64()), "old": ["x"] * 100})
-    bayou.write(path, rows, properties=properties)
+    bayou.write(path, rows, configuration=properties)
     table = bayou.table(path)
     table.delete("id % 10 = 3")
     if "delta.columnMapping.mode" in properties:
@@ -202,7 +202,7 @@ def test_widened_columns_have_datasets(tmp_path: Path) -> None:
     bayou.write(
         path,
         pa.table({"id": pa.array([1, 2], pa.int32())}),
-        properties={"delta.enableTypeWidening": "true"},
+        configuration={"delta.enableTypeWidening": "true"},
     )
     bayou.table(path).alter.change_type("id", "long")
     bayou.write(path, pa.table({"id": pa.array([2**40], pa.int64())}))

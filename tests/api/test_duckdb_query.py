@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> str:
             }
         )
         properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
-        bayou.write(path, rows, partition_by=["day"], properties=properties)
+        bayou.write(path, rows, partition_by=["day"], configuration=properties)
     bayou.table(path).delete("id = 5")
     bayou.table(path).alter.rename_column("price", "Unit price")
     return path

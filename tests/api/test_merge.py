@@ -37,7 +37,7 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 
 def made(path: str, properties: dict[str, str] | None = None, **columns: Any) -> str:
     columns = columns or {"id": [1, 2, 3], "v": ["a", "b", "c"]}
-    bayou.write(path, pa.table(columns), properties=properties)
+    bayou.write(path, pa.table(columns), configuration=properties)
     return path
 
 
@@ -95,7 +95,7 @@ def test_a_builder_can_be_gone_on_from_twice(path: str) -> None:
 def test_the_history_tells_the_merge_as_delta_spark_does(path: str) -> None:
     made(path)
     merge = bayou.table(path).merge(
-        pa.table({"id": [1, 2, 7]}), "target.id = source.id", user_metadata="why"
+        pa.table({"id": [1, 2, 7]}), "target.id = source.id", commit_metadata="why"
     )
     merge = merge.when_matched_delete("source.id = 1").when_matched_update({"v": "'u'"})
     merge = merge.when_not_matched_insert({"id": "source.id"})
@@ -164,7 +164,7 @@ def test_nothing_is_committed_where_nothing_changes(path: str) -> None:
 def test_schema_evolution_adds_columns_and_keeps_what_the_source_lacks(path: str) -> None:
     made(path, id=[1, 2], v=["a", "b"], w=[1, 2])
     source = pa.table({"id": [2, 3], "v": ["B", "C"], "day": [dt.date(2024, 1, 5)] * 2})
-    merge = bayou.table(path).merge(source, "target.id = source.id").with_schema_evolution()
+    merge = bayou.table(path).merge(source, "target.id = source.id", merge_schema=True)
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
     assert rows(path) == [
         {"id": 1, "v": "a", "w": 1, "day": None},
@@ -223,7 +223,7 @@ def test_files_that_keys_cannot_be_in_are_not_touched(
 ) -> None:
     for first in (0, 10, 20):
         ids = list(range(first, first + 10))
-        bayou.write(path, pa.table({"id": ids, "v": ids}), properties=properties or None)
+        bayou.write(path, pa.table({"id": ids, "v": ids}), configuration=properties or None)
     merge = bayou.table(path).merge(pa.table({"id": [12], "v": [0]}), "target.id = source.id")
     metrics = merge.when_matched_update_all().execute()
     assert metrics.num_target_rows_copied == (0 if properties else 9)
@@ -234,12 +234,12 @@ def test_wrong_arguments_are_refused_in_a_sentence(path: str) -> None:
     made(path)
     table = bayou.table(path)
     source = pa.table({"id": [1], "v": ["x"]})
-    with pytest.raises(ArgumentError, match="on: it is None"):
+    with pytest.raises(ArgumentError, match="predicate: it is None"):
         table.merge(source, None)  # type: ignore[arg-type]
     merge = table.merge(source, "target.id = source.id")
     with pytest.raises(ArgumentError, match="DELTA_MERGE_MISSING_WHEN"):
         merge.execute()
-    with pytest.raises(ArgumentError, match="set: 'v' is 3"):
+    with pytest.raises(ArgumentError, match="updates: 'v' is 3"):
         merge.when_matched_update({"v": 3})  # type: ignore[dict-item]
     with pytest.raises(ArgumentError, match="source: a list"):
         table.merge([1], "true").when_matched_delete().execute()  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ def test_optimize_packs_files_and_keeps_rows(path):
         bayou.write(path, pa.table({"id": [i], "p": [i % 2]}), partition_by=["p"])
     before = rows(path)
     table = bayou.table(path)
-    metrics = table.optimize(where="p = 1")
+    metrics = table.optimize("p = 1")
     assert (metrics.num_files_removed, metrics.total_considered_files) == (3, 3)
     assert rows(path) == before
     (entry,) = table.history(1)
@@ -39,7 +39,7 @@ def test_zorder_lets_a_point_filter_skip_files(path):
     table = bayou.table(path)
     before = rows(path)
     size = sum(table.snapshot().files()["size"].to_pylist())
-    metrics = table.zorder(["x", "y"], target_size=size // 16)
+    metrics = table.optimize.z_order(["x", "y"], target_size=size // 16)
     assert metrics.num_files_added == 16
     stats = metrics.z_order_stats
     assert stats.merged_files == stats.input_other_files == ZOrderFileStats(num=4, size=size)
@@ -48,9 +48,9 @@ def test_zorder_lets_a_point_filter_skip_files(path):
     assert rows(path) == before
     for column in ("x", "y"):
         for value in (10, 345, 990):
-            kept = table.snapshot().files(f"{column} = {value}").num_rows
+            kept = table.snapshot().files(filter=f"{column} = {value}").num_rows
             assert kept <= 8
-    both = table.snapshot().files("x = 345 AND y = 678").num_rows
+    both = table.snapshot().files(filter="x = 345 AND y = 678").num_rows
     assert both <= 3
     assert table.history(1)[0]["operationParameters"]["zOrderBy"] == '["x","y"]'
 
@@ -59,14 +59,14 @@ def test_an_order_larger_than_memory_is_the_same(path, monkeypatch):
     monkeypatch.setattr("bayou.api.optimize._MEMORY_BYTES", 20_000)
     bayou.write(path, pa.table({"x": list(range(10_000, 0, -1)), "y": [0] * 10_000}))
     before = rows(path)
-    bayou.table(path).zorder(["x"], target_size=2_000)
+    bayou.table(path).optimize.z_order(["x"], target_size=2_000)
     assert rows(path) == before
-    assert bayou.table(path).snapshot().files("x = 17").num_rows == 1
+    assert bayou.table(path).snapshot().files(filter="x = 17").num_rows == 1
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"batch_size": 0}, {"parallelism": "2"}, {"target_size": -1}, {"full": True}],
+    [{"batch_size": 0}, {"max_concurrent_tasks": "2"}, {"target_size": -1}, {"full": True}],
 )
 def test_what_makes_no_sense_is_refused(path, arguments):
     bayou.write(path, pa.table({"id": [1]}))
@@ -75,9 +75,10 @@ def test_what_makes_no_sense_is_refused(path, arguments):
 
 
 def test_without_a_table_there_is_nothing_to_rearrange(path):
-    for call in ("optimize", "purge"):
+    optimize = bayou.table(path).optimize
+    for call in (optimize, optimize.compact, optimize.purge):
         with pytest.raises(TableNotFoundError):
-            getattr(bayou.table(path), call)()
+            call()
 
 
 def test_a_clustered_table_is_clustered_step_by_step(path):
@@ -94,7 +95,7 @@ def test_a_clustered_table_is_clustered_step_by_step(path):
     size = sum(table.snapshot().files()["size"].to_pylist())
     assert table.optimize(target_size=size // 8).num_output_cubes == 1
     assert rows(path) == before
-    assert table.snapshot().files("x = 345 AND y = 678").num_rows <= 2
+    assert table.snapshot().files(filter="x = 345 AND y = 678").num_rows <= 2
     assert table.optimize().version is None
     write(10)
     assert table.optimize().num_files_removed > 1
@@ -102,7 +103,7 @@ def test_a_clustered_table_is_clustered_step_by_step(path):
     entry = table.history(1)[0]
     assert entry["operationParameters"]["clusterBy"] == '["x","y"]'
     with pytest.raises(ArgumentError, match="clustered table"):
-        table.zorder(["x"])
+        table.optimize.z_order(["x"])
     with pytest.raises(ArgumentError, match="clustered table"):
         table.optimize("x = 1")
     table.alter.cluster_by("y")
@@ -112,4 +113,4 @@ def test_a_clustered_table_is_clustered_step_by_step(path):
 
 def test_zorder_takes_a_column_in_backticks(tmp_path):
     bayou.write(str(tmp_path), pa.table({"a.b": [2, 1], "x`y": [3, 4]}))
-    assert bayou.table(str(tmp_path)).zorder(["`a.b`", "`x``y`"]).num_files_added == 1
+    assert bayou.table(str(tmp_path)).optimize.z_order(["`a.b`", "`x``y`"]).num_files_added == 1

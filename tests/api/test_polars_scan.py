@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> str:
             }
         )
         properties = {"delta.enableDeletionVectors": "true"}
-        bayou.write(path, rows, partition_by=["day"], properties=properties)
+        bayou.write(path, rows, partition_by=["day"], configuration=properties)
     bayou.table(path).delete("id = 5")
     return path
 

@@ -172,14 +172,14 @@ def test_a_file_that_is_cut_off_is_named(table, files, tmp_path):
 def test_rows_are_counted_without_opening_a_file(tmp_path):
     path = str(tmp_path / "t")
     vectors = {"delta.enableDeletionVectors": "true"}
-    bayou.write(path, pa.table({"id": range(10)}), properties=vectors)
+    bayou.write(path, pa.table({"id": range(10)}), configuration=vectors)
     bayou.write(path, pa.table({"id": range(10, 13)}))
     bayou.table(path).delete("id IN (1, 2)")
     snapshot = bayou.table(path).snapshot()
-    assert snapshot.row_count() == len(snapshot.to_arrow()) == 11
+    assert snapshot.count() == len(snapshot.to_arrow()) == 11
     for file in tmp_path.rglob("*.parquet"):
         file.unlink()
-    assert bayou.table(path).snapshot().row_count() == 11
+    assert bayou.table(path).snapshot().count() == 11
 
 
 def test_rows_of_files_without_statistics_are_counted_in_the_files(tmp_path):
@@ -191,9 +191,9 @@ def test_rows_of_files_without_statistics_are_counted_in_the_files(tmp_path):
     for action in actions:
         action.get("add", {}).pop("stats", None)
     commit.write_text("\n".join(map(json.dumps, actions)))
-    assert bayou.table(str(path)).snapshot().row_count() == 4
+    assert bayou.table(str(path)).snapshot().count() == 4
 
 
 def test_an_empty_table_has_no_rows(tmp_path):
     bayou.write(str(tmp_path), pa.table({"id": pa.array([], pa.int64())}))
-    assert bayou.table(str(tmp_path)).snapshot().row_count() == 0
+    assert bayou.table(str(tmp_path)).snapshot().count() == 0

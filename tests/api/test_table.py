@@ -62,7 +62,7 @@ def test_columns_are_names_as_they_stand_in_the_order_wanted(table):
 
 
 def test_an_unknown_column_names_those_there_are(table):
-    with pytest.raises(SchemaError, match="no column 'ID'. The columns are day, id, a.b") as caught:
+    with pytest.raises(SchemaError, match=r"Did you mean 'id'\? The columns are day, id") as caught:
         table.to_arrow(columns=["ID"])
     assert caught.value.column == "ID"
 
@@ -197,7 +197,7 @@ def test_a_history_of_no_number_is_refused(table, limit):
 def test_a_path_without_a_table_says_so(path):
     table = bayou.table(path)
     assert not table.exists()
-    assert repr(table) == f"bayou.table({path!r})"
+    assert repr(table).startswith(f"bayou.table({path!r})")
     with pytest.raises(TableNotFoundError, match="Check the path"):
         table.to_arrow()
 

@@ -20,7 +20,7 @@ TEXTS = ['{"a":[1,"x",{"b":null}]}', None, "null", "1.5"]
 def made(path: str, texts: list[str | None] = TEXTS, **properties: str) -> str:
     rows = pa.table({"id": range(len(texts)), "v": bayou.variants_from_json(texts)})
     named = {f"delta.{key}": value for key, value in properties.items()}
-    bayou.write(path, rows, properties=named)
+    bayou.write(path, rows, configuration=named)
     return path
 
 
@@ -69,16 +69,16 @@ def test_a_variant_has_a_null_count_and_no_bounds(tmp_path: Path) -> None:
 def test_rows_with_variants_are_updated_merged_packed_and_restored(path: str, vectors: str) -> None:
     made(path, enableDeletionVectors=vectors, enableChangeDataFeed="true")
     table = bayou.table(path)
-    table.update({"v": "NULL"}, "id = 0")
+    table.update({"v": "NULL"}, predicate="id = 0")
     table.delete("id = 3")
     source = pa.table({"id": [1, 7], "v": bayou.variants_from_json(["[1]", "[7]"])})
     for rows in (source, source.set_column(1, "v", source["v"].cast(STORAGE))):
-        merge = table.merge(rows, "target.id = source.id").with_schema_evolution()
+        merge = table.merge(rows, "target.id = source.id", merge_schema=True)
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
     assert texts_of(path) == {0: None, 1: "[1]", 2: "null", 7: "[7]"}
     table.optimize()
-    table.purge()
-    table.checkpoint()
+    table.optimize.purge()
+    table.create_checkpoint()
     assert texts_of(path) == {0: None, 1: "[1]", 2: "null", 7: "[7]"}
     assert texts_of(path, filter="v IS NULL") == {0: None}
     changes = table.changes(1).to_arrow()

@@ -405,7 +405,7 @@ def create(path: str, options: dict[str, str], properties: dict[str, str]) -> Ro
     rows = [row(key, chance) for key in range(40)]
     data = pa.Table.from_batches(batches(rows))
     every = {"delta.checkpointInterval": str(INTERVAL), **properties}
-    bayou.write(path, data, partition_by=["p"], properties=every, storage_options=options)
+    bayou.write(path, data, partition_by=["p"], configuration=every, storage_options=options)
     return {r["id"]: r for r in rows}
 
 
@@ -492,9 +492,9 @@ def test_processes_killed_at_any_time_lose_nothing_that_they_acknowledged(reques
     model = check_history(path, options, folder, first, attempts)
     table = bayou.table(path, options)
     assert table.snapshot().version == model.version
-    table.checkpoint()
+    table.create_checkpoint()
     table.optimize()
-    table.vacuum(0, enforce_retention_duration=False)
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     rows = table.to_arrow(COLUMNS).to_pylist()
     assert len(rows) == len(model.rows())
     assert {r["id"]: r for r in rows} == model.rows()

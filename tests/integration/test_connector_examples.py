@@ -210,7 +210,7 @@ def test_several_processes_delete_rows_in_one_commit(tmp_path: Path, vectors: st
     path = str(tmp_path / "shared")
     for first in (0, 10, 20):
         rows = pa.table({"id": range(first, first + 10)})
-        bayou.write(path, rows, properties={"delta.enableDeletionVectors": vectors})
+        bayou.write(path, rows, configuration={"delta.enableDeletionVectors": vectors})
     done = run("multi_process_delete.py", path, "id % 2 = 0 AND id < 18", "2")
     assert done.stdout == "9 rows deleted, version 3\n"
     found = bayou.table(path)
@@ -221,18 +221,22 @@ def test_several_processes_delete_rows_in_one_commit(tmp_path: Path, vectors: st
 def test_a_file_of_a_connectors_own_writer_is_skipped_by_its_statistics(tmp_path: Path) -> None:
     path = str(tmp_path / "own")
     properties = {"delta.columnMapping.mode": "name"}
-    bayou.write(path, pa.table({"id": [100, 200], "name": ["a", "b"]}), properties=properties)
+    bayou.write(path, pa.table({"id": [100, 200], "name": ["a", "b"]}), configuration=properties)
     assert run("own_parquet_writer.py", path).stdout == "version 1\n"
     found = bayou.table(path)
     assert found.to_arrow().sort_by("id").column("id").to_pylist() == [1, 2, 3, 100, 200]
-    assert len(found.snapshot().files("id < 50")) == len(found.snapshot().files("id > 50")) == 1
-    assert found.snapshot().files("id < 50").column("num_records").to_pylist() == [3]
+    assert (
+        len(found.snapshot().files(filter="id < 50"))
+        == len(found.snapshot().files(filter="id > 50"))
+        == 1
+    )
+    assert found.snapshot().files(filter="id < 50").column("num_records").to_pylist() == [3]
 
 
 def test_a_checkpoint_is_written_where_one_is_due(tmp_path: Path) -> None:
     path = str(tmp_path / "often")
     rows = pa.table({"id": [-1]})
-    bayou.write(path, rows, properties={"delta.checkpointInterval": "3"})
+    bayou.write(path, rows, configuration={"delta.checkpointInterval": "3"})
     assert run("checkpoint_after_commit.py", path, "7").stdout.splitlines() == [
         "checkpoint of version 3",
         "checkpoint of version 6",
@@ -292,7 +296,7 @@ def many_commits(tmp_path: Path) -> str:
     """A checkpoint of twelve commits, and three commits behind it."""
     path = str(tmp_path / "many")
     for i in range(15):
-        bayou.write(path, pa.table({"id": [i]}), properties={"delta.checkpointInterval": "1000"})
+        bayou.write(path, pa.table({"id": [i]}), configuration={"delta.checkpointInterval": "1000"})
         if i == 11:
             Table(path).checkpoint(ArrowEngine())
     return path

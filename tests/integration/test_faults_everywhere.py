@@ -150,7 +150,7 @@ def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     for i in range(6):
         ids = range(2 * i, 2 * i + 2)
         rows = pa.table({"id": ids, "p": [i % 2] * 2, "v": pa.array([i, None], pa.int64())})
-        bayou.write(path, rows, partition_by=["p"], properties=properties)
+        bayou.write(path, rows, partition_by=["p"], configuration=properties)
     bayou.table(path).delete("id = 11")
     bayou.table(path).delete("id = 4")
     return path
@@ -234,8 +234,8 @@ def files_without_a_log(template: Path, path: Path) -> None:
     shutil.copytree(template, path)
     table = bayou.table(path)
     table.optimize()
-    table.purge()
-    table.vacuum(0, enforce_retention_duration=False)
+    table.optimize.purge()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     shutil.rmtree(path / "_delta_log")
 
 

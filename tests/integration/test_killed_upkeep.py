@@ -127,7 +127,7 @@ def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     for i in range(7):
         mode = "overwrite" if i == 4 else "append"
         rows = pa.table({"id": [i * 10 + k for k in range(3)]})
-        bayou.write(path, rows, mode=mode, properties=properties if i == 0 else None)
+        bayou.write(path, rows, mode=mode, configuration=properties if i == 0 else None)
     for file in path.rglob("*"):
         if file.is_file():
             at = time.time() - 10 * DAY
@@ -211,7 +211,7 @@ def test_a_change_that_was_killed_is_there_or_is_not(
         found = state(table)
         assert found in (before, after)
         bayou.write(table, pa.table({"id": [999]}))
-        bayou.table(table).vacuum(0, enforce_retention_duration=False)
+        bayou.table(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
         assert state(table) == sorted([*found, 999])
 
 
@@ -229,7 +229,7 @@ def test_on_s3_nothing_that_was_killed_harms_the_table(s3_server, bucket, tmp_pa
                 table,
                 rows,
                 mode="overwrite" if i == 3 else "append",
-                properties=properties if i == 0 else None,
+                configuration=properties if i == 0 else None,
                 storage_options=options,
             )
         before = state(table, options)
@@ -260,9 +260,9 @@ def test_upkeep_of_all_kinds_one_after_another(original: Path, tmp_path: Path) -
     shutil.copytree(original, table)
     before = state(table)
     engine = ArrowEngine()
-    bayou.table(table).checkpoint()
+    bayou.table(table).create_checkpoint()
     compact_log(engine, str(table), 1, 4)
     assert clean_up_log(engine, str(table), retention_ms=0).deleted
-    bayou.table(table).vacuum(0, enforce_retention_duration=False)
+    bayou.table(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert state(table) == before
     assert bayou.table(table).snapshot().version == 8

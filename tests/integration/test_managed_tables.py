@@ -35,7 +35,7 @@ OLD = 60 * 86_400
 
 OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "delete": lambda t: t.delete("id % 3 = 1"),
-    "update": lambda t: t.update({"v": "v + 1"}, "id > 4"),
+    "update": lambda t: t.update({"v": "v + 1"}, predicate="id > 4"),
     "merge": lambda t: (
         t.merge(rows(3, 5), "target.id = source.id")
         .when_matched_update_all()
@@ -43,18 +43,20 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
         .execute()
     ),
     "optimize": lambda t: t.optimize(),
-    "zorder": lambda t: t.zorder(["id"]),
-    "purge": lambda t: t.purge(),
+    "zorder": lambda t: t.optimize.z_order(["id"]),
+    "purge": lambda t: t.optimize.purge(),
     "restore": lambda t: t.restore(2),
-    "vacuum": lambda t: t.vacuum(0, enforce_retention_duration=False),
-    "lite vacuum": lambda t: t.vacuum(0, lite=True, enforce_retention_duration=False),
-    "checkpoint": lambda t: t.checkpoint(),
+    "vacuum": lambda t: t.vacuum(0, dry_run=False, enforce_retention_duration=False),
+    "lite vacuum": lambda t: t.vacuum(
+        0, full=False, dry_run=False, enforce_retention_duration=False
+    ),
+    "checkpoint": lambda t: t.create_checkpoint(),
     "add columns": lambda t: t.alter.add_columns({"w": "string"}),
     "rename": lambda t: t.alter.rename_column("v", "x"),
-    "set not null": lambda t: t.alter.set_not_null("id"),
-    "constraint": lambda t: t.alter.add_constraint("positive", "id >= 0"),
-    "properties": lambda t: t.alter.set_properties({"delta.enableChangeDataFeed": "true"}),
-    "row tracking": lambda t: t.alter.set_properties({"delta.enableRowTracking": "true"}),
+    "set not null": lambda t: t.alter.set_column_not_null("id"),
+    "constraint": lambda t: t.alter.add_constraint({"positive": "id >= 0"}),
+    "properties": lambda t: t.alter.set_table_properties({"delta.enableChangeDataFeed": "true"}),
+    "row tracking": lambda t: t.alter.set_table_properties({"delta.enableRowTracking": "true"}),
     "drop vectors": lambda t: t.alter.drop_feature("deletionVectors"),
     "cluster": lambda t: t.alter.cluster_by("id"),
 }
@@ -82,7 +84,7 @@ def path(tmp_path: Path, catalog: FileCatalog) -> str:
     }
     for i in range(4):
         bayou.write(
-            path, rows(3 * i, 3), properties=properties if i == 0 else None, catalog=catalog
+            path, rows(3 * i, 3), configuration=properties if i == 0 else None, catalog=catalog
         )
     bayou.table(path, catalog=catalog).delete("id = 7")
     return path
@@ -146,7 +148,7 @@ def test_an_optimize_goes_behind_a_change_of_metadata(path, catalog):
 
         def commit(self, engine, name, version, lines):
             if b'"OPTIMIZE"' in lines[0] and version == 5:
-                table.alter.set_properties({"delta.checkpointInterval": "100"})
+                table.alter.set_table_properties({"delta.checkpointInterval": "100"})
             return super().commit(engine, name, version, lines)
 
     mine = bayou.table(path, catalog=Interrupted(catalog._folder))
@@ -168,7 +170,7 @@ def test_maintenance_is_the_catalogs_unless_it_permits_it(path, catalog):
         Table.for_path(ArrowEngine(), path, keeping).clean_up_log(ArrowEngine())
     assert sorted(Path(path).rglob("*")) == before
     table.delete("id = 1")
-    assert table.checkpoint() == 5
+    assert table.create_checkpoint() == 5
     assert Table.for_path(ArrowEngine(), path, keeping).compact_log(ArrowEngine(), 1, 4)
 
 
@@ -197,9 +199,9 @@ def test_what_makes_a_table_managed_stays(path, catalog, tmp_path):
     with pytest.raises(FeatureInUseError, match="catalogManaged requires it"):
         alter.drop_feature("inCommitTimestamp")
     with pytest.raises(TablePropertyError, match="the table is catalog-managed"):
-        alter.set_properties({"delta.enableInCommitTimestamps": "false"})
+        alter.set_table_properties({"delta.enableInCommitTimestamps": "false"})
     with pytest.raises(TablePropertyError, match="the table is catalog-managed"):
-        alter.unset_properties("delta.enableInCommitTimestamps")
+        alter.unset_table_properties("delta.enableInCommitTimestamps")
     other = str(tmp_path / "other")
     bayou.write(other, rows(0, 1))
     with pytest.raises(UnsupportedFeatureError):
@@ -246,8 +248,8 @@ def test_a_writer_killed_on_its_way_is_old_or_new(moment, path, catalog):
     assert catalog.ratified_commits(path).commits == ()
     assert content(path, catalog) == before + new + rows(2000, 1).to_pylist()
     table = bayou.table(path, catalog=catalog)
-    table.checkpoint()
-    table.vacuum(0, enforce_retention_duration=False)
+    table.create_checkpoint()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert content(path, catalog) == before + new + rows(2000, 1).to_pylist()
     named = {str(Path(path, p)) for p in table.snapshot().files().column("path").to_pylist()}
     assert {str(p) for p in Path(path).glob("*.parquet")} == named
@@ -326,6 +328,6 @@ def test_conflicts_are_those_of_the_catalogs_commits(path, catalog):
     builder = snapshot.build_update_table_transaction("test/1", Operation.WRITE)
     transaction = builder.build(engine)
     removes = list(transaction.generate_remove_actions(engine))
-    bayou.table(path, catalog=catalog).update({"v": "1"}, "id = 3")
+    bayou.table(path, catalog=catalog).update({"v": "1"}, predicate="id = 3")
     with pytest.raises(ConcurrentAppendError, match="version 5"):
         transaction.commit(engine, removes)

@@ -147,7 +147,7 @@ def test_vacuum_deletes_the_files_that_no_version_needs(store):
     table.optimize()
     files = ArrowEngine(options).files
     before = [f.path for f in files.list_tree(path, lambda _: False) if f.path.endswith("parquet")]
-    table.vacuum(retention_hours=0, enforce_retention_duration=False)
+    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     after = [f.path for f in files.list_tree(path, lambda _: False) if f.path.endswith("parquet")]
     assert (len(before), len(after)) == (4, 1)
     assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2]

@@ -72,10 +72,10 @@ def test_rows_that_deltalake_overwrote_are_gone(tmp_path: Path, checkpoint: bool
     table = bayou.table(str(tmp_path))
     assert sorted(table.to_arrow()["p"].to_pylist()) == sorted(values)
     if checkpoint:
-        table.checkpoint()
+        table.create_checkpoint()
     overwrite(tmp_path)
     assert table.to_arrow().to_pylist() == [{"p": "new", "n": -1}]
-    table.checkpoint()
+    table.create_checkpoint()
     assert bayou.table(str(tmp_path)).to_arrow().to_pylist() == [{"p": "new", "n": -1}]
 
 
@@ -108,7 +108,7 @@ def test_what_deltalake_removes_is_removed_whatever_the_partitions_are_called(
         write_like_delta_spark(root, values)
         table = bayou.table(str(root))
         if checkpoint:
-            table.checkpoint()
+            table.create_checkpoint()
         deltalake.DeltaTable(str(root)).delete(f"n <> {kept}")
         expected = dict(list(enumerate(values))[kept : kept + 1])
         assert {row["n"]: row["p"] for row in table.to_arrow().to_pylist()} == expected

@@ -131,7 +131,7 @@ def test_the_history_is_a_serial_order_and_nothing_is_lost(request, spark, tmp_p
             }
         ),
         partition_by=["p"],
-        properties={
+        configuration={
             "delta.enableDeletionVectors": str(store == "disk").lower(),
             "delta.isolationLevel": "Serializable",
             "delta.checkpointInterval": "5",

@@ -96,7 +96,7 @@ def test_what_is_killed_is_done_wholly_or_not_at_all_and_once(
     rows = pa.table({"id": list(OLD), "n": list(OLD.values())})
     given = {"delta.enableDeletionVectors": vectors, "delta.enableChangeDataFeed": "true"}
     for part in (rows.slice(0, 60), rows.slice(60)):
-        bayou.write(str(path), part, properties=given)
+        bayou.write(str(path), part, configuration=given)
         given = {}
     killed = run(path, work, how, moment)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-4000:]
@@ -110,7 +110,7 @@ def test_what_is_killed_is_done_wholly_or_not_at_all_and_once(
     table = bayou.table(str(path))
     operations = [commit["operation"] for commit in table.history()]
     assert operations == [work.upper(), "WRITE", "WRITE"]
-    table.vacuum(retention_hours=0, enforce_retention_duration=False)
+    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     assert found(path) == NEW[work]
 
 

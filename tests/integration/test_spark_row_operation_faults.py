@@ -193,7 +193,7 @@ def check_all_is_done(
         assert found(path) == NEW[answer["name"].split()[-1]]
         table = bayou.table(str(path))
         assert table.snapshot().version == 3
-        table.vacuum(retention_hours=0, enforce_retention_duration=False)
+        table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
         assert files(path) <= referenced(path)
         assert found(path) == NEW[answer["name"].split()[-1]]
 
@@ -212,7 +212,7 @@ def run(
         for first in range(0, 100, 40):
             ids = list(OLD)[first : first + 40]
             rows = pa.table({"id": ids, "n": [OLD[i] for i in ids]})
-            bayou.write(str(tables / name), rows, properties={} if first else TABLES[kind])
+            bayou.write(str(tables / name), rows, configuration={} if first else TABLES[kind])
     given = json.dumps([(name, name, faults) for name, (_, faults) in cases.items()])
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, master, str(tables), str(marks), given],

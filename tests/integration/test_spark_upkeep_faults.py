@@ -82,7 +82,7 @@ def make(path: Path) -> None:
                 "text": [hashlib.shake_256(f"{i}".encode()).hexdigest(size) for i in ids],
             }
         )
-        bayou.write(path, rows, properties=properties, **given)
+        bayou.write(path, rows, configuration=properties, **given)
         properties = {}
     table = bayou.table(path)
     if what.startswith("cluster"):
@@ -98,7 +98,7 @@ def make(path: Path) -> None:
 def two_parts(path: Path) -> None:
     """Checkpoints whose parts can be read apart from each other, and a commit behind them."""
     table = bayou.table(path)
-    table.checkpoint(1)
+    table.create_checkpoint(1)
     engine = ArrowEngine()
     plan = plan_checkpoint(engine, str(path), 2, max_parts=1)
     plan.finish(engine, [write_checkpoint_part(engine, part) for part in plan.parts])
@@ -165,14 +165,14 @@ def test_a_killed_driver_costs_no_row_and_upkeep_goes_on(killed, tmp_path, name)
     shutil.copytree(killed.root / name, path)
     table = bayou.table(path)
     if name in ORDERED:
-        table.zorder(["number"])
+        table.optimize.z_order(["number"])
     elif name == "purged":
-        table.purge()
+        table.optimize.purge()
     elif name in CHECKPOINTS:
-        table.checkpoint()
+        table.create_checkpoint()
     else:
         table.optimize()
-    table.vacuum(0, enforce_retention_duration=False)
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert ids(path) == killed.rows[name]
     assert data_files(path) == live_files(path)
 
@@ -196,7 +196,7 @@ def test_parts_of_a_checkpoint_that_nobody_finished_are_not_read(killed, tmp_pat
     parts = [*log.glob(f"{3:020d}.checkpoint.*"), *log.glob("_sidecars/*.parquet")]
     assert parts
     assert last_checkpoint(path) == 2
-    assert bayou.table(path).checkpoint() == 3
+    assert bayou.table(path).create_checkpoint() == 3
     assert last_checkpoint(path) == 3
     assert ids(path) == killed.rows[name]
 
@@ -234,7 +234,7 @@ def test_lost_executors_cost_a_second_attempt_and_nothing_else(
     for name in names:
         path = root / name
         assert ids(path) == found.rows[name]
-        bayou.table(path).vacuum(0, enforce_retention_duration=False)
+        bayou.table(path).vacuum(0, dry_run=False, enforce_retention_duration=False)
         assert data_files(path) == live_files(path)
     assert last_checkpoint(root / "checkpointing") == 3
     assert bayou.table(lake, options).to_arrow().sort_by("id")["id"].to_pylist() == [*range(9)]

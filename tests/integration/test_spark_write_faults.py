@@ -150,7 +150,9 @@ def referenced(path: Path) -> set[str]:
 
 def check_no_debris_stays(path: Path) -> None:
     """VACUUM takes what no commit names."""
-    bayou.table(str(path)).vacuum(retention_hours=0, enforce_retention_duration=False)
+    bayou.table(str(path)).vacuum(
+        retention_hours=0, dry_run=False, enforce_retention_duration=False
+    )
     assert data_files(path) == referenced(path)
 
 
@@ -222,7 +224,7 @@ def test_a_full_disk_is_said_in_a_sentence_and_leaves_nothing(tmp_path):
     assert all(str(path) in line and "the disk is full" in line for line in lines[::2]), lines
     assert lines[1] == "1"
     # Where the data source writes, Spark kills the tasks beside one that fails.
-    bayou.table(str(path)).vacuum(0, enforce_retention_duration=False)
+    bayou.table(str(path)).vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert data_files(path) == referenced(path)
 
 

@@ -57,7 +57,7 @@ def test_a_reader_beside_a_writer_never_sees_half_a_commit(tmp_path: Path) -> No
         try:
             for version in range(1, rounds + 1):
                 properties = {"delta.checkpointInterval": "7"} if version == 1 else None
-                committed = bayou.write(path, rows(version), "overwrite", properties=properties)
+                committed = bayou.write(path, rows(version), "overwrite", configuration=properties)
                 assert committed == version
                 if version % 10 == 0:
                     Table.for_path(engine, path).checkpoint(engine)

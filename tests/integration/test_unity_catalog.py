@@ -126,7 +126,7 @@ def ids(name: str) -> list[int]:
 
 
 def published(name: str) -> list[int]:
-    log = Path(bayou.table(name).path, "_delta_log")
+    log = Path(bayou.table(name).table_uri, "_delta_log")
     return sorted(int(f.name[:20]) for f in log.glob("*.json") if len(f.name) == 25)
 
 
@@ -138,7 +138,7 @@ def test_a_managed_table_is_created_and_written_by_its_name(managed, server):
     table = bayou.table(managed)
     table.delete("id = 1")
     table.alter.add_columns({"w": "string"})
-    table.alter.set_properties({"delta.checkpointInterval": "3"})
+    table.alter.set_table_properties({"delta.checkpointInterval": "3"})
     table.alter.cluster_by("id")
     assert ids(managed) == [0, 2, 10]
     assert [c["version"] for c in table.history()] == [5, 4, 3, 2, 1, 0]
@@ -153,16 +153,16 @@ def test_a_managed_table_is_created_and_written_by_its_name(managed, server):
     assert properties["delta.feature.clustering"] == "supported"
     assert '[["id"]]' in properties.values()
     assert properties["io.unitycatalog.tableId"] == entry.metadata.table_uuid
-    table.alter.unset_properties("delta.checkpointInterval")
+    table.alter.unset_table_properties("delta.checkpointInterval")
     assert "delta.checkpointInterval" not in server.entry().metadata.properties
 
 
 def test_many_commits_are_published_and_checkpointed(managed, server):
-    bayou.table(managed).alter.set_properties({"delta.checkpointInterval": "5"})
+    bayou.table(managed).alter.set_table_properties({"delta.checkpointInterval": "5"})
     for i in range(14):
         bayou.write(managed, rows(100 + i, 1))
     assert published(managed) == list(range(16))
-    log = Path(bayou.table(managed).path, "_delta_log")
+    log = Path(bayou.table(managed).table_uri, "_delta_log")
     assert len([f for f in log.iterdir() if ".checkpoint" in f.name]) == 3
     assert server.entry().latest_table_version == 15
     assert len(ids(managed)) == 17
@@ -173,8 +173,8 @@ def test_the_modes_and_properties_of_a_new_table(server):
     with pytest.raises(TableNotFoundError, match="no such table"):
         bayou.table(name)
     with pytest.raises(ArgumentError, match=r"requires delta.checkpointPolicy = v2"):
-        bayou.write(name, rows(0, 1), properties={"delta.checkpointPolicy": "classic"})
-    bayou.write(name, rows(0, 1), properties={"delta.appendOnly": "true"}, partition_by=["v"])
+        bayou.write(name, rows(0, 1), configuration={"delta.checkpointPolicy": "classic"})
+    bayou.write(name, rows(0, 1), configuration={"delta.appendOnly": "true"}, partition_by=["v"])
     assert server.entry().metadata.properties["delta.appendOnly"] == "true"
     assert server.entry().metadata.partition_columns == ["v"]
     assert bayou.write(name, rows(1, 1), mode="ignore") == 0
@@ -204,7 +204,7 @@ def test_a_conflict_is_one_of_the_catalogs_commits(managed):
     builder = snapshot.build_update_table_transaction("test/1", Operation.WRITE)
     transaction = builder.build(found.engine)
     removes = list(transaction.generate_remove_actions(found.engine))
-    bayou.table(managed).update({"v": "1"}, "id = 1")
+    bayou.table(managed).update({"v": "1"}, predicate="id = 1")
     with pytest.raises(ConcurrentAppendError, match="version 1"):
         transaction.commit(found.engine, removes)
 
@@ -433,15 +433,19 @@ def test_an_unreachable_server_and_a_server_of_another_kind(double, monkeypatch)
 def test_maintenance_needs_the_catalogs_permission(managed, double):
     bayou.write(managed, rows(10, 1))
     table = bayou.table(managed)
-    for operation in (table.optimize, table.purge, table.vacuum):
+    for operation in (
+        table.optimize,
+        table.optimize.purge,
+        lambda: table.vacuum(dry_run=False),
+    ):
         with pytest.raises(UnsupportedFeatureError, match="doesn't permit"):
             operation()
     double.maintenance = ["DATA_REORGANIZATION", "A_LATER_ONE"]
     assert table.optimize().version == 2
     with pytest.raises(UnsupportedFeatureError, match="doesn't permit VACUUM"):
-        table.vacuum()
+        table.vacuum(dry_run=False)
     double.maintenance = ["DATA_CLEANUP", "METADATA_CLEANUP"]
-    table.vacuum()
+    table.vacuum(dry_run=False)
     assert ids(managed) == [0, 1, 2, 10]
 
 
@@ -451,7 +455,7 @@ def test_maintenance_needs_the_catalogs_permission(managed, double):
 def test_an_external_table_is_created_at_a_location_and_kept_current(server, tmp_path):
     name, location = server.name(), str(tmp_path / "events")
     properties = {"delta.enableChangeDataFeed": "true"}
-    assert bayou.write(name, rows(0, 3), location=location, properties=properties) == 0
+    assert bayou.write(name, rows(0, 3), location=location, configuration=properties) == 0
     entry = server.entry().metadata
     assert (entry.table_type, entry.location) == ("EXTERNAL", f"file://{location}")
     assert entry.properties["delta.enableChangeDataFeed"] == "true"
@@ -468,10 +472,10 @@ def test_an_external_table_is_created_at_a_location_and_kept_current(server, tmp
 
 def test_existing_tables_are_registered(server, tmp_path):
     path = str(tmp_path / "events")
-    bayou.write(path, rows(0, 3), properties={"a": "1"})
+    bayou.write(path, rows(0, 3), configuration={"a": "1"})
     register_table(server.name(), path)
     assert ids(server.name()) == [0, 1, 2]
-    bayou.table(path).alter.set_properties({"a": "2"})
+    bayou.table(path).alter.set_table_properties({"a": "2"})
     register_table(server.name(), path)
     assert server.entry().metadata.properties["a"] == "2"
     with pytest.raises(TableNotFoundError):
@@ -529,7 +533,7 @@ def test_credentials_are_renewed_before_they_expire(s3_double, server, double):
     table = bayou.table(name)
     double.vended.clear()
     for i in range(4):
-        table.update({"v": str(i)}, "id = 1")
+        table.update({"v": str(i)}, predicate="id = 1")
     renewed = [key for operation, key in double.vended if operation == "READ_WRITE"]
     assert len(renewed) > 2
     used = {

@@ -13,7 +13,7 @@ def path(tmp_path):
         str(tmp_path / "t"),
         pa.table({"day": ["a", "b"], "id": [1, 2]}),
         partition_by=["day"],
-        properties={"delta.enableDeletionVectors": "true"},
+        configuration={"delta.enableDeletionVectors": "true"},
     )
     return tmp_path / "t"
 

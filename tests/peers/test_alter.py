@@ -46,7 +46,9 @@ def test_schema_changes_of_ours(delta_spark: DeltaSpark, tmp_path: Path) -> None
     alter.add_columns({"n": "bigint", "s.b": "decimal(10,2)", "l": "array<struct<x:int>>"})
     alter.add_column("v", "varchar(3)", first=True, comment="text")
     both(delta_spark, path)
-    alter.set_properties({"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"})
+    alter.set_table_properties(
+        {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
+    )
     alter.rename_column("p", "q")
     alter.rename_column("s.a", "A 1")
     alter.drop_columns("n", "s.b")
@@ -60,8 +62,8 @@ def test_schema_changes_of_ours(delta_spark: DeltaSpark, tmp_path: Path) -> None
         "named_struct('A 1', 9L), array(named_struct('x', 1, 'y', DATE'2024-01-05')))"
     )
     assert [r["v"] for r in both(delta_spark, path) if r["id"] == 5000000000] == ["dft"]
-    alter.set_not_null("id")
-    alter.add_constraint("positive", "id > 0")
+    alter.set_column_not_null("id")
+    alter.add_constraint({"positive": "id > 0"})
     delta_spark.sql(f"ALTER TABLE delta.`{path}` DROP COLUMN l")
     delta_spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN v TO w")
     delta_spark.sql(f"UPDATE delta.`{path}` SET w = 'upd' WHERE q = 'b'")
@@ -74,9 +76,9 @@ def test_row_tracking_that_we_turned_on(
     delta_spark: DeltaSpark, tmp_path: Path, kept: dict[str, str]
 ) -> None:
     path = tmp_path / "t"
-    bayou.write(str(path), ROWS, properties=kept)
+    bayou.write(str(path), ROWS, configuration=kept)
     delta_spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
-    bayou.table(str(path)).alter.set_properties({"delta.enableRowTracking": "true"})
+    bayou.table(str(path)).alter.set_table_properties({"delta.enableRowTracking": "true"})
     delta_spark.sql(f"INSERT INTO delta.`{path}` VALUES (9, 'z', NULL)")
     delta_spark.sql(f"UPDATE delta.`{path}` SET p = 'u' WHERE id = 2")
     both(delta_spark, path)
@@ -131,7 +133,7 @@ def test_features_that_we_dropped(
 ) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for path in (ours, theirs):
-        bayou.write(str(path), ROWS, properties=properties)
+        bayou.write(str(path), ROWS, configuration=properties)
         delta_spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 2")
         if change is not None:
             delta_spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {change} TYPE BIGINT")
@@ -170,19 +172,19 @@ def test_what_history_says_is_the_same(delta_spark: DeltaSpark, tmp_path: Path) 
         (lambda: alter.add_column("m", "int", after="id"), "ADD COLUMNS (m INT AFTER id)"),
         (lambda: alter.add_column("s.b", "float", first=True), "ADD COLUMNS (s.b FLOAT FIRST)"),
         (
-            lambda: alter.set_properties({"delta.columnMapping.mode": "name"}),
+            lambda: alter.set_table_properties({"delta.columnMapping.mode": "name"}),
             "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
         ),
         (lambda: alter.rename_column("n", "n.2"), "RENAME COLUMN n TO `n.2`"),
         (lambda: alter.drop_columns("m", "s.b"), "DROP COLUMNS (m, s.b)"),
         (lambda: alter.set_comment("id", "k"), "ALTER COLUMN id COMMENT 'k'"),
         (lambda: alter.move_column("id", after="p"), "ALTER COLUMN id AFTER p"),
-        (lambda: alter.add_constraint("Pos", "id > 0"), "ADD CONSTRAINT Pos CHECK (id > 0)"),
+        (lambda: alter.add_constraint({"Pos": "id > 0"}), "ADD CONSTRAINT Pos CHECK (id > 0)"),
         (lambda: alter.drop_constraint("pos"), "DROP CONSTRAINT pos"),
         (lambda: alter.cluster_by("id", "s.a"), "CLUSTER BY (id, s.a)"),
-        (lambda: alter.set_properties({"mine": "1"}), "SET TBLPROPERTIES ('mine' = '1')"),
+        (lambda: alter.set_table_properties({"mine": "1"}), "SET TBLPROPERTIES ('mine' = '1')"),
         (
-            lambda: alter.unset_properties("mine", if_exists=True),
+            lambda: alter.unset_table_properties("mine", raise_if_not_exists=False),
             "UNSET TBLPROPERTIES IF EXISTS ('mine')",
         ),
         (lambda: alter.add_feature("allowColumnDefaults"), None),

@@ -32,7 +32,7 @@ def rows(*ids: int, p: int) -> pa.Table:
 
 
 def make(path: Path) -> Table:
-    bayou.write(path, rows(1, 2, p=0), partition_by=["p"], properties={LEVEL: "Serializable"})
+    bayou.write(path, rows(1, 2, p=0), partition_by=["p"], configuration={LEVEL: "Serializable"})
     bayou.write(path, rows(3, 4, p=0))
     bayou.write(path, rows(5, 6, p=1))
     return Table.for_path(ENGINE, str(path))
@@ -57,8 +57,8 @@ OURS = {
     "delete a row of 0": lambda s: delete(ENGINE, s, "p = 0 AND id = 1", engine_info=INFO),
     "update 1": lambda s: update(ENGINE, s, {"id": "id + 10"}, "p = 1", engine_info=INFO),
     "optimize 0": lambda s: run_plan(ENGINE, plan_optimize(ENGINE, s, INFO, where="p = 0"), INFO),
-    "set a property": lambda s: bayou.table(s.path).alter.set_properties({"mine": "1"}),
-    "turn vectors on": lambda s: bayou.table(s.path).alter.set_properties(
+    "set a property": lambda s: bayou.table(s.path).alter.set_table_properties({"mine": "1"}),
+    "turn vectors on": lambda s: bayou.table(s.path).alter.set_table_properties(
         {"delta.enableDeletionVectors": "true"}
     ),
 }

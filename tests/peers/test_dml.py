@@ -66,7 +66,7 @@ def test_deletes_and_updates_in_turn(
     delta_spark: DeltaSpark, tmp_path: Path, properties: dict[str, str], partitions: list[str]
 ) -> None:
     path = tmp_path / "t"
-    bayou.write(str(path), rows(0, 12), partition_by=partitions, properties=properties)
+    bayou.write(str(path), rows(0, 12), partition_by=partitions, configuration=properties)
     bayou.write(str(path), rows(12, 20))
     table = bayou.table(str(path))
     tracked = (
@@ -92,7 +92,9 @@ def test_deletes_and_updates_in_turn(
     assert table.delete("id % 7 = 3").num_deleted_rows == 3  # 3, 10, 17
     both()
     assert (
-        table.update({"n": "n + 1", "s.x": "-id", "p": "'z'"}, "id IN (1, 13)").num_updated_rows
+        table.update(
+            {"n": "n + 1", "s.x": "-id", "p": "'z'"}, predicate="id IN (1, 13)"
+        ).num_updated_rows
         == 2
     )
     both()
@@ -101,7 +103,9 @@ def test_deletes_and_updates_in_turn(
     found = both()
     assert {row["id"]: row["n"] for row in found if row["id"] in (5, 13)} == {5: 0, 13: 0}
     assert table.delete("p = 'b c'").num_deleted_rows == 3  # 7, 16, 19
-    assert table.update({"p": "'q'"}, "p IS NULL AND id < 9").num_updated_rows == 3  # 2, 5, 8
+    assert (
+        table.update({"p": "'q'"}, predicate="p IS NULL AND id < 9").num_updated_rows == 3
+    )  # 2, 5, 8
     assert table.delete("id < 3 OR id = 13").num_deleted_rows == 4
     found = both()
     assert [row["id"] for row in sorted(found, key=lambda r: r["id"])] == [
@@ -142,7 +146,10 @@ def test_a_table_of_delta_spark_with_every_rule(delta_spark: DeltaSpark, tmp_pat
     )
     table = bayou.table(str(path))
     assert (
-        table.update({"at": "at + INTERVAL 1 DAY", "s": "upper(s)"}, "n <> 2").num_updated_rows == 2
+        table.update(
+            {"at": "at + INTERVAL 1 DAY", "s": "upper(s)"}, predicate="n <> 2"
+        ).num_updated_rows
+        == 2
     )
     delta_spark.sql(f"UPDATE delta.`{path}` SET n = n + 1")
     delta_spark.sql(f"INSERT INTO delta.`{path}` (n, at, s) VALUES (9, NULL, 'y')")

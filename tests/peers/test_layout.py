@@ -69,9 +69,9 @@ def test_optimize_zorder_and_purge(delta_spark: DeltaSpark, tmp_path: Path) -> N
     before = both(delta_spark, ours)
     ids = row_ids(ours)
     for call, statement in (
-        (table.purge, "REORG TABLE delta.`{t}` APPLY (PURGE)"),
+        (table.optimize.purge, "REORG TABLE delta.`{t}` APPLY (PURGE)"),
         (table.optimize, "OPTIMIZE delta.`{t}`"),
-        (lambda: table.zorder(["x", "id"]), "OPTIMIZE delta.`{t}` ZORDER BY (x, id)"),
+        (lambda: table.optimize.z_order(["x", "id"]), "OPTIMIZE delta.`{t}` ZORDER BY (x, id)"),
     ):
         if statement.startswith("OPTIMIZE"):
             for path in (ours, theirs):

@@ -90,9 +90,7 @@ class Merge:
     evolving: bool = False
 
     def ours(self, path: Path) -> Any:
-        merge: Any = bayou.table(str(path)).merge(self.source, self.on)
-        if self.evolving:
-            merge = merge.with_schema_evolution()
+        merge: Any = bayou.table(str(path)).merge(self.source, self.on, merge_schema=self.evolving)
         for clause in self.clauses:
             merge = clause.add(merge)
         return merge.execute()
@@ -290,14 +288,14 @@ def test_the_same_rows_changes_and_history(
     partitions: list[str],
 ) -> None:
     path = tmp_path / "t"
-    bayou.write(str(path), rows(0, 12), partition_by=partitions, properties=properties)
+    bayou.write(str(path), rows(0, 12), partition_by=partitions, configuration=properties)
     bayou.write(str(path), rows(12, 20))
     check_same(delta_spark, *two(path), MERGES[name])
 
 
 def test_rows_keep_their_ids(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    bayou.write(str(path), rows(0, 12), properties=TRACKED | VECTORS)
+    bayou.write(str(path), rows(0, 12), configuration=TRACKED | VECTORS)
     bayou.write(str(path), rows(12, 20))
     ours, theirs = two(path)
     merge = Merge(source=new_rows([1, 5, 13]), clauses=(update({"n": "source.n"}),))

@@ -63,7 +63,7 @@ def test_either_goes_on_where_the_other_left_off(
     chance = random.Random(f"{name}{os.environ.get('BAYOU_PEER_SEED', '')}")
     model: Rows = {key: (key % 7, ["a", "b c", None][key % 3]) for key in range(40)}
     partitions = ["p"] if name.endswith("partitions") else []
-    bayou.write(str(path), arrow(model), partition_by=partitions, properties=properties)
+    bayou.write(str(path), arrow(model), partition_by=partitions, configuration=properties)
     table, history = DeltaTable.forPath(spark, str(path)), {0: model}
     for number in range(STEPS):
         if number % 2:

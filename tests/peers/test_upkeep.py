@@ -37,7 +37,7 @@ def ours(path: Path) -> list[int]:
 
 def append(path: Path, *numbers: int, **properties: str) -> None:
     rows = pa.table({"id": pa.array(numbers, pa.int64()), "day": ["2024-01-05"] * len(numbers)})
-    bayou.write(path, rows, partition_by=["day"], properties=properties or None)
+    bayou.write(path, rows, partition_by=["day"], configuration=properties or None)
 
 
 def crc(path: Path, version: int) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_it_skips_files_by_the_columns_of_our_checkpoint(
     path = tmp_path / "t"
     append(path, 1, 2, **STRUCT)
     append(path, 100, 200)
-    bayou.table(path).checkpoint()
+    bayou.table(path).create_checkpoint()
     without_commits(path, 1)
     found = {f["path"]: f["stats"] for f in bayou.table(path).snapshot().files().to_pylist()}
     (high,) = [name for name, stats in found.items() if '"id":200' in stats]
@@ -113,7 +113,12 @@ def test_it_reads_compacted_commits_and_what_a_cleanup_and_a_vacuum_left(
     make_old(path)
     done = table.clean_up_log(engine)
     assert done.earliest_version == 3
-    assert bayou.table(path).vacuum(0, enforce_retention_duration=False).num_deleted_files >= 5
+    assert (
+        bayou.table(path)
+        .vacuum(0, dry_run=False, enforce_retention_duration=False)
+        .num_deleted_files
+        >= 5
+    )
     delta_spark.sql(f"INSERT INTO delta.`{path}` VALUES (60, '2024-01-07')")
     assert ids(delta_spark.read(path)) == ours(path) == [50, 60]
     assert [c["operation"] for c in bayou.table(path).history(3)] == [
@@ -130,7 +135,7 @@ def test_it_reads_a_checkpoint_written_by_many(
     path = tmp_path / "t"
     append(path, 1, **features)
     append(path, 2)
-    bayou.table(path).checkpoint()
+    bayou.table(path).create_checkpoint()
     append(path, 3)
     engine = ArrowEngine()
     plan = plan_checkpoint(engine, str(path), max_parts=2)
@@ -149,5 +154,10 @@ def test_we_read_what_its_vacuum_left(delta_spark: DeltaSpark, tmp_path: Path) -
     delta_spark.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS")
     assert ours(path) == [1, 3]
     make_old(path)
-    assert bayou.table(path).vacuum(0, enforce_retention_duration=False).num_deleted_files == 0
+    assert (
+        bayou.table(path)
+        .vacuum(0, dry_run=False, enforce_retention_duration=False)
+        .num_deleted_files
+        == 0
+    )
     assert ids(delta_spark.read(path)) == [1, 3]

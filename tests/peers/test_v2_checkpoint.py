@@ -20,7 +20,7 @@ def test_it_reads_our_sidecars(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     path = tmp_path / "t"
     props = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"}
     for i in range(5):
-        bayou.write(str(path), pa.table({"id": [i]}), properties=props if i == 0 else None)
+        bayou.write(str(path), pa.table({"id": [i]}), configuration=props if i == 0 else None)
     assert list((path / "_delta_log" / "_sidecars").glob("*.parquet"))
     for commit in list((path / "_delta_log").glob("*0[01].json")):
         commit.unlink()

@@ -72,7 +72,7 @@ def test_tables_that_we_made_are_written_by_both(
 ) -> None:
     path = tmp_path / "t"
     rows = pa.table({"id": [1, 2, 3], "p": ["a", "b", "a"], "s": [{"x": 1}, {"x": 2}, None]})
-    bayou.write(str(path), rows, partition_by=["p"], properties=properties)
+    bayou.write(str(path), rows, partition_by=["p"], configuration=properties)
     delta_spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 2")
     delta_spark.sql(f"INSERT INTO delta.`{path}` VALUES (4, 'c', named_struct('x', 4))")
     bayou.write(str(path), rows.slice(0, 1))

@@ -158,7 +158,7 @@ def test_four_processes_do_what_one_does(workers: WorkerProcesses, data: st.Data
                 one,
                 pa.Table.from_pylist(part, SCHEMA),
                 partition_by=partition_by,
-                properties=None if number else properties,
+                configuration=None if number else properties,
             )
             first += len(part)
         for _ in range(draw(st.integers(1, 2))):

@@ -63,7 +63,7 @@ def test_rows_stay_what_they_are(files, steps, partitioned, mapping, tracked, ve
         "delta.enableRowTracking": str(tracked).lower(),
         "delta.enableDeletionVectors": str(vectors).lower(),
     }
-    options: dict[str, Any] = {"properties": properties}
+    options: dict[str, Any] = {"configuration": properties}
     if partitioned:
         options["partition_by"] = ["p"]
     with tempfile.TemporaryDirectory() as folder:
@@ -81,12 +81,12 @@ def test_rows_stay_what_they_are(files, steps, partitioned, mapping, tracked, ve
                 continue
             before = rows(path, ids=tracked)
             if step == "zorder":
-                table.zorder(["n", "s.f", "t"], target_size=target)
+                table.optimize.z_order(["n", "s.f", "t"], target_size=target)
             elif step == "purge":
-                table.purge()
-                assert table.purge().version is None
+                table.optimize.purge()
+                assert table.optimize.purge().version is None
             else:
                 where = "p = 'a'" if partitioned and step == "optimize p" else None
                 table.optimize(where, target, min_size=1 << 20)
             assert rows(path, ids=tracked) == before
-            table.checkpoint()
+            table.create_checkpoint()

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import bayou
-from bayou.api.merge import MergeBuilder
+from bayou.api.merge import TableMerger
 from bayou.api.table import TableHandle
 from bayou.errors import MultipleMatchesError
 from support.examples import examples
@@ -164,7 +164,7 @@ class Clauses:
         return [(text, change) for text, _, change in self.matched] == [(None, None)]
 
 
-def add_clauses(draw: st.DrawFn, merge: MergeBuilder) -> tuple[MergeBuilder, Clauses]:
+def add_clauses(draw: st.DrawFn, merge: TableMerger) -> tuple[TableMerger, Clauses]:
     clauses = Clauses()
     counts = draw(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2)).filter(any))
     for last in reversed(range(counts[0])):
@@ -316,7 +316,7 @@ def test_any_merge(data: st.DataObject) -> None:
                 path,
                 pa.Table.from_pylist(more, SCHEMA),
                 partition_by=partition_by if first else None,
-                properties=properties if first else None,
+                configuration=properties if first else None,
             )
         for _ in range(draw(st.integers(1, 3))):
             source = rows(draw, 6)

@@ -245,7 +245,7 @@ def write_table(path: str, kind: str, files: Sequence[Sequence[dict[str, Any]]])
             deltalake.write_deltalake(path, data, mode="append")
         else:
             partitions = ["p"] if kind == "partitioned" else None
-            bayou.write(path, data, partition_by=partitions, properties=properties)
+            bayou.write(path, data, partition_by=partitions, configuration=properties)
         count += len(rows)
     if kind == "vectors":
         bayou.table(path).delete("id % 3 = 1")

@@ -140,10 +140,10 @@ def append(model: Model, draw: st.DrawFn, partition_by: list[str]) -> None:
     ]
     model.next_id += len(rows)
     version = bayou.write(
-        model.table.path,
+        model.table.table_uri,
         pa.Table.from_pylist(rows, SCHEMA),
         partition_by=partition_by,
-        properties=model.properties if model.next_id == len(rows) else None,
+        configuration=model.properties if model.next_id == len(rows) else None,
     )
     for row in rows:
         model.rows[row["id"]] = row
@@ -167,7 +167,7 @@ def update(model: Model, draw: st.DrawFn) -> None:
     values, change = draw(st.sampled_from(ASSIGNMENTS))
     note(f"update {values} where {text}")
     hit = [row for row in model.rows.values() if holds(row)]
-    metrics = model.table.update(values, text)
+    metrics = model.table.update(values, predicate=text)
     assert metrics.num_updated_rows == len(hit)
     for row in hit:
         after = {**row, **change(row)}
@@ -178,7 +178,7 @@ def update(model: Model, draw: st.DrawFn) -> None:
 
 
 def checkpoint(model: Model, draw: st.DrawFn) -> None:
-    model.table.checkpoint()
+    model.table.create_checkpoint()
 
 
 def read_by_others(model: Model, folder: Path) -> None:

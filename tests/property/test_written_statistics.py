@@ -74,7 +74,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 def written(rows: pa.Table, **properties: str) -> tuple[str, dict[str, Any]]:
     path = f"memory://{uuid.uuid4().hex}"
-    bayou.write(path, rows, properties={f"delta.{k}": v for k, v in properties.items()})
+    bayou.write(path, rows, configuration={f"delta.{k}": v for k, v in properties.items()})
     (text,) = bayou.table(path).snapshot().files()["stats"].to_pylist()
     return path, json.loads(text, parse_float=Decimal)
 
@@ -222,11 +222,11 @@ def test_no_file_with_a_matching_row_is_skipped(rows: pa.Table, data: st.DataObj
         values = values_of(rows, leaf)
         present = [v for v in values if v is not None]
         nulls = IsNull(col(*leaf))
-        assert len(present) == len(values) or snapshot.files(nulls).num_rows == 1
-        assert not present or snapshot.files(Not(nulls)).num_rows == 1
+        assert len(present) == len(values) or snapshot.files(filter=nulls).num_rows == 1
+        assert not present or snapshot.files(filter=Not(nulls)).num_rows == 1
         if leaf in WITHOUT_BOUNDS or not present:
             continue
         other = data.draw(st.sampled_from(present))
         sign = data.draw(st.sampled_from(sorted(OPERATORS)))
         if any(OPERATORS[sign](key(v), key(other)) for v in present):
-            assert snapshot.files(predicate(leaf, sign, other)).num_rows == 1
+            assert snapshot.files(filter=predicate(leaf, sign, other)).num_rows == 1

@@ -14,7 +14,7 @@ def table(spark, tmp_path):
     def make(columns, name="t", partition_by=None, **properties):
         path = str(tmp_path / name)
         given = {f"delta.{k}": v for k, v in properties.items()}
-        bayou.write(path, pa.table(columns), partition_by=partition_by, properties=given)
+        bayou.write(path, pa.table(columns), partition_by=partition_by, configuration=given)
         return DeltaTable.forPath(spark, path)
 
     return make

@@ -22,7 +22,7 @@ def name(spark):
 @pytest.fixture
 def path(tmp_path):
     path = str(tmp_path / "a ${table}")
-    bayou.write(path, pa.table({"id": [1, 2]}), properties={"delta.appendOnly": "true"})
+    bayou.write(path, pa.table({"id": [1, 2]}), configuration={"delta.appendOnly": "true"})
     return path
 
 
@@ -50,7 +50,7 @@ def test_an_entry_is_created_and_kept_current(spark, name, path):
     assert properties(spark, name)["delta.appendOnly"] == "true"
     alter = bayou.table(path).alter
     alter.add_column("it's", "string", comment="who's ${it}")
-    alter.set_properties({"delta.appendOnly": "false", "team": "it's ${me}", "owner": "me"})
+    alter.set_table_properties({"delta.appendOnly": "false", "team": "it's ${me}", "owner": "me"})
     entry(path).write(spark, name, path)
     assert listed(spark, name) == {"id": None, "it's": "who's ${it}"}
     assert properties(spark, name)["delta.appendOnly"] == "false"

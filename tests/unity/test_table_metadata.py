@@ -146,7 +146,7 @@ def test_domains_are_compared_with_the_properties_that_show_them(shown):
 
 def test_a_commit_of_data_changes_no_metadata(tmp_path):
     properties = {"delta.enableInCommitTimestamps": "true"}
-    bayou.write(tmp_path / "t", pa.table({"id": [1]}), properties=properties)
+    bayou.write(tmp_path / "t", pa.table({"id": [1]}), configuration=properties)
     bayou.write(tmp_path / "t", pa.table({"id": [1]}))
     lines = (tmp_path / "t" / "_delta_log" / f"{1:020}.json").read_bytes().splitlines()
     assert not MetadataChange.of_commit(lines)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from bayou.api.argument_checks import (
 )
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot
-from bayou.kernel.arrow.types import from_arrow_type
+from bayou.kernel.arrow.types import from_arrow_schema, from_arrow_type
 from bayou.kernel.commands.alter.change_column import (
     change_comment,
     change_default,
@@ -33,7 +33,11 @@ from bayou.kernel.commands.alter.columns import (
 )
 from bayou.kernel.commands.alter.constraints import add_constraint, drop_constraint
 from bayou.kernel.commands.alter.drop_feature import drop_feature
-from bayou.kernel.commands.alter.properties import set_properties, unset_properties
+from bayou.kernel.commands.alter.properties import (
+    set_name,
+    set_properties,
+    unset_properties,
+)
 from bayou.kernel.commands.alter.protocol import add_feature, upgrade_protocol
 from bayou.kernel.commands.alter.sync_identity import sync_identity
 from bayou.protocol.property_strings import column_path
@@ -59,41 +63,38 @@ ColumnType: TypeAlias = str | pa.DataType | DataType
 """`"bigint"`, `"decimal(10,2)"`, `"array<struct<a: int>>"`, `"varchar(10)"`, an Arrow type, or a
 type of `bayou.protocol.schema`."""
 
-
-class AlterTable(BoundTable):
-    """Base class of `TableHandle` that provides the property `alter`."""
-
-    __slots__ = ()
-
-    @property
-    def alter(self) -> Alter:
-        """ALTER TABLE: each method of `Alter` commits a change and returns the table version."""
-        return Alter(self._engine, self._table)
+NewColumns: TypeAlias = Mapping[str, ColumnType] | pa.Schema | StructField | Any
+"""Columns to add: types by name, an Arrow schema, or fields."""
 
 
-class Alter(BoundTable):
+class TableAlterer(BoundTable):
     """Changes of a table's schema, properties, constraints and features.
 
-    Each method returns the committed version, or the latest version if there is nothing to change.
-    See `ColumnName` for the names of nested columns. Concurrent appends don't conflict. A
-    concurrent metadata change raises `MetadataChangedError`; then repeat the call.
+    `TableHandle.alter` returns it. Each method returns the committed version, or the latest version
+    if there is nothing to change. See `ColumnName` for the names of nested columns. Concurrent
+    appends don't conflict. A concurrent metadata change raises `MetadataChangedError`; then repeat
+    the call.
     """
 
     __slots__ = ()
 
-    def add_columns(self, columns: Mapping[str, ColumnType]) -> int:
+    def add_columns(self, fields: NewColumns) -> int:
         """Add nullable columns at the end of the table or of their struct.
 
         Args:
-            columns: column names and their types.
+            fields: types by column name; or an Arrow schema, Arrow fields, or fields of
+                `bayou.protocol.schema`.
 
         Raises:
             SchemaError: a name exists already or is invalid, or the struct of a nested field
                 doesn't exist.
+
+        Example:
+            bayou.table("lake/orders").alter.add_columns({"note": "string"})
         """
-        if not columns:
-            raise ArgumentError("columns: it is empty. Name a column.", argument="columns")
-        new = [NewColumn(path=_path(n), field=_field(n, t)) for n, t in columns.items()]
+        new = [NewColumn(path=path, field=field) for path, field in _new_fields(fields)]
+        if not new:
+            raise ArgumentError("fields: it is empty. Name a column.", argument="fields")
         return add_columns(self._engine, self._latest(), new, engine_info=ENGINE_INFO).version
 
     def add_column(
@@ -123,7 +124,7 @@ class Alter(BoundTable):
         """
         column = NewColumn(
             path=_path(name),
-            field=_field(name, type),
+            field=new_field(name, type),
             comment=None if comment is None else checked_string(comment, "comment"),
             default=None if default is None else checked_string(default, "default"),
             position=_position(first, after),
@@ -179,11 +180,11 @@ class Alter(BoundTable):
             self._engine,
             self._latest(),
             _path(name),
-            _field(name, type),
+            new_field(name, type),
             engine_info=ENGINE_INFO,
         ).version
 
-    def set_not_null(self, name: ColumnName) -> int:
+    def set_column_not_null(self, name: ColumnName) -> int:
         """Make a column or struct field NOT NULL. All rows are checked.
 
         Raises:
@@ -193,7 +194,7 @@ class Alter(BoundTable):
             self._engine, self._latest(), _path(name), False, engine_info=ENGINE_INFO
         ).version
 
-    def drop_not_null(self, name: ColumnName) -> int:
+    def drop_column_not_null(self, name: ColumnName) -> int:
         """Make a column nullable."""
         return change_nullability(
             self._engine, self._latest(), _path(name), True, engine_info=ENGINE_INFO
@@ -264,36 +265,50 @@ class Alter(BoundTable):
             self._engine, self._latest(), _path(name), position, engine_info=ENGINE_INFO
         ).version
 
-    def add_constraint(self, name: str, condition: str) -> int:
-        """Add a CHECK constraint: an SQL condition that every row must satisfy.
+    def add_constraint(self, constraints: Mapping[str, str]) -> int:
+        """Add CHECK constraints: SQL conditions that every row must satisfy, by name.
 
-        All existing rows are checked.
+        All existing rows are checked. Each constraint is a commit.
 
         Raises:
-            PredicateError: `condition` isn't a condition over the table's columns.
+            PredicateError: a condition isn't a condition over the table's columns.
             TablePropertyError: a constraint of this name exists already.
             ConstraintViolationError: a row violates the constraint; the message shows its values.
-        """
-        return add_constraint(
-            self._engine,
-            self._latest(),
-            checked_string(name, "name"),
-            checked_string(condition, "condition"),
-            engine_info=ENGINE_INFO,
-        ).version
 
-    def drop_constraint(self, name: str, *, if_exists: bool = False) -> int:
+        Example:
+            bayou.table("lake/orders").alter.add_constraint({"positive_price": "price > 0"})
+        """
+        checked = checked_strings(constraints, "constraints")
+        if not checked:
+            raise ArgumentError(
+                "constraints: it is empty. Name a constraint.", argument="constraints"
+            )
+        return [
+            add_constraint(
+                self._engine, self._latest(), name, condition, engine_info=ENGINE_INFO
+            ).version
+            for name, condition in checked.items()
+        ][-1]
+
+    def drop_constraint(self, name: str, raise_if_not_exists: bool = True) -> int:
         """Drop a CHECK constraint.
 
         Raises:
-            TablePropertyError: the constraint doesn't exist and `if_exists` is false.
+            TablePropertyError: the constraint doesn't exist and `raise_if_not_exists` is true.
+
+        Example:
+            bayou.table("lake/orders").alter.drop_constraint("positive_price", False)
         """
         checked_string(name, "name")
         return drop_constraint(
-            self._engine, self._latest(), name, if_exists=if_exists, engine_info=ENGINE_INFO
+            self._engine,
+            self._latest(),
+            name,
+            if_exists=not raise_if_not_exists,
+            engine_info=ENGINE_INFO,
         ).version
 
-    def set_properties(self, properties: Mapping[str, str]) -> int:
+    def set_table_properties(self, properties: Mapping[str, str]) -> int:
         """Set table properties; `comment` is the table's description.
 
         Properties that enable a table feature upgrade the protocol. If a property enables row
@@ -311,19 +326,41 @@ class Alter(BoundTable):
             self._engine, self._latest(), checked, engine_info=ENGINE_INFO
         ).version
 
-    def unset_properties(self, *keys: str, if_exists: bool = False) -> int:
+    def unset_table_properties(self, *keys: str, raise_if_not_exists: bool = True) -> int:
         """Remove table properties, so that their defaults apply; the protocol stays unchanged.
 
         Raises:
-            TablePropertyError: a property isn't set and `if_exists` is false.
+            TablePropertyError: a property isn't set and `raise_if_not_exists` is true.
         """
         if not keys:
             raise ArgumentError("keys: it is empty. Name a property.", argument="keys")
         for key in keys:
             checked_string(key, "keys")
         return unset_properties(
-            self._engine, self._latest(), keys, if_exists=if_exists, engine_info=ENGINE_INFO
+            self._engine,
+            self._latest(),
+            keys,
+            if_exists=not raise_if_not_exists,
+            engine_info=ENGINE_INFO,
         ).version
+
+    def set_table_name(self, name: str) -> int:
+        """Set the table's name, an entry of its metadata; "" removes it.
+
+        Example:
+            bayou.table("lake/orders").alter.set_table_name("orders")
+        """
+        return set_name(
+            self._engine, self._latest(), checked_string(name, "name"), engine_info=ENGINE_INFO
+        ).version
+
+    def set_table_description(self, description: str) -> int:
+        """Set the table's description; "" removes it.
+
+        Example:
+            bayou.table("lake/orders").alter.set_table_description("One row for each order")
+        """
+        return self.set_table_properties({"comment": checked_string(description, "description")})
 
     def cluster_by(self, *columns: ColumnName) -> int:
         """Cluster the table by up to four columns, from the next `optimize` on.
@@ -337,14 +374,24 @@ class Alter(BoundTable):
         paths = [_path(column) for column in columns]
         return cluster_by(self._engine, self._latest(), paths, engine_info=ENGINE_INFO).version
 
-    def add_feature(self, name: str) -> int:
-        """Add a table feature to the protocol, such as `allowColumnDefaults`.
+    def add_feature(self, feature: str | Sequence[str]) -> int:
+        """Add table features to the protocol, such as `allowColumnDefaults`.
+
+        The protocol's versions are raised if a feature needs it. Each feature is a commit.
 
         Raises:
-            UnsupportedFeatureError: the feature is unknown, or Bayou can't write it.
+            UnsupportedFeatureError: a feature is unknown, or Bayou can't write it.
+
+        Example:
+            bayou.table("lake/orders").alter.add_feature("allowColumnDefaults")
         """
-        checked_string(name, "name")
-        return add_feature(self._engine, self._latest(), name, engine_info=ENGINE_INFO).version
+        names = (feature,) if isinstance(feature, str) else checked_names(feature, "feature")
+        if not names:
+            raise ArgumentError("feature: it is empty. Name a feature.", argument="feature")
+        return [
+            add_feature(self._engine, self._latest(), name, engine_info=ENGINE_INFO).version
+            for name in names
+        ][-1]
 
     def drop_feature(self, name: str, *, truncate_history: bool = False) -> int:
         """Remove a feature and its traces from the table, in one or more commits.
@@ -402,7 +449,8 @@ def _path(name: ColumnName) -> tuple[str, ...]:
         ) from None
 
 
-def _field(name: ColumnName, type: ColumnType) -> StructField:
+def new_field(name: ColumnName, type: ColumnType) -> StructField:
+    """Return a nullable field; its name is the last name of a path."""
     last = _path(name)[-1]
     match type:
         case str():
@@ -419,6 +467,34 @@ def _field(name: ColumnName, type: ColumnType) -> StructField:
                 f"type: {type!r} isn't a type. Give a type such as 'bigint' or pyarrow.int64().",
                 argument="type",
             )
+
+
+def _new_fields(fields: object) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    if isinstance(fields, Mapping):
+        for name, column_type in fields.items():
+            yield _path(name), new_field(name, column_type)
+        return
+    for field in [fields] if isinstance(fields, pa.Field | StructField) else _each(fields):
+        if isinstance(field, StructField):
+            yield (field.name,), field
+        elif isinstance(field, pa.Field):
+            yield (field.name,), from_arrow_schema(pa.schema([field])).fields[0]
+        else:
+            raise _not_columns(field)
+
+
+def _each(fields: object) -> Iterable[object]:
+    if isinstance(fields, pa.Schema | list | tuple):
+        return list(fields)
+    raise _not_columns(fields)
+
+
+def _not_columns(value: object) -> ArgumentError:
+    return ArgumentError(
+        f"fields: {value!r} isn't a column. Give types by name, such as {{'note': 'string'}}, or "
+        "Arrow fields.",
+        argument="fields",
+    )
 
 
 def _position(first: bool, after: str | None) -> str | None:

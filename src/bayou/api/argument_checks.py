@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from bayou.errors import ArgumentError
-from bayou.kernel import Engine, Predicate, Table
+from bayou.kernel import Engine, Table
 from bayou.kernel.expressions.model import Expression
 
 Number = TypeVar("Number", int, float)
@@ -32,6 +32,11 @@ def checked_names(names: Sequence[str] | None, argument: str) -> tuple[str, ...]
     if isinstance(names, str):
         raise ArgumentError(
             f"{argument}: it is the string {names!r}. Give a list of names, [{names!r}].",
+            argument=argument,
+        )
+    if not isinstance(names, Iterable):
+        raise ArgumentError(
+            f"{argument}: {names!r} isn't a list of names. Give a list of strings.",
             argument=argument,
         )
     columns = tuple(names)
@@ -72,6 +77,15 @@ def checked_number(
     return value
 
 
+def checked_version(value: object, argument: str) -> int:
+    """Check that an argument is a table version and return it."""
+    if type(value) is not int or value < 0:
+        raise ArgumentError(
+            f"{argument}: {value!r} isn't a table version. Give 0 or more.", argument=argument
+        )
+    return value
+
+
 def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[str, str]:
     """Check a mapping of strings and return it; None becomes an empty mapping."""
     if values is None:
@@ -90,17 +104,6 @@ def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[
                 argument=argument,
             )
     return values
-
-
-def checked_condition(condition: object, argument: str) -> Predicate | str | None:
-    """Check and return a condition on rows, which may be None."""
-    if condition is None or isinstance(condition, str | Predicate):
-        return condition
-    raise ArgumentError(
-        f"{argument}: {condition!r} isn't a condition. Give an SQL string or a predicate such as "
-        "col('id') > 3.",
-        argument=argument,
-    )
 
 
 def checked_values(values: object, argument: str) -> Mapping[str, Expression | str]:
@@ -134,9 +137,9 @@ class BoundTable:
         self._table = table
 
     def __repr__(self) -> str:
-        return f"bayou.table({self.path!r})"
+        return f"bayou.table({self.table_uri!r})"
 
     @property
-    def path(self) -> str:
-        """The table's fully qualified path."""
+    def table_uri(self) -> str:
+        """The table's fully qualified path or URI."""
         return self._table.path

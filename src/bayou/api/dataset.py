@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.fs
 
-from bayou.api.argument_checks import checked_condition
+from bayou.api.conditions import checked_condition
 from bayou.api.pushdown.filter_calls import FilterNode, top_level_columns
 from bayou.api.pushdown.pyarrow_expressions import read_expression
 from bayou.api.pushdown.skipping_predicates import skipping_predicate

@@ -1,15 +1,20 @@
-"""The short API's MERGE: `MergeBuilder` collects the clauses and runs them."""
+"""The short API's MERGE: `TableMerger` collects the clauses and runs them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from bayou.api.argument_checks import checked_condition, checked_values
+import pyarrow as pa
+
+from bayou.api.argument_checks import checked_names, checked_values
 from bayou.api.arrow_stream import ArrowStream, record_batches
-from bayou.kernel import Engine, Predicate, Table
+from bayou.api.commit_metadata import CommitMetadata
+from bayou.api.conditions import Condition, checked_condition
+from bayou.errors import ArgumentError
+from bayou.kernel import Engine, Table
 from bayou.kernel.commands.merge import (
     ClauseAction,
     ClauseKind,
@@ -20,13 +25,14 @@ from bayou.kernel.commands.merge import (
     merge,
 )
 from bayou.kernel.expressions.model import Expression
+from bayou.protocol.sql import quote_identifier
 from bayou.version import ENGINE_INFO
 
 Values: TypeAlias = Mapping[str, Expression | str]
 """New values by column name: SQL strings or expressions, such as `lit(value)` for a constant."""
 
 
-class MergeBuilder:
+class TableMerger:
     """Builder of a MERGE; each method returns a new builder. `TableHandle.merge` creates one.
 
     There are clauses of three kinds: matched, not matched, and not matched by source. Each row is
@@ -41,7 +47,7 @@ class MergeBuilder:
         merge.when_not_matched_insert_all("NOT source.deleted").execute()
     """
 
-    __slots__ = ("_definition", "_engine", "_source", "_table", "_user_metadata")
+    __slots__ = ("_commit_metadata", "_definition", "_engine", "_except_cols", "_source", "_table")
 
     def __init__(
         self,
@@ -49,72 +55,95 @@ class MergeBuilder:
         table: Table,
         source: ArrowStream,
         definition: MergeDefinition,
-        user_metadata: str | None,
+        commit_metadata: CommitMetadata | None,
+        *,
+        except_cols: tuple[tuple[str, ...], ...] = (),
     ) -> None:
         self._engine = engine
         self._table = table
         self._source = source
         self._definition = definition
-        self._user_metadata = user_metadata
+        self._commit_metadata = commit_metadata
+        self._except_cols = except_cols
 
     def when_matched_update(
-        self, set: Values, condition: Predicate | str | None = None
-    ) -> MergeBuilder:
+        self, updates: Values, predicate: Condition | None = None
+    ) -> TableMerger:
         """Update columns of target rows that match a source row; the other columns stay unchanged.
 
         Args:
-            set: new values by column name, such as `"address.city"` for a struct field. A value may
-                use columns of source and target. Generated columns are recomputed.
-            condition: update only rows for which the condition is true.
-        """
-        return self._with("MATCHED", "update", condition, checked_values(set, "set"))
+            updates: new values by column name, such as `"address.city"` for a struct field. A value
+                may use columns of source and target. Generated columns are recomputed.
+            predicate: update only rows for which the condition is true.
 
-    def when_matched_update_all(self, condition: Predicate | str | None = None) -> MergeBuilder:
+        Example:
+            changes = pa.table({"id": [1], "price": [4.0]})
+            merge = bayou.table("lake/orders").merge(changes, "target.id = source.id")
+            merge.when_matched_update({"price": "source.price"}).execute()
+        """
+        assignments = checked_values(updates, "updates")
+        return self._with("MATCHED", "update", predicate, assignments)
+
+    def when_matched_update_all(
+        self, predicate: Condition | None = None, except_cols: Sequence[str] | None = None
+    ) -> TableMerger:
         """Update all columns of matching target rows from the source columns of the same names.
 
-        The source must have all columns of the target. With schema evolution, columns that the
-        source lacks stay unchanged, and columns that the target lacks are added.
-        """
-        return self._with("MATCHED", "update", condition, None)
+        The source must have all columns of the target. With `merge_schema`, columns that the source
+        lacks stay unchanged, and columns that the target lacks are added.
 
-    def when_matched_delete(self, condition: Predicate | str | None = None) -> MergeBuilder:
+        Args:
+            predicate: update only rows for which the condition is true.
+            except_cols: source columns that aren't used; the target's columns stay unchanged.
+        """
+        return self._with("MATCHED", "update", predicate, None, except_cols)
+
+    def when_matched_delete(self, predicate: Condition | None = None) -> TableMerger:
         """Delete target rows that match a source row."""
-        return self._with("MATCHED", "delete", condition, None)
+        return self._with("MATCHED", "delete", predicate, None)
 
     def when_not_matched_insert(
-        self, values: Values, condition: Predicate | str | None = None
-    ) -> MergeBuilder:
+        self, updates: Values, predicate: Condition | None = None
+    ) -> TableMerger:
         """Insert source rows that match no target row.
 
         Args:
-            values: values by column name. A value may use columns of the source. A column without a
-                value gets its default or generated value, else NULL.
-            condition: insert only rows for which the condition is true.
-        """
-        return self._with("NOT MATCHED", "insert", condition, checked_values(values, "values"))
+            updates: values by column name. A value may use columns of the source. A column without
+                a value gets its default or generated value, else NULL.
+            predicate: insert only rows for which the condition is true.
 
-    def when_not_matched_insert_all(self, condition: Predicate | str | None = None) -> MergeBuilder:
-        """Insert source rows that match no target row, with all columns by name."""
-        return self._with("NOT MATCHED", "insert", condition, None)
+        Example:
+            changes = pa.table({"id": [7], "price": [4.0]})
+            merge = bayou.table("lake/orders").merge(changes, "target.id = source.id")
+            merge.when_not_matched_insert({"id": "source.id", "price": "source.price"}).execute()
+        """
+        assignments = checked_values(updates, "updates")
+        return self._with("NOT MATCHED", "insert", predicate, assignments)
+
+    def when_not_matched_insert_all(
+        self, predicate: Condition | None = None, except_cols: Sequence[str] | None = None
+    ) -> TableMerger:
+        """Insert source rows that match no target row, with all columns by name.
+
+        Args:
+            predicate: insert only rows for which the condition is true.
+            except_cols: source columns that aren't used; the new rows have defaults or NULL there.
+        """
+        return self._with("NOT MATCHED", "insert", predicate, None, except_cols)
 
     def when_not_matched_by_source_update(
-        self, set: Values, condition: Predicate | str | None = None
-    ) -> MergeBuilder:
+        self, updates: Values, predicate: Condition | None = None
+    ) -> TableMerger:
         """Update target rows that match no source row; values can use the target's columns only.
 
         All data files in which the condition can be true are read.
         """
-        return self._with("NOT MATCHED BY SOURCE", "update", condition, checked_values(set, "set"))
+        assignments = checked_values(updates, "updates")
+        return self._with("NOT MATCHED BY SOURCE", "update", predicate, assignments)
 
-    def when_not_matched_by_source_delete(
-        self, condition: Predicate | str | None = None
-    ) -> MergeBuilder:
+    def when_not_matched_by_source_delete(self, predicate: Condition | None = None) -> TableMerger:
         """Delete target rows that match no source row."""
-        return self._with("NOT MATCHED BY SOURCE", "delete", condition, None)
-
-    def with_schema_evolution(self) -> MergeBuilder:
-        """Let the merge add columns and fields that a clause writes but the table lacks."""
-        return self._with_definition(replace(self._definition, schema_evolution=True))
+        return self._with("NOT MATCHED BY SOURCE", "delete", predicate, None)
 
     def execute(self) -> MergeMetrics:
         """Run the merge in one commit. Nothing is committed if no row changes.
@@ -142,29 +171,55 @@ class MergeBuilder:
             self._engine,
             self._table.latest_snapshot(self._engine),
             MergeSource.read(stream.schema, stream),
-            self._definition,
+            self._with_columns_of(stream.schema),
             engine_info=ENGINE_INFO,
-            user_metadata=self._user_metadata,
+            user_metadata=self._commit_metadata,
             started=started,
         )
+
+    def _with_columns_of(self, source: pa.Schema) -> MergeDefinition:
+        """Return the definition in which the clauses with `except_cols` name their columns."""
+        clauses = [
+            replace(clause, assignments=self._all_columns(source, names)) if names else clause
+            for clause, names in zip(self._definition.clauses, self._except_cols, strict=True)
+        ]
+        return replace(self._definition, clauses=tuple(clauses))
+
+    def _all_columns(self, source: pa.Schema, except_cols: Sequence[str]) -> dict[str, str]:
+        excluded = {name.lower() for name in except_cols}
+        unknown = excluded - {name.lower() for name in source.names}
+        if unknown:
+            raise ArgumentError(
+                f"except_cols: the source has no column {min(unknown)!r}. Its columns are "
+                f"{', '.join(source.names)}.",
+                argument="except_cols",
+            )
+        alias = self._definition.source_alias
+        return {
+            quote_identifier(name): f"{quote_identifier(alias)}.{quote_identifier(name)}"
+            for name in source.names
+            if name.lower() not in excluded
+        }
 
     def _with(
         self,
         kind: ClauseKind,
         action: ClauseAction,
-        condition: Predicate | str | None,
+        predicate: Condition | None,
         assignments: Values | None,
-    ) -> MergeBuilder:
+        except_cols: Sequence[str] | None = None,
+    ) -> TableMerger:
         clause = MergeClause(
             kind=kind,
             action=action,
-            condition=checked_condition(condition, "condition"),
+            condition=checked_condition(predicate, "predicate"),
             assignments=assignments,
         )
-        clauses = (*self._definition.clauses, clause)
-        return self._with_definition(replace(self._definition, clauses=clauses))
-
-    def _with_definition(self, definition: MergeDefinition) -> MergeBuilder:
-        return MergeBuilder(
-            self._engine, self._table, self._source, definition, self._user_metadata
+        return TableMerger(
+            self._engine,
+            self._table,
+            self._source,
+            replace(self._definition, clauses=(*self._definition.clauses, clause)),
+            self._commit_metadata,
+            except_cols=(*self._except_cols, checked_names(except_cols, "except_cols") or ()),
         )

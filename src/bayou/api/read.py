@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from bayou.api.argument_checks import checked_condition, checked_names, checked_number
+from bayou.api.argument_checks import checked_names, checked_number
+from bayou.api.conditions import Condition, checked_condition
 from bayou.api.parallel_iteration import available_cores, grouped_files, interleaved, joined_batches
 from bayou.errors import ArgumentError, CorruptTableError, SchemaError, SerializationError
 from bayou.kernel import (
@@ -36,15 +37,6 @@ _MAX_THREADS = 16
 _BATCHES_AHEAD = 2
 """Number of batches that each thread reads ahead if batches are in order."""
 
-_FILES_FIELDS: list[pa.Field[Any]] = [
-    pa.field("path", pa.string(), False),
-    pa.field("size", pa.int64(), False),
-    pa.field("modification_time", pa.int64(), False),
-    pa.field("partition_values", pa.map_(pa.string(), pa.string())),
-    pa.field("num_records", pa.int64()),
-    pa.field("stats", pa.string()),
-]
-_FILES_SCHEMA = pa.schema(_FILES_FIELDS)
 _COUNT_FIELDS: list[pa.Field[Any]] = [
     pa.field("numRecords", pa.int64()),
     pa.field("tightBounds", pa.bool_()),
@@ -70,7 +62,7 @@ class PlannedRead:
         engine: Engine,
         snapshot: Snapshot,
         columns: Sequence[str] | None,
-        filter: Predicate | str | None,
+        filter: Condition | None,
         limit: int | None,
         *,
         skipping: Predicate | None = None,
@@ -208,29 +200,6 @@ def _closing(batches: CloseableIterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
         yield from batches
 
 
-def files_table(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> pa.Table:
-    """Return the live files of a version; see `SnapshotHandle.files`."""
-    scan = snapshot.scan_builder().with_filter(filter).with_statistics().build()
-    batches: list[pa.RecordBatch] = []
-    for files in scan.scan_files(engine):
-        add = files.selected().column("add")
-        stats = pc.struct_field(add, "stats")
-        batches.append(
-            pa.RecordBatch.from_arrays(
-                [
-                    pc.struct_field(add, "path"),
-                    pc.struct_field(add, "size"),
-                    pc.struct_field(add, "modificationTime"),
-                    pc.struct_field(add, "partitionValues"),
-                    _counts(engine, snapshot, stats).column("numRecords"),
-                    stats,
-                ],
-                schema=_FILES_SCHEMA,
-            )
-        )
-    return pa.Table.from_batches(batches, schema=_FILES_SCHEMA)
-
-
 def row_count_from_statistics(engine: Engine, snapshot: Snapshot) -> int | None:
     """Count rows by file statistics and deletion vectors; None if statistics don't suffice."""
     scan = snapshot.scan_builder().with_statistics().build()
@@ -238,7 +207,7 @@ def row_count_from_statistics(engine: Engine, snapshot: Snapshot) -> int | None:
     with scan.scan_files(engine) as batches:
         for files in batches:
             add = files.selected().column("add")
-            counts = _counts(engine, snapshot, pc.struct_field(add, "stats"))
+            counts = statistics_counts(engine, snapshot, pc.struct_field(add, "stats"))
             # See `ScanFile.num_records`.
             exact = pc.or_(
                 pc.is_null(pc.struct_field(add, "deletionVector")),
@@ -255,7 +224,7 @@ def row_count_from_statistics(engine: Engine, snapshot: Snapshot) -> int | None:
     return rows
 
 
-def _counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) -> Any:
+def statistics_counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) -> Any:
     """Parse `numRecords` and `tightBounds` from statistics; null where they are missing."""
     try:
         return engine.json.parse_json(stats, _COUNTS)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
-from bayou.api.argument_checks import BoundTable, checked_condition, checked_string, checked_values
+from bayou.api.argument_checks import BoundTable, checked_string, checked_values
 from bayou.api.arrow_stream import ArrowStream
-from bayou.api.merge import MergeBuilder
+from bayou.api.commit_metadata import CommitMetadata, checked_commit_metadata
+from bayou.api.conditions import Condition, checked_condition
 from bayou.errors import ArgumentError
-from bayou.kernel import Predicate
-from bayou.kernel.commands.merge import MergeDefinition
-from bayou.kernel.commands.row_changes.delete import DeleteMetrics, delete
-from bayou.kernel.commands.row_changes.update import UpdateMetrics, update
-from bayou.kernel.expressions.model import Expression
+from bayou.kernel.expressions.model import Expression, lit
 from bayou.version import ENGINE_INFO
+
+if TYPE_CHECKING:
+    from bayou.api.merge import TableMerger
+    from bayou.kernel.commands.row_changes.delete import DeleteMetrics
+    from bayou.kernel.commands.row_changes.update import UpdateMetrics
+
+PythonValue: TypeAlias = None | bool | int | float | str | bytes | dt.date | dt.datetime
 
 
 class RowOperations(BoundTable):
@@ -22,7 +28,10 @@ class RowOperations(BoundTable):
     __slots__ = ()
 
     def delete(
-        self, where: Predicate | str | None = None, *, user_metadata: str | None = None
+        self,
+        predicate: Condition | None = None,
+        *,
+        commit_metadata: CommitMetadata | None = None,
     ) -> DeleteMetrics:
         """Delete the rows that match a condition, in one commit.
 
@@ -31,9 +40,9 @@ class RowOperations(BoundTable):
         if no row matches.
 
         Args:
-            where: an SQL string such as `"day = '2024-01-05' AND id > 3"`, or a `Predicate`; None
-                deletes all rows.
-            user_metadata: user-defined string to record in the commit.
+            predicate: condition on rows, such as `"day = '2024-01-05' AND id > 3"`; None deletes
+                all rows. See `Condition`.
+            commit_metadata: see `bayou.write`.
 
         Returns:
             Metrics: `num_deleted_rows`, `version`, ...
@@ -42,31 +51,39 @@ class RowOperations(BoundTable):
             PredicateError: the condition isn't valid, or fails for a row.
             ConstraintViolationError: the table is append-only.
             CommitConflictError: a concurrent commit conflicts with this one.
+
+        Example:
+            orders = bayou.table("lake/orders")
+            orders.delete("id > 2").num_deleted_rows
         """
+        from bayou.kernel.commands.row_changes.delete import delete
+
         return delete(
             self._engine,
             self._table.latest_snapshot(self._engine),
-            checked_condition(where, "where"),
+            checked_condition(predicate, "predicate"),
             engine_info=ENGINE_INFO,
-            user_metadata=_checked_user_metadata(user_metadata),
+            user_metadata=checked_commit_metadata(commit_metadata),
         )
 
     def update(
         self,
-        set: Mapping[str, Expression | str],
-        where: Predicate | str | None = None,
+        updates: Mapping[str, Expression | str] | None = None,
+        new_values: Mapping[str, PythonValue] | None = None,
+        predicate: Condition | None = None,
         *,
-        user_metadata: str | None = None,
+        commit_metadata: CommitMetadata | None = None,
     ) -> UpdateMetrics:
         """Update the rows that match a condition, in one commit.
 
         Args:
-            set: new values by column name, such as `{"price": "price * 2", "note": "'sold'"}`. A
-                dotted name is a struct field. A value is an SQL string, or an expression such as
-                `lit(value)` for a constant; columns in it have their values from before the update.
-                Generated columns are recomputed.
-            where: condition, as in `delete`; None updates all rows.
-            user_metadata: user-defined string to record in the commit.
+            updates: SQL by column name, such as `{"price": "price * 2", "note": "'sold'"}`. A
+                dotted name is a struct field. A value may also be an expression such as
+                `lit(value)`. Columns in it have their values from before the update. Generated
+                columns are recomputed.
+            new_values: Python values by column name, such as `{"note": "sold"}`.
+            predicate: condition, as in `delete`; None updates all rows.
+            commit_metadata: see `bayou.write`.
 
         Returns:
             Metrics: `num_updated_rows`, `version`, ...
@@ -76,55 +93,97 @@ class RowOperations(BoundTable):
             PredicateError: an expression isn't valid, or fails for a row.
             ConstraintViolationError: a new row violates a constraint, or the table is append-only.
             CommitConflictError: a concurrent commit conflicts with this one.
+
+        Example:
+            orders = bayou.table("lake/orders")
+            orders.update({"price": "price * 0.9"}, predicate="country = 'NZ'")
+            orders.update(new_values={"country": "AU"}, predicate="id = 1")
         """
+        from bayou.kernel.commands.row_changes.update import update
+
         return update(
             self._engine,
             self._table.latest_snapshot(self._engine),
-            checked_values(set, "set"),
-            checked_condition(where, "where"),
+            _assignments(updates, new_values),
+            checked_condition(predicate, "predicate"),
             engine_info=ENGINE_INFO,
-            user_metadata=_checked_user_metadata(user_metadata),
+            user_metadata=checked_commit_metadata(commit_metadata),
         )
 
     def merge(
         self,
         source: ArrowStream,
-        on: Predicate | str,
-        *,
+        predicate: Condition,
         source_alias: str = "source",
         target_alias: str = "target",
-        user_metadata: str | None = None,
-    ) -> MergeBuilder:
+        merge_schema: bool = False,
+        *,
+        commit_metadata: CommitMetadata | None = None,
+    ) -> TableMerger:
         """Start a MERGE of source rows into the table.
 
         Args:
             source: pyarrow, polars, duckdb or pandas rows, or any object with an Arrow stream.
                 `execute` reads it once.
-            on: the join condition, such as `"target.id = source.id"`; an SQL string or a
-                `Predicate`. NULL matches nothing.
+            predicate: the join condition, such as `"target.id = source.id"`. NULL matches nothing.
             source_alias, target_alias: the names of the two sides in SQL strings.
-            user_metadata: user-defined string to record in the commit.
+            merge_schema: whether to add columns and fields that a clause writes but the table
+                lacks.
+            commit_metadata: see `bayou.write`.
 
         Returns:
             A builder. Add clauses with its `when_...` methods, then call `execute`.
+
+        Example:
+            orders = bayou.table("lake/orders")
+            changes = pa.table({"id": [1, 9], "price": [5.0, 6.0], "country": ["NZ", "AU"]})
+            merge = orders.merge(changes, "target.id = source.id")
+            merge.when_matched_update_all().when_not_matched_insert_all().execute()
         """
-        if checked_condition(on, "on") is None:
+        from bayou.api.merge import TableMerger
+        from bayou.kernel.commands.merge import MergeDefinition
+
+        condition = checked_condition(predicate, "predicate")
+        if condition is None:
             raise ArgumentError(
-                "on: it is None. Give the condition by which rows match.", argument="on"
+                "predicate: it is None. Give the condition by which rows match.",
+                argument="predicate",
             )
-        return MergeBuilder(
+        return TableMerger(
             self._engine,
             self._table,
             source,
             MergeDefinition(
-                on=on,
+                on=condition,
                 clauses=(),
                 source_alias=checked_string(source_alias, "source_alias"),
                 target_alias=checked_string(target_alias, "target_alias"),
+                schema_evolution=merge_schema,
             ),
-            _checked_user_metadata(user_metadata),
+            checked_commit_metadata(commit_metadata),
         )
 
 
-def _checked_user_metadata(user_metadata: str | None) -> str | None:
-    return None if user_metadata is None else checked_string(user_metadata, "user_metadata")
+def _assignments(updates: object, new_values: object) -> Mapping[str, Expression | str]:
+    if (updates is None) == (new_values is None):
+        raise ArgumentError(
+            f"updates: {'neither' if updates is None else 'both'} of updates and new_values "
+            f"{'is' if updates is None else 'are'} set. Give SQL in updates, or Python values in "
+            "new_values.",
+            argument="updates",
+        )
+    if updates is not None:
+        return checked_values(updates, "updates")
+    if not isinstance(new_values, Mapping):
+        raise ArgumentError(
+            f"new_values: it is {new_values!r}. Give a dictionary of column names and values.",
+            argument="new_values",
+        )
+    try:
+        literals = {name: lit(value) for name, value in new_values.items()}
+    except TypeError as error:
+        raise ArgumentError(
+            f"new_values: {error}. Give strings, numbers, dates and datetimes, or SQL in updates.",
+            argument="new_values",
+        ) from error
+    return checked_values(literals, "new_values")

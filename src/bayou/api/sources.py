@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from bayou.api.read import Timestamp
-from bayou.api.table import SnapshotHandle, TableHandle, table
+from bayou.api.snapshot import SnapshotHandle
+from bayou.api.table import TableHandle, table
 from bayou.errors import ArgumentError
 
 TableSource: TypeAlias = str | os.PathLike[str] | TableHandle | SnapshotHandle

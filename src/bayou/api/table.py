@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bayou.api.alter import AlterTable
-from bayou.api.argument_checks import checked_number, checked_path, checked_strings
-from bayou.api.changes import ChangesHandle
-from bayou.api.optimize import Maintenance, TableRewrites
-from bayou.api.read import (
-    PlannedRead,
-    Timestamp,
-    files_table,
-    milliseconds,
-    row_count_from_statistics,
+from bayou.api.argument_checks import (
+    checked_number,
+    checked_path,
+    checked_string,
+    checked_strings,
+    checked_version,
 )
+from bayou.api.conditions import Condition
+from bayou.api.data_frames import DataFrames
+from bayou.api.maintenance import Maintenance
+from bayou.api.read import Timestamp, milliseconds
+from bayou.api.representation import as_html, as_text
 from bayou.api.row_operations import RowOperations
+from bayou.api.snapshot import SnapshotHandle
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
-from bayou.kernel import Catalog, CommitBoundary, Engine, Predicate, Snapshot, Table
+from bayou.kernel import Catalog, CommitBoundary, Engine, Table
 from bayou.kernel.table_detail import TableDetail, table_detail
-from bayou.protocol.actions import Protocol
+from bayou.protocol.actions import Metadata, Protocol
 from bayou.protocol.schema import StructType
 from bayou.unity.names import is_unity_name
 
 if TYPE_CHECKING:
+    from bayou.api.alter import TableAlterer
+    from bayou.api.changes import ChangesHandle
     from bayou.api.dataset import DeltaDataset
 
 
@@ -84,14 +88,128 @@ def table(
     return TableHandle(engine, Table.for_path(engine, location, catalog))
 
 
-class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
-    """A table and the engine that accesses it; thread-safe. Every call reads the log again."""
+class TableHandle(RowOperations, Maintenance, DataFrames):
+    """A table and the engine that accesses it; thread-safe. Every call reads the log again.
+
+    `bayou.table` returns it. It exports an Arrow stream: `pyarrow.table(t)`, `polars.DataFrame(t)`
+    and `duckdb.sql("SELECT * FROM t")` read it.
+
+    Example:
+        orders = bayou.table("lake/orders")
+        print(orders)
+        orders.to_pandas(columns=["id"], filters="price > 10")
+    """
 
     __slots__ = ()
 
     def exists(self) -> bool:
         """Whether the table exists."""
         return self._table.exists(self._engine)
+
+    def __repr__(self) -> str:
+        return as_text(self._engine, self._table)
+
+    def _repr_html_(self) -> str:
+        return as_html(self._engine, self._table)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if not name.startswith("_")]
+
+    @property
+    def alter(self) -> TableAlterer:
+        """ALTER TABLE: each method of `TableAlterer` commits a change and returns the version.
+
+        Example:
+            bayou.table("lake/orders").alter.add_columns({"note": "string"})
+        """
+        from bayou.api.alter import TableAlterer
+
+        return TableAlterer(self._engine, self._table)
+
+    def version(self) -> int:
+        """Return the number of the latest version.
+
+        Example:
+            bayou.table("lake/orders").version()
+        """
+        return self.snapshot().version
+
+    def schema(self) -> StructType:
+        """Return the latest version's schema; `snapshot().arrow_schema` has Arrow types.
+
+        Example:
+            bayou.table("lake/orders").schema().names
+        """
+        return self.snapshot().schema
+
+    def metadata(self) -> Metadata:
+        """Return the table's metadata: id, name, description, partition columns, configuration.
+
+        Example:
+            bayou.table("lake/orders").metadata().configuration
+        """
+        return self.snapshot().metadata()
+
+    def protocol(self) -> Protocol:
+        """Return the reader and writer versions and features.
+
+        Example:
+            bayou.table("lake/orders").protocol().min_reader_version
+        """
+        return self.snapshot().protocol
+
+    def count(self) -> int:
+        """Count the rows. No data file is opened if all files have statistics.
+
+        Example:
+            bayou.table("lake/orders").count()
+        """
+        return self.snapshot().count()
+
+    def files(
+        self, columns: Sequence[str] | None = None, filter: Condition | None = None
+    ) -> pa.Table:
+        """Return the live files that may contain rows that match; see `SnapshotHandle.files`.
+
+        Example:
+            bayou.table("lake/orders").files(["path", "num_records"])
+        """
+        return self.snapshot().files(columns, filter)
+
+    def file_batches(
+        self, columns: Sequence[str] | None = None, filter: Condition | None = None
+    ) -> pa.RecordBatchReader:
+        """Stream the live files, for logs that don't fit into memory; see `files`.
+
+        Example:
+            for batch in bayou.table("lake/orders").file_batches(["size"]):
+                print(batch.num_rows)
+        """
+        return self.snapshot().file_batches(columns, filter)
+
+    def file_uris(self, partition_filters: Condition | None = None) -> list[str]:
+        """Return the full paths or URIs of the live files that may match a filter.
+
+        Example:
+            bayou.table("lake/orders").file_uris([("country", "=", "NZ")])
+        """
+        return self.snapshot().file_uris(partition_filters)
+
+    def partitions(self, partition_filters: Condition | None = None) -> list[dict[str, str | None]]:
+        """Return the partitions that have files: serialized values by partition column.
+
+        Example:
+            bayou.table("lake/orders").partitions()
+        """
+        return self.snapshot().partitions(partition_filters)
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """Return the last transaction version of an application; None if it has committed none.
+
+        Example:
+            bayou.table("lake/orders").transaction_version("nightly load")
+        """
+        return self.snapshot().transactions.get(checked_string(app_id, "app_id"))
 
     def snapshot(
         self, version: int | None = None, timestamp: Timestamp | None = None
@@ -109,11 +227,7 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
                 argument="version",
             )
         if version is not None:
-            if type(version) is not int or version < 0:
-                raise ArgumentError(
-                    f"version: {version!r} isn't a table version. Give 0 or more.",
-                    argument="version",
-                )
+            checked_version(version, "version")
             snapshot = self._table.snapshot_as_of_version(self._engine, version)
         elif timestamp is not None:
             snapshot = self._table.snapshot_as_of_timestamp(self._engine, milliseconds(timestamp))
@@ -124,7 +238,7 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
     def to_arrow(
         self,
         columns: Sequence[str] | None = None,
-        filter: Predicate | str | None = None,
+        filter: Condition | None = None,
         version: int | None = None,
         timestamp: Timestamp | None = None,
         limit: int | None = None,
@@ -153,7 +267,7 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
     def to_batches(
         self,
         columns: Sequence[str] | None = None,
-        filter: Predicate | str | None = None,
+        filter: Condition | None = None,
         version: int | None = None,
         timestamp: Timestamp | None = None,
         limit: int | None = None,
@@ -168,7 +282,7 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
 
     def to_pyarrow_dataset(
         self,
-        filter: Predicate | str | None = None,
+        filter: Condition | None = None,
         version: int | None = None,
         timestamp: Timestamp | None = None,
     ) -> DeltaDataset:
@@ -208,159 +322,11 @@ class TableHandle(RowOperations, Maintenance, TableRewrites, AlterTable):
                 a schema change does more than add columns; the message names the version.
             ArgumentError: the range ends before it starts, or a boundary isn't valid.
         """
+        from bayou.api.changes import ChangesHandle
+
         last = None if end is None else _boundary(end, "end")
         changes = self._table.changes(self._engine, _boundary(start, "start"), last)
         return ChangesHandle(self._engine, changes)
-
-
-class SnapshotHandle:
-    """One version of a table; immutable."""
-
-    __slots__ = ("_engine", "_snapshot")
-
-    def __init__(self, engine: Engine, snapshot: Snapshot) -> None:
-        self._engine = engine
-        self._snapshot = snapshot
-
-    def __repr__(self) -> str:
-        return f"bayou.table({self._snapshot.path!r}).snapshot(version={self.version})"
-
-    @property
-    def version(self) -> int:
-        """The version number."""
-        return self._snapshot.version
-
-    @property
-    def timestamp(self) -> int:
-        """Commit timestamp in ms since the epoch."""
-        return self._snapshot.timestamp
-
-    @property
-    def schema(self) -> StructType:
-        """The table schema; `arrow_schema` is the same schema in Arrow types."""
-        return self._snapshot.schema
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """Arrow schema of the rows that `to_arrow` returns by default."""
-        return self._snapshot.arrow_schema
-
-    @property
-    def partition_columns(self) -> tuple[str, ...]:
-        """Partition columns, in folder order."""
-        return self._snapshot.partition_columns
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """Table properties as written in the log."""
-        return self._snapshot.properties
-
-    @property
-    def protocol(self) -> Protocol:
-        """Reader and writer versions and features."""
-        return self._snapshot.protocol
-
-    @property
-    def transactions(self) -> Mapping[str, int]:
-        """Transaction identifiers: the latest transaction version by application id."""
-        return self._snapshot.transactions
-
-    @property
-    def kernel(self) -> Snapshot:
-        """The kernel's snapshot."""
-        return self._snapshot
-
-    def files(self, filter: Predicate | str | None = None) -> pa.Table:
-        """Return the live files that may contain rows that match the filter.
-
-        Columns: `path` (as written in the log), `size` (bytes), `modification_time` (ms since the
-        epoch), `partition_values` (map of serialized values), `num_records` (null if the file has
-        no statistics), `stats` (JSON string).
-        """
-        return files_table(self._engine, self._snapshot, filter)
-
-    def row_count(self) -> int:
-        """Count the rows. No data file is opened if all files have statistics."""
-        stated = row_count_from_statistics(self._engine, self._snapshot)
-        if stated is not None:
-            return stated
-        return sum(batch.num_rows for batch in self.to_batches(columns=[]))
-
-    def to_arrow(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: Predicate | str | None = None,
-        limit: int | None = None,
-    ) -> pa.Table:
-        """Read rows of this version into memory; see `TableHandle.to_arrow`."""
-        return self._reading(columns, filter, limit).to_arrow()
-
-    def to_batches(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: Predicate | str | None = None,
-        limit: int | None = None,
-    ) -> pa.RecordBatchReader:
-        """Stream rows of this version; see `TableHandle.to_batches`."""
-        return self._reading(columns, filter, limit).to_batches()
-
-    def _reading(
-        self, columns: Sequence[str] | None, filter: Predicate | str | None, limit: int | None
-    ) -> PlannedRead:
-        return PlannedRead.plan(self._engine, self._snapshot, columns, filter, limit)
-
-    def to_pyarrow_dataset(self, filter: Predicate | str | None = None) -> DeltaDataset:
-        """Return this version as a `pyarrow.dataset`, for DuckDB, Polars and other engines.
-
-        These engines push column selections and filters into the dataset. It skips files and row
-        groups as `to_arrow` does, and streams the rows in bounded memory. Every table that
-        `to_arrow` reads has a dataset; see `bayou.api.dataset.DeltaDataset`.
-
-        Args:
-            filter: condition on rows; the dataset has only matching rows.
-
-        Raises:
-            PredicateError: the filter isn't valid.
-        """
-        from bayou.api.dataset import to_dataset
-
-        return to_dataset(self._engine, self._snapshot, filter)
-
-    def diff(
-        self,
-        after: SnapshotHandle,
-        *,
-        columns: Sequence[str] | None = None,
-        where: Predicate | str | None = None,
-        key: Sequence[str] | None = None,
-    ) -> pa.RecordBatchReader:
-        """Return the rows that differ between this version and another version or table.
-
-        Rows are compared as multisets, by the columns of both. Of two versions of one table, only
-        files that aren't in both are read. Memory is bounded by the number of different rows.
-
-        Args:
-            after: the version to compare with.
-            columns: columns to compare; None for all columns that both have.
-            where: compare only matching rows.
-            key: columns that identify a row. If set, the result is sorted by the key, so that the
-                two states of a changed row follow each other; it is then held in memory.
-
-        Returns:
-            The different rows with the column `_change` in front: `-` for rows of this version,
-            `+` for rows of `after`.
-
-        Raises:
-            ArgumentError: a column isn't in both schemas.
-            PredicateError: `where` isn't valid.
-        """
-        from bayou.api.diff import differing_rows
-
-        other = (after._engine, after._snapshot)  # another handle of this class
-        return differing_rows((self._engine, self._snapshot), other, columns, where, key)
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return iter(self.to_batches())
 
 
 def _boundary(at: int | dt.datetime | str, argument: str) -> CommitBoundary:

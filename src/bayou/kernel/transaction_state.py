@@ -38,10 +38,11 @@ class _WireState(msgspec.Struct, frozen=True, array_like=True):
     records_inserts: bool
     max_records_per_file: int | None
     compression: str | None
+    target_file_size: int | None
     says_tight_bounds: bool
 
 
-_WIRE = WireFormat("transaction state", 6, _WireState)
+_WIRE = WireFormat("transaction state", 7, _WireState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,7 @@ class TransactionState:
         records_inserts: whether new rows are also written to change data files.
         max_records_per_file: maximum number of rows of a data file, None for no maximum.
         compression: Parquet codec that overrides the table's.
+        target_file_size: size in bytes that overrides the table's (`delta.targetFileSize`).
         records_tight_bounds: whether statistics contain `tightBounds: true`. They do in tables with
             the deletion vector feature, because deleting rows can make the bounds of a file wide.
         writer: (index of this writer, number of writers), see `for_writer`.
@@ -96,6 +98,7 @@ class TransactionState:
     records_inserts: bool = False
     max_records_per_file: int | None = None
     compression: str | None = None
+    target_file_size: int | None = None
     records_tight_bounds: bool = False
     writer: tuple[int, int] = field(default=(0, 1), compare=False)
     identity_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
@@ -170,7 +173,9 @@ class TransactionState:
         properties = TableProperties(self.configuration)
         return ParquetWriteOptions(
             compression=self.compression or properties.compression_codec,
-            target_file_size=properties.target_file_size or _DEFAULT_TARGET_FILE_SIZE,
+            target_file_size=self.target_file_size
+            or properties.target_file_size
+            or _DEFAULT_TARGET_FILE_SIZE,
             string_prefix_length=properties.string_prefix_length,
             max_rows_per_file=self.max_records_per_file,
         )
@@ -233,6 +238,7 @@ class TransactionState:
                 self.records_inserts,
                 self.max_records_per_file,
                 self.compression,
+                self.target_file_size,
                 self.records_tight_bounds,
             )
         )
@@ -259,6 +265,7 @@ class TransactionState:
                 records_inserts=wire.records_inserts,
                 max_records_per_file=wire.max_records_per_file,
                 compression=wire.compression,
+                target_file_size=wire.target_file_size,
                 records_tight_bounds=wire.says_tight_bounds,
                 writer=(0, 0),
             ),

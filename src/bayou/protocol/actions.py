@@ -331,6 +331,11 @@ def _decoder_of(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
     return decode
 
 
+UserMetadata: TypeAlias = str | Mapping[str, str]
+"""What a user records in a commit: a string becomes the entry `userMetadata` of `commitInfo`, a
+mapping is added to the entries. Entries that a writer writes itself can't be replaced."""
+
+
 def commit_info(
     *,
     timestamp: int,
@@ -342,7 +347,7 @@ def commit_info(
     read_version: int | None = None,
     isolation_level: str = "Serializable",
     operation_metrics: Mapping[str, object] | None = None,
-    user_metadata: str | None = None,
+    user_metadata: UserMetadata | None = None,
     in_commit_timestamp: int | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> CommitInfo:
@@ -366,12 +371,14 @@ def commit_info(
     values["isBlindAppend"] = is_blind_append
     if operation_metrics is not None:
         values["operationMetrics"] = {key: str(value) for key, value in operation_metrics.items()}
-    if user_metadata is not None:
+    if isinstance(user_metadata, str):
         values["userMetadata"] = user_metadata
     if tags:
         values["tags"] = dict(tags)
     values["engineInfo"] = engine_info
     values["txnId"] = txn_id
+    if user_metadata is not None and not isinstance(user_metadata, str):
+        values |= {key: entry for key, entry in user_metadata.items() if key not in values}
     return CommitInfo(values)
 
 

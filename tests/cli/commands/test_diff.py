@@ -24,7 +24,7 @@ def test_different_rows_are_exit_code_1(invoke, table):
 def test_differences_of_schema_and_properties_are_shown(invoke, table):
     wider = pa.table({"id": [3], "name": ["n3"], "more": [1.5]})
     bayou.write(str(table), wider, mode="append", merge_schema=True)
-    bayou.table(table).alter.set_properties({"delta.appendOnly": "true"})
+    bayou.table(table).alter.set_table_properties({"delta.appendOnly": "true"})
     shown = invoke("diff", f"{table}@2", table, "--where", "id < 3", "--output", "table")
     assert shown.exit_code == 1
     lines = [line.split() for line in shown.stdout.splitlines()]

@@ -74,7 +74,7 @@ def test_a_text_that_no_folder_can_be_called_is_a_dead_letter_and_stops_no_other
 def test_where_folders_show_no_values_their_length_is_nothing(tmp_path):
     table = events(tmp_path)
     table.write([{"id": 1, "kind": "a", "n": 1}])
-    table.handle.alter.set_properties({"delta.randomizeFilePrefixes": "true"})
+    table.handle.alter.set_table_properties({"delta.randomizeFilePrefixes": "true"})
     assert table.write([{"id": 2, "kind": "x" * 1000, "n": 1}]).rows == 1
 
 

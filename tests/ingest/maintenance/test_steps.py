@@ -80,7 +80,7 @@ connector:
     with pytest.raises(ConfigurationError, match="100 hours are shorter than the retention of"):
         check_retention(configured(100))
     kept = {"delta.deletedFileRetentionDuration": "interval 2 days"}
-    bayou.write(str(tmp_path / "events"), pa.table({"a": [1]}), properties=kept)
+    bayou.write(str(tmp_path / "events"), pa.table({"a": [1]}), configuration=kept)
     check_retention(configured(100))
     with pytest.raises(ConfigurationError, match="shorter than the retention of .*, 48 hours"):
         check_retention(configured(24))

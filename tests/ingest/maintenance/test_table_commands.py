@@ -87,7 +87,7 @@ def test_a_clustered_table_is_clustered(session, tmp_path, request):
 def test_a_vacuum_deletes_on_executors(session, tmp_path, request):
     path = str(tmp_path / "t")
     write(path)
-    bayou.table(path).alter.set_properties(
+    bayou.table(path).alter.set_table_properties(
         {"delta.deletedFileRetentionDuration": "interval 0 hours"}
     )
     bayou.table(path).optimize()

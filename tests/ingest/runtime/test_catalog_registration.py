@@ -51,7 +51,7 @@ def test_the_entry_is_created_with_the_table_and_follows_its_changes(topic, doub
     assert len(double.requests) == requests
     table = bayou.table(events.table_path)
     table.alter.add_columns({"w": "map<string, array<struct<a: int>>>"})
-    table.alter.set_properties({"owner": "shop"})
+    table.alter.set_table_properties({"owner": "shop"})
     registered.properties["of the catalog"] = "kept"
     entry.update(NO_SPARK)
     (_, added) = registered.columns["fields"]

@@ -51,7 +51,7 @@ def test_keys_of_a_wider_type_are_remembered_once_the_target_has_them(tmp_path, 
     declare("int")
     send((1, {"id": 1, "at": 1}), (2, {"id": 2, "at": 1}))
     table = send((1, None))
-    table.handle.alter.set_properties({"delta.enableTypeWidening": "true"})
+    table.handle.alter.set_table_properties({"delta.enableTypeWidening": "true"})
     declare("long")
     far = 1 << 40
     send((far, {"id": far, "at": far}), (3, {"id": 3, "at": 1}))

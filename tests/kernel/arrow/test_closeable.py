@@ -143,7 +143,7 @@ def table(table_path: str) -> str:
     """Four files of four row groups each, in a checkpoint's sidecar and behind it."""
     for first in range(4):
         rows = pa.table({"id": range(first * 100, first * 100 + 100)})
-        bayou.write(table_path, rows, properties=SIDECARS if first == 0 else None)
+        bayou.write(table_path, rows, configuration=SIDECARS if first == 0 else None)
         if first == 2:
             Table(table_path).checkpoint(MemoryEngine())
     return table_path
@@ -217,7 +217,7 @@ def test_no_handle_of_the_operating_system_stays_open(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     for number in range(3):
         rows = pa.table({"id": range(100)})
-        bayou.write(path, rows, properties=SIDECARS if number == 0 else None)
+        bayou.write(path, rows, configuration=SIDECARS if number == 0 else None)
     engine: Engine = ArrowEngine()
     Table(path).checkpoint(engine)
     scan = Table(path).latest_snapshot(engine).scan_builder().build()

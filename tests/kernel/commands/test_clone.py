@@ -32,7 +32,7 @@ def commit(path: str, version: int = 0) -> list[dict]:
 
 
 def test_a_clone_has_the_rows_and_no_file(path, target, written, mark_deleted):
-    written(*ROWS, partition_by=["p"], properties=DELETION_VECTORS)
+    written(*ROWS, partition_by=["p"], configuration=DELETION_VECTORS)
     mark_deleted(lambda _: [1])
     before = rows(path)
     metrics = bayou.table(path).clone(target)
@@ -52,17 +52,17 @@ def test_a_clone_has_the_rows_and_no_file(path, target, written, mark_deleted):
 
 
 def test_each_goes_its_own_way(path, target, written):
-    written(*ROWS, partition_by=["p"], properties=DELETION_VECTORS)
+    written(*ROWS, partition_by=["p"], configuration=DELETION_VECTORS)
     bayou.table(path).clone(target)
     clone = bayou.table(target)
     clone.delete("id = 0")
     bayou.write(target, pa.table({"id": [9], "p": ["new"]}))
     clone.optimize()
-    clone.purge()
+    clone.optimize.purge()
     assert sorted(r["id"] for r in rows(target)) == [1, 1, 1, 2, 2, 2, 9]
     bayou.write(path, pa.table({"id": [7], "p": ["x"]}))
     assert len(rows(path)) == 10
-    clone.vacuum(0, enforce_retention_duration=False)
+    clone.vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert len(rows(path)) == 10
     clone.restore(0, ignore_missing_files=True)
     assert sorted(r["id"] for r in rows(target)) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
@@ -79,7 +79,7 @@ def test_a_version_is_cloned_and_a_clone_too(path, target, tmp_path, written):
 
 
 def test_rows_of_a_clone_are_numbered_anew(path, target, written):
-    written(*ROWS, properties={"delta.enableRowTracking": "true"})
+    written(*ROWS, configuration={"delta.enableRowTracking": "true"})
     bayou.table(path).optimize()
     bayou.table(path).clone(target)
     found = bayou.table(target).to_arrow(columns=["_metadata.row_id"])["_metadata.row_id"]
@@ -90,8 +90,8 @@ def test_rows_of_a_clone_are_numbered_anew(path, target, written):
 
 
 def test_properties_go_on_top(path, target, written):
-    written(*ROWS, properties={"delta.appendOnly": "false", "mine": "1"})
-    bayou.table(path).clone(target, properties={"delta.enableRowTracking": "true", "mine": "2"})
+    written(*ROWS, configuration={"delta.appendOnly": "false", "mine": "1"})
+    bayou.table(path).clone(target, configuration={"delta.enableRowTracking": "true", "mine": "2"})
     found = bayou.table(target).snapshot()
     assert found.properties["mine"] == "2"
     assert "rowTracking" in found.protocol.writer_features
@@ -118,9 +118,9 @@ def test_what_cannot_be_is_refused(path, target, written):
     written(*ROWS)
     table = bayou.table(path)
     with pytest.raises(SchemaError, match="column mapping"):
-        table.clone(target, properties={"delta.columnMapping.mode": "name"})
+        table.clone(target, configuration={"delta.columnMapping.mode": "name"})
     with pytest.raises(TablePropertyError):
-        table.clone(target, properties={"delta.appendOnly": "perhaps"})
+        table.clone(target, configuration={"delta.appendOnly": "perhaps"})
     with pytest.raises(ArgumentError):
         table.clone(target, version=0, timestamp=1)
     assert not Path(target, "_delta_log").exists()

@@ -48,10 +48,10 @@ def test_files_become_a_table_with_statistics(folder):
     put(folder, "sub/b.parquet", {"id": [3], "s": ["z"]})
     before = contents(folder)
     table = bayou.table(folder)
-    assert table.convert(properties={"mine": "1"}).num_converted_files == 2
+    assert table.convert(configuration={"mine": "1"}).num_converted_files == 2
     assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3]
     assert contents(folder) == before
-    files = table.snapshot().files("id = 3")
+    files = table.snapshot().files(filter="id = 3")
     assert files["path"].to_pylist() == ["sub/b.parquet"]
     assert table.snapshot().properties == {"mine": "1"}
     (entry,) = table.history()
@@ -185,7 +185,7 @@ def test_statistics_lose_no_row(folder):
 
 def test_statistics_are_those_of_the_indexed_columns(folder):
     put(folder, "a.parquet", {"a": [1], "b": [2]})
-    bayou.table(folder).convert(properties={"delta.dataSkippingNumIndexedCols": "1"})
+    bayou.table(folder).convert(configuration={"delta.dataSkippingNumIndexedCols": "1"})
     (stats,) = bayou.table(folder).snapshot().files()["stats"].to_pylist()
     assert '"a":1' in stats
     assert '"b"' not in stats
@@ -197,7 +197,7 @@ def test_what_cannot_be_a_table_is_refused(folder):
         bayou.table(folder).convert()
     put(folder, "a.parquet", {"id": [1]})
     with pytest.raises(ArgumentError, match="column mapping"):
-        bayou.table(folder).convert(properties={"delta.columnMapping.mode": "name"})
+        bayou.table(folder).convert(configuration={"delta.columnMapping.mode": "name"})
     (folder / "notes.txt").write_text("no Parquet")
     with pytest.raises(StorageError, match=r"notes\.txt"):
         bayou.table(folder).convert()
@@ -284,7 +284,7 @@ def test_a_streaming_query_s_log_that_cannot_be_read_is_named(folder):
 def test_rows_are_tracked_where_asked(folder):
     put(folder, "a.parquet", {"id": [1, 2]})
     put(folder, "b.parquet", {"id": [3]})
-    bayou.table(folder).convert(properties={"delta.enableRowTracking": "true"})
+    bayou.table(folder).convert(configuration={"delta.enableRowTracking": "true"})
     found = bayou.table(folder).to_arrow(columns=["_metadata.row_id"])["_metadata.row_id"]
     assert sorted(found.to_pylist()) == [0, 1, 2]
 

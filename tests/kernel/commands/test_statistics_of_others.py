@@ -34,7 +34,7 @@ def with_add(path: Path, version: int, **fields: Any) -> None:
 def counted(tmp_path) -> TableHandle:
     """Rows 0, 3 and 4 of five; numRecords is their number, as Trino's ANALYZE writes it."""
     path = tmp_path / "table"
-    bayou.write(path, ROWS, properties=PROPERTIES)
+    bayou.write(path, ROWS, configuration=PROPERTIES)
     table = bayou.table(path)
     table.delete("id IN (1, 2)")
     with_add(path, 1, stats='{"numRecords":3,"nullCount":{"id":0,"name":1}}')
@@ -46,7 +46,7 @@ def ids(table: TableHandle) -> list[int]:
 
 
 def test_rows_are_counted_in_the_file(counted):
-    assert counted.snapshot().row_count() == 3
+    assert counted.snapshot().count() == 3
 
 
 def test_a_delete_of_one_row_leaves_the_others(counted):
@@ -79,7 +79,7 @@ def test_row_ids_of_a_clone_are_given_out_once(counted, tmp_path):
 
 def test_null_counts_of_all_rows_leave_out_no_file(tmp_path):
     path = tmp_path / "table"
-    bayou.write(path, ROWS, properties=PROPERTIES)
+    bayou.write(path, ROWS, configuration=PROPERTIES)
     table = bayou.table(path)
     table.delete("id IN (1, 2)")
     # As Trino writes it: what the file's footer says, and nothing about bounds.
@@ -90,7 +90,7 @@ def test_null_counts_of_all_rows_leave_out_no_file(tmp_path):
 
 def test_a_vector_that_deletes_rows_which_the_file_lacks_loses_no_other(tmp_path):
     path = tmp_path / "table"
-    bayou.write(path, ROWS, properties=PROPERTIES)
+    bayou.write(path, ROWS, configuration=PROPERTIES)
     table = bayou.table(path)
     table.delete("id = 0")
     with_add(path, 1, deletionVector=inline_vector([0, 9]))

@@ -31,6 +31,6 @@ def test_all_files_go_and_older_versions_keep_theirs(tmp_path):
 
 def test_an_append_only_table_is_not_truncated(tmp_path):
     path = str(tmp_path / "t")
-    bayou.write(path, pa.table({"id": [1]}), properties={"delta.appendOnly": "true"})
+    bayou.write(path, pa.table({"id": [1]}), configuration={"delta.appendOnly": "true"})
     with pytest.raises(ConstraintViolationError):
         run(path)

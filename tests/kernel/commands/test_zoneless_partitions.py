@@ -54,7 +54,7 @@ def rows_in(engine: ArrowEngine, table: str, zone: str) -> list[Any]:
 CHANGES = {
     "optimize": lambda table: table.optimize(),
     "delete": lambda table: table.delete("id IN (1, 8)"),
-    "update": lambda table: table.update({"id": "id + 0"}, "id IN (2, 7)"),
+    "update": lambda table: table.update({"id": "id + 0"}, predicate="id IN (2, 7)"),
     "merge": lambda table: (
         table.merge(pa.table({"id": [1, 9]}), "target.id = source.id")
         .when_matched_delete()

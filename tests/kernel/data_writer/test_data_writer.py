@@ -203,7 +203,7 @@ def test_a_partition_value_that_is_too_long_for_a_folder_is_refused_before_a_fil
     assert caught.value.column == "p"
     assert [file for file in path.rglob("*") if file.is_file()] == []
     bayou.write(
-        str(path), rows, partition_by=["p"], properties={"delta.randomizeFilePrefixes": "true"}
+        str(path), rows, partition_by=["p"], configuration={"delta.randomizeFilePrefixes": "true"}
     )
     assert bayou.table(str(path)).to_arrow(filter="p <> 'x'").num_rows == 1
 
@@ -212,7 +212,7 @@ def test_partition_columns_stand_in_the_files_where_the_table_asks_for_it(tmp_pa
     path = tmp_path / "table"
     asked = {"delta.enableMaterializePartitionColumnsFeature": "true"}
     rows = pa.table({"p": ["a", "b", None], "id": [1, 2, 3]})
-    bayou.write(str(path), rows, partition_by=["p"], properties=asked)
+    bayou.write(str(path), rows, partition_by=["p"], configuration=asked)
     assert "materializePartitionColumns" in (
         bayou.table(str(path)).snapshot().protocol.writer_features
     )

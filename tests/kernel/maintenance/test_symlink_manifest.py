@@ -47,7 +47,9 @@ def test_a_table_without_files_has_an_empty_manifest(tmp_path):
 
 def test_files_that_others_would_misread_are_refused(tmp_path):
     path = str(tmp_path / "t")
-    bayou.write(path, pa.table({"id": [1, 2]}), properties={"delta.enableDeletionVectors": "true"})
+    bayou.write(
+        path, pa.table({"id": [1, 2]}), configuration={"delta.enableDeletionVectors": "true"}
+    )
     bayou.table(path).delete("id = 1")
     with pytest.raises(UnsupportedFeatureError, match="DELETION_VECTORS"):
         manifests(path)
@@ -77,7 +79,7 @@ def test_a_table_that_says_so_has_its_manifests_follow_each_commit(tmp_path):
     table = bayou.table(path)
     bayou.write(path, pa.table({"id": [1, 2], "p": [1, 2]}), partition_by=["p"])
     assert on_disk(path) == {}
-    table.alter.set_properties({_ENABLED: "true"})
+    table.alter.set_table_properties({_ENABLED: "true"})
     assert on_disk(path) == live(path)
     untouched = Path(path, "_symlink_format_manifest", "p=2", "manifest")
     before = untouched.stat().st_mtime_ns
@@ -89,14 +91,14 @@ def test_a_table_that_says_so_has_its_manifests_follow_each_commit(tmp_path):
     table.delete("p = 1")
     assert on_disk(path) == live(path)
     assert set(on_disk(path)) == {"p=2", "p=3"}
-    table.alter.set_properties({_ENABLED: "false"})
+    table.alter.set_table_properties({_ENABLED: "false"})
     bayou.write(path, pa.table({"id": [5], "p": [5]}))
     assert set(on_disk(path)) == {"p=2", "p=3"}
 
 
 def test_without_partitions_there_is_one_manifest_that_follows(tmp_path):
     path = str(tmp_path / "t")
-    bayou.write(path, pa.table({"id": [1]}), properties={_ENABLED: "true"})
+    bayou.write(path, pa.table({"id": [1]}), configuration={_ENABLED: "true"})
     bayou.write(path, pa.table({"id": [2]}))
     assert {k: sorted(v) for k, v in on_disk(path).items()} == {
         k: sorted(v) for k, v in live(path).items()
@@ -108,7 +110,7 @@ def test_without_partitions_there_is_one_manifest_that_follows(tmp_path):
 def test_what_cannot_be_listed_is_logged_and_the_commit_stands(tmp_path, caplog):
     path = str(tmp_path / "t")
     properties = {_ENABLED: "true", "delta.columnMapping.mode": "name"}
-    bayou.write(path, pa.table({"id": [1]}), properties=properties)
+    bayou.write(path, pa.table({"id": [1]}), configuration=properties)
     assert "symlink manifest" in caplog.text
     assert bayou.table(path).to_arrow().num_rows == 1
 
@@ -116,7 +118,7 @@ def test_what_cannot_be_listed_is_logged_and_the_commit_stands(tmp_path, caplog)
 def test_where_there_are_no_manifests_a_commit_writes_all_of_them(tmp_path):
     path = str(tmp_path / "t")
     rows = pa.table({"id": [1, 2, 3], "p": [1, None, 1], "q": ["a", "b", ""]})
-    bayou.write(path, rows, partition_by=["p", "q"], properties={_ENABLED: "true"})
+    bayou.write(path, rows, partition_by=["p", "q"], configuration={_ENABLED: "true"})
     shutil.rmtree(tmp_path / "t" / "_symlink_format_manifest")
     bayou.write(path, rows.slice(0, 1))
     found = {k: sorted(v) for k, v in on_disk(path).items()}

@@ -16,18 +16,18 @@ ROWS = pa.table({"id": [1]})
 def test_metadata_of_other_formats_is_refused_by_name(tmp_path, formats):
     path = str(tmp_path / "t")
     with pytest.raises(UnsupportedFeatureError, match=formats) as caught:
-        bayou.write(path, ROWS, properties={FORMATS: formats})
+        bayou.write(path, ROWS, configuration={FORMATS: formats})
     assert caught.value.features == (f"universalFormat ({formats})",)
     bayou.write(path, ROWS)
     with pytest.raises(UnsupportedFeatureError, match=formats):
-        bayou.table(path).alter.set_properties({FORMATS: formats})
+        bayou.table(path).alter.set_table_properties({FORMATS: formats})
     assert bayou.table(path).snapshot().version == 0
 
 
 @pytest.mark.parametrize("compat", ["delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2"])
 def test_what_iceberg_asks_of_a_table_is_refused_too(tmp_path, compat):
     with pytest.raises(UnsupportedFeatureError, match="icebergCompat"):
-        bayou.write(str(tmp_path / "t"), ROWS, properties={compat: "true"})
+        bayou.write(str(tmp_path / "t"), ROWS, configuration={compat: "true"})
 
 
 def test_a_table_that_others_keep_in_another_format_is_read_and_written_once_that_ends(tmp_path):
@@ -44,6 +44,6 @@ def test_a_table_that_others_keep_in_another_format_is_read_and_written_once_tha
     with pytest.raises(UnsupportedFeatureError, match="hudi"):
         bayou.write(path, ROWS)
     table.vacuum(dry_run=True)
-    table.alter.unset_properties(FORMATS)
+    table.alter.unset_table_properties(FORMATS)
     bayou.write(path, ROWS)
     assert table.to_arrow().num_rows == 2

@@ -158,7 +158,7 @@ def change_rows(engine: Engine, path: str) -> None:
 
 
 def drop_mapping(engine: Engine, path: str) -> None:
-    bayou.table(path).alter.set_properties({"delta.columnMapping.mode": "name"})
+    bayou.table(path).alter.set_table_properties({"delta.columnMapping.mode": "name"})
     drop_feature(engine, snapshot(engine, path), "columnMapping", engine_info="test/1")
 
 
@@ -229,7 +229,7 @@ def test_a_commit_that_fails_before_it_is_sent_deletes_its_files(engine, path, t
 
 def test_a_commit_that_lost_deletes_its_files(engine, path):
     late = begin(engine, path)
-    bayou.table(path).alter.set_properties({"delta.enableRowTracking": "true"})
+    bayou.table(path).alter.set_table_properties({"delta.enableRowTracking": "true"})
     deleted = []
     with pytest.raises(ProtocolChangedError), discard_unless_committed(lambda: deleted.append(1)):
         late.commit(engine, [])

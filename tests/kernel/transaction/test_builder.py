@@ -193,7 +193,7 @@ def test_features_and_versions_can_be_asked_for(log):
 
 
 def test_row_tracking_and_constraints_do_not_come_to_an_existing_table_by_property(log):
-    with pytest.raises(UnsupportedFeatureError, match="alter.set_properties"):
+    with pytest.raises(UnsupportedFeatureError, match="alter.set_table_properties"):
         existing(log).with_table_properties({"delta.enableRowTracking": "true"}).build(log.engine)
     with pytest.raises(TablePropertyError, match="alter.add_constraint"):
         existing(log).with_table_properties({"delta.constraints.c": "id > 1"}).build(log.engine)

@@ -200,7 +200,7 @@ def table(path: Path, level: str, properties: dict[str, str] | None = None) -> T
     """Three versions: rows 1 and 2 in partition 0, more there, and in partition 1."""
     every = {"delta.isolationLevel": level, "delta.feature.domainMetadata": "supported"}
     first = pa.table({"id": pa.array([1, 2], pa.int64()), "p": pa.array([0, 0], pa.int64())})
-    bayou.write(path, first, partition_by=["p"], properties={**every, **(properties or {})})
+    bayou.write(path, first, partition_by=["p"], configuration={**every, **(properties or {})})
     for p in (0, 1):
         bayou.write(path, pa.Table.from_batches(rows(p)))
     return Table.for_path(ENGINE, str(path))
@@ -254,7 +254,7 @@ def test_a_feature_that_is_turned_on_stops_nobody(tmp_path, name, step):
     assert latest.properties[name] == ENABLING[name]
     assert (latest.in_commit_timestamp is not None) == (name == "delta.enableInCommitTimestamps")
     bayou.table(mine.path).delete("p = 0")
-    bayou.table(mine.path).checkpoint()
+    bayou.table(mine.path).create_checkpoint()
     assert set(bayou.table(mine.path).to_arrow()["p"].to_pylist()) <= {1}
 
 
@@ -309,7 +309,7 @@ def test_nothing_but_ids_may_change_in_a_schema():
 def test_two_that_give_out_identity_values_are_a_conflict_a_delete_beside_one_is_none(tmp_path):
     path = tmp_path / "t"
     level = {"delta.isolationLevel": "WriteSerializable"}
-    bayou.write(path, pa.table({"v": pa.array([1, 2], pa.int64())}), properties=level)
+    bayou.write(path, pa.table({"v": pa.array([1, 2], pa.int64())}), configuration=level)
     log = next((path / "_delta_log").glob("*.json"))
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     for line in lines:

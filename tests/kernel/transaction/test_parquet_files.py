@@ -87,7 +87,7 @@ def test_files_have_about_the_size_that_the_table_wants(path, partition_by):
     numbers = [n * 7919 % 1_000_003 for n in range(400_000)]
     batches = pa.table({"n": numbers, "p": ["x"] * 400_000}).to_reader(max_chunksize=10_000)
     wanted = {"delta.targetFileSize": "200kb"}
-    bayou.write(path, batches, partition_by=partition_by, properties=wanted)
+    bayou.write(path, batches, partition_by=partition_by, configuration=wanted)
     sizes = [file.stat().st_size for file in data_files(path)]
     assert len(sizes) > 2
     assert all(200_000 <= size < 400_000 for size in sorted(sizes)[1:])
@@ -115,7 +115,7 @@ def test_a_row_group_has_at_most_a_million_rows(path):
 )
 def test_the_tables_codec_compresses_and_stands_in_the_name(path, codec, in_file, in_name):
     properties = {} if codec is None else {"delta.parquet.compression.codec": codec}
-    bayou.write(path, pa.table({"n": [1, 2]}), properties=properties)
+    bayou.write(path, pa.table({"n": [1, 2]}), configuration=properties)
     assert footer(path).row_group(0).column(0).compression == in_file
     uuid = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     (file,) = data_files(path)
@@ -125,7 +125,7 @@ def test_the_tables_codec_compresses_and_stands_in_the_name(path, codec, in_file
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_field_ids_stand_in_files_where_columns_are_mapped(path, mode):
     rows = pa.table({"n": [1], "s": [{"x": 1}]})
-    bayou.write(path, rows, properties={"delta.columnMapping.mode": mode})
+    bayou.write(path, rows, configuration={"delta.columnMapping.mode": mode})
     (file,) = data_files(path)
     schema = pq.read_schema(file)
     nested = schema.field(1).type.field(0)

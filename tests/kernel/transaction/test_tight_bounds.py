@@ -33,7 +33,7 @@ def bounds_said(path: str) -> dict[str, object]:
 @pytest.mark.parametrize("partition_by", [None, ["p"]])
 def test_new_files_say_that_their_bounds_are_tight(path, partition_by):
     rows = pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"]})
-    bayou.write(path, rows, partition_by=partition_by, properties=VECTORS)
+    bayou.write(path, rows, partition_by=partition_by, configuration=VECTORS)
     assert set(bounds_said(path).values()) == {True}
 
 
@@ -43,18 +43,18 @@ def test_without_the_feature_nothing_is_said(path):
 
 
 def test_the_feature_counts_and_not_whether_vectors_are_wanted_now(path):
-    bayou.write(path, pa.table({"id": [1]}), properties=VECTORS)
-    bayou.table(path).alter.set_properties({"delta.enableDeletionVectors": "false"})
+    bayou.write(path, pa.table({"id": [1]}), configuration=VECTORS)
+    bayou.table(path).alter.set_table_properties({"delta.enableDeletionVectors": "false"})
     bayou.write(path, pa.table({"id": [2]}))
     assert list(bounds_said(path).values()) == [True, True]
 
 
 def test_a_vector_makes_the_bounds_wide_and_what_is_written_anew_has_tight_ones(path):
-    bayou.write(path, pa.table({"id": list(range(10))}), properties=VECTORS)
+    bayou.write(path, pa.table({"id": list(range(10))}), configuration=VECTORS)
     table = bayou.table(path)
     table.delete("id = 3")
     assert list(bounds_said(path).values()) == [False]
-    table.update({"id": "id + 100"}, "id = 4")
+    table.update({"id": "id + 100"}, predicate="id = 4")
     assert sorted(bounds_said(path).values(), key=bool) == [False, True]
     source = pa.table({"id": [5, 50]})
     merge = table.merge(source, "target.id = source.id")
@@ -67,7 +67,7 @@ def test_a_vector_makes_the_bounds_wide_and_what_is_written_anew_has_tight_ones(
 
 def test_a_folder_becomes_a_table_whose_bounds_are_tight(tmp_path):
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "a.parquet")
-    bayou.table(str(tmp_path)).convert(properties=VECTORS)
+    bayou.table(str(tmp_path)).convert(configuration=VECTORS)
     assert list(bounds_said(str(tmp_path)).values()) == [True]
 
 

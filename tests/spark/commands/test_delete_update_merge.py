@@ -146,7 +146,7 @@ def test_an_error_on_an_executor_is_ours_and_leaves_nothing(
     spark, table, rows, on_executors, tmp_path
 ):
     made = table({"id": [1, 2]})
-    bayou.table(str(tmp_path / "t")).alter.add_constraint("small", "id < 10")
+    bayou.table(str(tmp_path / "t")).alter.add_constraint({"small": "id < 10"})
     with pytest.raises(ConstraintViolationError, match="small"):
         made.update(set={"id": "id + 8"})
     assert rows(made) == [(1,), (2,)]

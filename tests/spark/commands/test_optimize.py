@@ -44,7 +44,7 @@ def small_files(path: str, files: int = 6, rows: int = 50, **properties: str) ->
                 "day": pa.array([i % 2 for i in ids], pa.int64()),
             }
         )
-        bayou.write(path, piece, partition_by=["day"], properties=properties or None)
+        bayou.write(path, piece, partition_by=["day"], configuration=properties or None)
         pieces.append(piece)
     return pa.concat_tables(pieces).sort_by("id")
 

@@ -282,7 +282,7 @@ def test_keys_of_a_large_source_within_whose_bounds_others_change_rows_conflict(
     def is_there(number):
         if not mark.exists():
             mark.touch()
-            bayou.table(path).update({"v": "'theirs'"}, "id = 2")
+            bayou.table(path).update({"v": "'theirs'"}, predicate="id = 2")
         return number is not None
 
     source = spark.createDataFrame([(1, "x y"), (7, "x y")], "id long, p string")

@@ -32,7 +32,7 @@ def test_files_and_emptied_folders_go(spark, tmp_path, deleting):
         rows = pa.table({"id": [1, 2], "day": [day, day]})
         bayou.write(path, rows, partition_by=["day"])
     bayou.table(path).delete("day = 2")
-    bayou.table(path).update({"id": "id + 1"}, "day = 0 AND id = 1")
+    bayou.table(path).update({"id": "id + 1"}, predicate="day = 0 AND id = 1")
     assert len(parquet_files(path)) == 4
     assert DeltaTable.forPath(spark, path).vacuum(0).columns == []
     assert len(parquet_files(path)) == 2

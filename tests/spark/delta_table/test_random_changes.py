@@ -119,7 +119,7 @@ def test_rows_are_what_a_dictionary_says(spark, tmp_path, on, partitioned, first
     properties = {key: str(value).lower() for key, value in zip(PROPERTIES, on, strict=True)}
     properties["delta.columnMapping.mode"] = "name" if on[-1] else "none"
     bayou.write(
-        path, arrow(first), partition_by=["p"] if partitioned else [], properties=properties
+        path, arrow(first), partition_by=["p"] if partitioned else [], configuration=properties
     )
     table, model = DeltaTable.forPath(spark, path), first
     ids = check(path, first, {}, properties)

@@ -28,9 +28,9 @@ def by_executors(spark):
 def table(path: Path, **properties: str) -> None:
     """Ten files of a row, and checkpoints of several files: version 8's is in two."""
     for number in range(9):
-        bayou.write(path, pa.table({"id": [number]}), properties=properties or None)
+        bayou.write(path, pa.table({"id": [number]}), configuration=properties or None)
     engine = ArrowEngine()
-    bayou.table(path).checkpoint(4)
+    bayou.table(path).create_checkpoint(4)
     plan = plan_checkpoint(engine, str(path), max_parts=1)
     plan.finish(engine, [write_checkpoint_part(engine, part) for part in plan.parts])
     bayou.write(path, pa.table({"id": [9]}))

@@ -59,7 +59,7 @@ def test_times_in_options_are_in_the_sessions_time_zone_through_every_reader(ena
     properties = {"delta.enableChangeDataFeed": "true"}
     for n in range(3):
         rows = pa.table({"id": [n]})
-        bayou.write(path, rows, **({} if n else {"properties": properties}))
+        bayou.write(path, rows, **({} if n else {"configuration": properties}))
         commit = tmp_path / "t" / "_delta_log" / f"{n:020}.json"
         noon = dt.datetime(2024, 7, 1, 12 + n, tzinfo=dt.UTC).timestamp()
         os.utime(commit, (noon, noon))

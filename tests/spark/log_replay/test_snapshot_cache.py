@@ -112,7 +112,7 @@ def test_statistics_count_and_go_with_their_table(tmp_path):
     engine, names = ArrowEngine(), ("a", "b")
     for name in names:
         bayou.write(str(tmp_path / name), pa.table({"id": [1]}))
-        bayou.table(str(tmp_path / name)).checkpoint()
+        bayou.table(str(tmp_path / name)).create_checkpoint()
     cache = SnapshotCache()
     sizes = []
     for name in names:

@@ -15,7 +15,7 @@ def deleted(tmp_path):
     for n in range(3):
         rows = pa.table({"id": pa.array(range(n * 100, n * 100 + 100), pa.int64())})
         properties = None if n else {"delta.enableDeletionVectors": "true"}
-        bayou.write(path, rows, mode="append", properties=properties)
+        bayou.write(path, rows, mode="append", configuration=properties)
     bayou.table(path).delete("id < 100 AND id % 2 = 0")
     bayou.table(path).delete("id >= 100 AND id < 200 AND id % 10 = 5")
     return path

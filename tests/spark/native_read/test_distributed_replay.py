@@ -54,7 +54,7 @@ def test_a_log_larger_than_the_limit_plans_sql_on_executors(spark, table, conf):
 
 
 def test_deletion_vectors_hold_when_executors_replay_the_log(spark, table, conf):
-    bayou.table(table).alter.set_properties({"delta.enableDeletionVectors": "true"})
+    bayou.table(table).alter.set_table_properties({"delta.enableDeletionVectors": "true"})
     bayou.table(table).delete("id IN (3, 15)")
     conf(REPLAY_NUM_PARTITIONS.name, "3")
     rows = spark.read.format("delta").load(table).select("id").collect()

@@ -100,7 +100,7 @@ def test_a_table_that_was_replaced_since_is_not_counted(ours, table, reader):
 def test_deleted_rows_are_not_counted(ours, tmp_path):
     path = str(tmp_path / "t")
     properties = {"delta.enableDeletionVectors": "true"}
-    bayou.write(path, pa.table({"id": range(ROWS)}), properties=properties)
+    bayou.write(path, pa.table({"id": range(ROWS)}), configuration=properties)
     bayou.table(path).delete("id < 3")
     assert ours.read.format("delta").load(path).count() == ROWS - 3
     assert ours.sql(f"SELECT count(*) FROM delta.`{path}`").first()[0] == ROWS - 3
@@ -109,7 +109,7 @@ def test_deleted_rows_are_not_counted(ours, tmp_path):
 def test_files_without_statistics_are_read(ours, tmp_path):
     path = str(tmp_path / "t")
     properties = {"delta.dataSkippingNumIndexedCols": "0"}
-    bayou.write(path, pa.table({"id": range(ROWS)}), properties=properties)
+    bayou.write(path, pa.table({"id": range(ROWS)}), configuration=properties)
     log = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
     lines = [line for line in log.read_text().splitlines() if line]
     without = [line.replace('"numRecords"', '"unknown"') for line in lines]

@@ -308,7 +308,7 @@ def test_an_internal_that_is_missing_leaves_the_read_to_the_source(
 
 
 def test_a_damaged_log_is_told_of_by_the_query(spark, table):
-    bayou.table(table).checkpoint()
+    bayou.table(table).create_checkpoint()
     frame = load(spark, table)
     log = Path(table) / "_delta_log"
     for file in log.iterdir():

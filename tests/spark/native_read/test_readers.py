@@ -67,7 +67,7 @@ def test_both_readers_give_the_kernel_s_rows(spark, files, partitions, mapping, 
                 path,
                 pa.Table.from_pylist(rows, schema=SCHEMA),
                 mode="append",
-                **({} if n else {"partition_by": partitions, "properties": properties}),
+                **({} if n else {"partition_by": partitions, "configuration": properties}),
             )
         if deleted is not None:
             bayou.table(path).delete(deleted)

@@ -28,7 +28,7 @@ ROWS = pa.table(
 @pytest.fixture(params=["name", "id"])
 def mapped(request, tmp_path):
     table = str(tmp_path / "t")
-    bayou.write(table, ROWS, properties={"delta.columnMapping.mode": request.param})
+    bayou.write(table, ROWS, configuration={"delta.columnMapping.mode": request.param})
     return table
 
 
@@ -76,7 +76,7 @@ def test_renamed_fields_that_stand_under_their_old_names(spark, tmp_path):
     table = str(tmp_path / "t")
     bayou.write(table, ROWS)
     alter = bayou.table(table).alter
-    alter.set_properties({"delta.columnMapping.mode": "name"})
+    alter.set_table_properties({"delta.columnMapping.mode": "name"})
     alter.rename_column("s.a", "c")
     alter.rename_column("s.b", "a")
     alter.rename_column("s.t.x", "z")

@@ -559,7 +559,7 @@ def test_the_option_filter_reads_times_in_the_session_s_zone(spark, tmp_path, ch
     bayou.write(
         path,
         pa.table({"ts": pa.array([at], pa.timestamp("us", "UTC"))}),
-        properties={"delta.enableChangeDataFeed": "true"},
+        configuration={"delta.enableChangeDataFeed": "true"},
     )
     reader = spark.read.format("delta")
     if changes:

@@ -19,8 +19,8 @@ def path(tmp_path_factory):
     table = tmp_path_factory.mktemp("tables") / "feed"
     days = ["a", "b", "a", "b", "a"]
     rows = pa.table({"id": range(5), "name": [f"n{i}" for i in range(5)], "day": days})
-    bayou.write(str(table), rows, partition_by=["day"], properties=FEED)
-    bayou.table(table).update({"name": "'new'"}, "id = 2")
+    bayou.write(str(table), rows, partition_by=["day"], configuration=FEED)
+    bayou.table(table).update({"name": "'new'"}, predicate="id = 2")
     bayou.table(table).delete("id = 4")
     bayou.write(str(table), pa.table({"id": [5], "name": ["n5"], "day": ["b"]}))
     for version in range(4):

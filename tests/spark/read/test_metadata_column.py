@@ -15,7 +15,7 @@ def path(tmp_path_factory):
     """Two files of two rows; row 1 of the first one is deleted by a vector."""
     table = tmp_path_factory.mktemp("tables") / "rows"
     tracked = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
-    bayou.write(str(table), pa.table({"id": [0, 1]}), properties=tracked)
+    bayou.write(str(table), pa.table({"id": [0, 1]}), configuration=tracked)
     bayou.write(str(table), pa.table({"id": [2, 3]}))
     bayou.table(table).delete("id = 1")
     return table

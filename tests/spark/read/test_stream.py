@@ -96,7 +96,7 @@ def test_a_schema_given_to_the_reader_selects_columns(runs):
 def test_the_change_feed_comes_with_its_columns(runs):
     path = str(runs.table)
     properties = {"delta.enableChangeDataFeed": "true"}
-    bayou.write(path, pa.table({"id": [1, 2]}), properties=properties)
+    bayou.write(path, pa.table({"id": [1, 2]}), configuration=properties)
     bayou.table(path).delete("id = 1")
     frame = (
         runs.spark.readStream.format("delta")
@@ -130,7 +130,7 @@ def test_a_refusal_says_only_what_is_wrong(runs):
 def test_a_stream_follows_a_rename_with_a_schema_log(runs):
     path = str(runs.table)
     properties = {"delta.columnMapping.mode": "name"}
-    bayou.write(path, pa.table({"id": [1], "v": ["a"]}), properties=properties)
+    bayou.write(path, pa.table({"id": [1], "v": ["a"]}), configuration=properties)
     options = {"schemaTrackingLocation": str(runs.checkpoint / "schemas")}
     runs.run(**options)
     bayou.table(path).alter.rename_column("v", "w")
@@ -151,7 +151,7 @@ def test_a_stream_follows_a_rename_with_a_schema_log(runs):
 def test_a_query_started_again_behind_a_change_of_columns_stops_before_any_batch(runs, change):
     path = str(runs.table)
     properties = {"delta.columnMapping.mode": "name"}
-    bayou.write(path, pa.table({"id": [1], "v": ["a"]}), properties=properties)
+    bayou.write(path, pa.table({"id": [1], "v": ["a"]}), configuration=properties)
     runs.run()
     if change == "rename":
         bayou.table(path).alter.rename_column("v", "w")

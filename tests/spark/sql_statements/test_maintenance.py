@@ -208,7 +208,7 @@ def test_changes_are_read_by_path_and_by_name(numbers):
     assert since.count() == 3
     with pytest.raises(StatementError, match="first version"):
         run(f"SELECT * FROM table_changes_by_path('{run.path}')")
-    bayou.table(run.path).alter.set_properties({"delta.enableChangeDataFeed": "false"})
+    bayou.table(run.path).alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
     run("INSERT INTO {t} VALUES (9, 9, 'x')")
     with pytest.raises(AnalysisException, match="ChangeDataFeedError"):
         run(f"SELECT * FROM table_changes_by_path('{run.path}', 0)").collect()

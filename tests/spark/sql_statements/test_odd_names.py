@@ -15,7 +15,7 @@ OLD = (1, "old", {"b": "inner"}, "t", "s")
 def run(spark, tmp_path):
     path = str(tmp_path / "t")
     rows = pa.table({name: [value] for name, value in zip(NAMES, OLD, strict=True)})
-    bayou.write(path, rows, properties={"delta.columnMapping.mode": "name"})
+    bayou.write(path, rows, configuration={"delta.columnMapping.mode": "name"})
 
     def run(statement):
         spark.sql(statement.replace("{t}", f"delta.`{path}`"))

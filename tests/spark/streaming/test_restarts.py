@@ -32,7 +32,7 @@ class Streamed:
         return bayou.table(self.path)
 
     def append(self, properties=None, **columns):
-        bayou.write(self.path, pa.table(columns), mode="append", properties=properties)
+        bayou.write(self.path, pa.table(columns), mode="append", configuration=properties)
 
     def open(self, **options):
         engine = for_path(self.path)
@@ -110,7 +110,7 @@ def test_a_change_whose_version_before_is_gone_is_refused(streamed):
     offset = streamed.read_all(startingVersion="0")
     CHANGES["rename"](streamed.table)
     streamed.append(id=[3], w=["c"])
-    bayou.table(streamed.path).checkpoint()
+    bayou.table(streamed.path).create_checkpoint()
     Path(streamed.path, "_delta_log", f"{0:020}.json").unlink()
     with pytest.raises(StreamingSourceError, match="CHECK_COLUMN_MAPPING_NO_SNAPSHOT"):
         streamed.open(startingVersion="0").latest_offset(offset)

@@ -63,7 +63,7 @@ def test_the_default_mode_makes_a_table_and_refuses_one_that_is_there(frame, tmp
 
 def test_a_row_that_breaks_a_rule_is_shown_in_one_sentence_and_an_error_of_ours(spark, tmp_path):
     bayou.write(str(tmp_path), pa.table({"id": [1]}))
-    bayou.table(str(tmp_path)).alter.add_constraint("small", "id < 10")
+    bayou.table(str(tmp_path)).alter.add_constraint({"small": "id < 10"})
     with pytest.raises(ConstraintViolationError, match=r"small.*id = 99") as caught:
         write(spark.sql("SELECT 99L AS id")).mode("append").save(str(tmp_path))
     assert "\n" not in str(caught.value)
@@ -73,7 +73,7 @@ def test_a_row_that_breaks_a_rule_is_shown_in_one_sentence_and_an_error_of_ours(
 def test_a_task_that_fails_leaves_nothing_of_those_beside_it(spark, tmp_path):
     path, mark = tmp_path / "t", tmp_path / "mark"
     bayou.write(str(path), pa.table({"id": [1]}))
-    bayou.table(str(path)).alter.add_constraint("small", "id < 10")
+    bayou.table(str(path)).alter.add_constraint({"small": "id < 10"})
 
     def late(batches):
         for batch in batches:
@@ -97,7 +97,7 @@ def test_a_task_that_fails_leaves_nothing_of_those_beside_it(spark, tmp_path):
 def test_a_job_with_a_failed_task_does_not_run_all_its_other_tasks(spark, tmp_path):
     path = tmp_path / "t"
     bayou.write(str(path), pa.table({"id": [1]}))
-    bayou.table(str(path)).alter.add_constraint("small", "id < 10")
+    bayou.table(str(path)).alter.add_constraint({"small": "id < 10"})
 
     def endless(batches):
         for batch in batches:

@@ -63,7 +63,7 @@ def optimize(
             metrics = handle.optimize(where, target_size, dry_run=dry_run)
         else:
             check_columns(handle.snapshot(), names, "--zorder")
-            metrics = handle.zorder(names, where, target_size, dry_run=dry_run)
+            metrics = handle.optimize.z_order(names, where, target_size, dry_run=dry_run)
         if metrics.num_files_removed == 0:
             title = "Nothing to do"
         else:

@@ -42,9 +42,11 @@ def restore(
         if (version is None) == (as_of is None):
             output.error("restore: use either --version or --as-of", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)
+        target = check_time(as_of) if version is None else version
+        assert target is not None  # one of them is set
         handle = open_table(table, config, settings)
         before = handle.snapshot()
-        metrics = handle.restore(version, check_time(as_of), dry_run=dry_run)
+        metrics = handle.restore(target, dry_run=dry_run)
         output.facts(
             "Would be restored" if dry_run else "Restored",
             {

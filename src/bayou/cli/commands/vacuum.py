@@ -90,7 +90,7 @@ def _vacuum(
     handle: TableHandle, retention_hours: float | None, *, dry_run: bool, lite: bool
 ) -> VacuumMetrics:
     try:
-        return handle.vacuum(retention_hours, dry_run=dry_run, lite=lite)
+        return handle.vacuum(retention_hours, dry_run=dry_run, full=not lite)
     except ArgumentError as error:  # the message advises arguments of the Python method
         message = error.message.partition(" Remove retention_hours")[0]
         if message == error.message:

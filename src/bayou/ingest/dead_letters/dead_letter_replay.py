@@ -144,7 +144,7 @@ class _Replay:
     def run(self, *, dry_run: bool) -> ReplayResult:
         if not self._target.exists():
             raise PipelineError(
-                f"topic {self._topic.key!r}: there is no table at {self._target.path}. "
+                f"topic {self._topic.key!r}: there is no table at {self._target.table_uri}. "
                 "Run the pipeline first.",
                 topic=self._topic.key,
             )
@@ -194,7 +194,9 @@ class _Replay:
                 }
             )
             .with_transaction_id(application, snapshot.transactions.get(application, -1) + 1)
-            .with_operation_parameters({"mode": "Append", "replayedFrom": self._dead_letters.path})
+            .with_operation_parameters(
+                {"mode": "Append", "replayedFrom": self._dead_letters.table_uri}
+            )
             .build(self._engine)
         )
         folders = uses_partition_folders(snapshot.kernel.properties, snapshot.partition_columns)
@@ -207,7 +209,7 @@ class _Replay:
         if not adds and not self._filtered:
             return None
         with discard_unless_committed(
-            lambda: delete_data_files(self._engine, self._target.path, adds)
+            lambda: delete_data_files(self._engine, self._target.table_uri, adds)
         ):
             result = transaction.commit(self._engine, adds)
         result.run_post_commit_hooks(self._engine)
@@ -237,7 +239,7 @@ class _Replay:
         These are the table's columns and the fields that only expressions read. If the schema
         policy is `evolve`, columns of the schema file and of new fields are appended.
         """
-        path = self._target.path
+        path = self._target.table_uri
         columns = record_columns_of(self._topic, snapshot.kernel)
         if self._topic.config.policy == "evolve":
             columns = merge_schemas(path, columns, read_columns(self._topic, self._schema.columns))
@@ -354,9 +356,9 @@ class _Replay:
             return
         self._dead_letters.merge(
             done,
-            on=f"target.topic = '{self._name}' AND target.partition = source.partition "
+            f"target.topic = '{self._name}' AND target.partition = source.partition "
             "AND target.offset = source.offset",
-            user_metadata="replayed",
+            commit_metadata="replayed",
         ).when_matched_delete().execute()
 
 

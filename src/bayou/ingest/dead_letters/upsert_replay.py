@@ -74,9 +74,9 @@ def upsert_letters(
         done = done.join(refused.select(position), position, join_type="left anti")
         dead_letters.merge(
             done.group_by(position).aggregate([]),
-            on=f"target.topic = '{name}' AND target.partition = source.partition "
+            f"target.topic = '{name}' AND target.partition = source.partition "
             "AND target.offset = source.offset",
-            user_metadata="replayed",
+            commit_metadata="replayed",
         ).when_matched_delete().execute()
     return result
 
@@ -100,7 +100,7 @@ def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> 
         letters_by_partition(offsets),
     )
     if properties:
-        target.alter.set_properties(properties)
+        target.alter.set_table_properties(properties)
 
 
 def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:

@@ -152,7 +152,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     )
     return OffsetProof(
         topic=topic.key,
-        table_path=tables.target.path,
+        table_path=tables.target.table_uri,
         version=snapshot.version,
         partitions=proofs,
         double_keys=0 if by_key is None else by_key.double_keys,

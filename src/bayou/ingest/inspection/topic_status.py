@@ -57,7 +57,7 @@ class TopicTables:
     def count_letters(self, letters: SnapshotHandle) -> int:
         """Return the number of the topic's dead letters in a version of the dead letter table."""
         if self.letters_filter is None:
-            return letters.row_count()
+            return letters.count()
         batches = letters.to_batches(["partition"], self.letters_filter)
         return sum(batch.num_rows for batch in batches)
 
@@ -164,7 +164,7 @@ def _topic_status(configuration: Configuration, topic: Topic) -> TopicStatusRepo
         topic.check_table()
         if tables.target.exists():
             snapshot = tables.target.snapshot()
-            facts = _table_facts(tables, snapshot.row_count(), status.maintenance)
+            facts = _table_facts(tables, snapshot.count(), status.maintenance)
             status = replace(status, **facts)
         else:
             status = replace(status, rows=0, files=0, bytes=0)

@@ -272,7 +272,7 @@ class TopicMaintenance:
         report = MaintenanceReport(
             topic=self._topic.key,
             task="forget",
-            table_path=table.path,
+            table_path=table.table_uri,
             started=began,
             seconds=time.time() - began,
             result="done" if count else "nothing",

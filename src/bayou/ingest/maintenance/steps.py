@@ -74,7 +74,7 @@ def maintain_table(
             rewrites files.
     """
     began = time.time()
-    report = MaintenanceReport(topic=topic, task=task, table_path=handle.path, started=began)
+    report = MaintenanceReport(topic=topic, task=task, table_path=handle.table_uri, started=began)
     try:
         commands = table_commands(handle, storage_options or {}, spark)
         if task == "vacuum":

@@ -39,8 +39,8 @@ def table_commands(
     """Return the commands of a table. If `spark` is set, large tables use Spark's executors."""
     if spark is None:
         return _InProcess(handle)
-    engine = for_path(handle.path, storage_options)
-    return _OnSpark(spark, engine, Table.for_path(engine, handle.path))
+    engine = for_path(handle.table_uri, storage_options)
+    return _OnSpark(spark, engine, Table.for_path(engine, handle.table_uri))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class _InProcess:
         return self.handle.optimize(where, min_size=min_size)
 
     def zorder(self, columns: Sequence[str], where: Predicate | None) -> OptimizeMetrics:
-        return self.handle.zorder(columns, where)
+        return self.handle.optimize.z_order(columns, where)
 
     def vacuum(self, retention_hours: float | None) -> VacuumMetrics:
-        return self.handle.vacuum(retention_hours)
+        return self.handle.vacuum(retention_hours, dry_run=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,7 @@ class DeletedKeys:
         if not wider:
             return snapshot
         alter = table(self._table.path, engine=self._engine).alter
-        alter.set_properties({TYPE_WIDENING.key: "true"})
+        alter.set_table_properties({TYPE_WIDENING.key: "true"})
         for name, kind in wider.items():
             alter.change_type([name], kind)
         return self._table.latest_snapshot(self._engine)

@@ -62,6 +62,7 @@ class TableDefinition:
     partition_columns: tuple[str, ...] = ()
     clustering_columns: tuple[tuple[str, ...], ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
     description: str | None = None
     is_managed: bool = False
 
@@ -230,7 +231,11 @@ def _replace(
     if snapshot.clustering_columns and not definition.clustering_columns:
         builder = builder.with_clustering_columns(())
     builder = _with_definition(builder, snapshot.path, definition)
-    transaction = builder.with_description(definition.description or "").build(engine)
+    transaction = (
+        builder.with_description(definition.description or "")
+        .with_name(definition.name or "")
+        .build(engine)
+    )
     removes = transaction.generate_remove_actions(engine)
     result = transaction.commit(engine, removes, operation_metrics={})
     result.run_post_commit_hooks(engine)
@@ -254,6 +259,7 @@ def _with_definition(
         .with_partition_columns(columns)
         .with_table_properties(definition.properties)
         .with_description(definition.description)
+        .with_name(definition.name)
         .with_operation_parameters({"isManaged": str(definition.is_managed).lower()})
         .with_definition_recorded()
     )

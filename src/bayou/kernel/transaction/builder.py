@@ -35,7 +35,7 @@ from bayou.kernel.transaction.metadata_update import (
 from bayou.kernel.transaction.table_update import TableUpdate
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.protocol import features, properties
-from bayou.protocol.actions import DomainMetadata, Metadata, Protocol
+from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, UserMetadata
 from bayou.protocol.actions import Transaction as TransactionIdentifier
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, identity_column
 from bayou.protocol.schema import StructType
@@ -71,7 +71,7 @@ class TransactionBuilder:
         self._schema_evolution = False
         self._max_retries = _DEFAULT_RETRIES
         self._operation_parameters: dict[str, object] = {}
-        self._user_metadata: str | None = None
+        self._user_metadata: UserMetadata | None = None
         self._removed_properties: frozenset[str] = frozenset()
         self._features: tuple[str, ...] = ()
         self._versions = (0, 0)
@@ -86,6 +86,8 @@ class TransactionBuilder:
         self._data_change = True
         self._max_records_per_file: int | None = None
         self._compression: str | None = None
+        self._target_file_size: int | None = None
+        self._name: str | None = None
         self._description: str | None = None
         self._records_definition = False
         self._creates_table = False
@@ -141,6 +143,15 @@ class TransactionBuilder:
         """Unset table properties. Properties that the table doesn't have are ignored."""
         builder = copy.copy(self)
         builder._removed_properties = self._removed_properties | frozenset(keys)
+        return builder
+
+    def with_name(self, name: str | None) -> TransactionBuilder:
+        """Set the table's name (PROTOCOL.md, Change Metadata).
+
+        If `name` is None, the name isn't changed. An empty string removes it.
+        """
+        builder = copy.copy(self)
+        builder._name = name
         return builder
 
     def with_description(self, description: str | None) -> TransactionBuilder:
@@ -325,6 +336,15 @@ class TransactionBuilder:
         builder._compression = codec
         return builder
 
+    def with_target_file_size(self, size: int | None) -> TransactionBuilder:
+        """Set the size in bytes at which a data file of this transaction ends.
+
+        If None, the size is `delta.targetFileSize`, or 128 MB without this property.
+        """
+        builder = copy.copy(self)
+        builder._target_file_size = size
+        return builder
+
     def with_max_retries(self, retries: int) -> TransactionBuilder:
         """Set the maximum number of retries after other writers commit first; default 200."""
         if retries < 0:
@@ -356,7 +376,7 @@ class TransactionBuilder:
         builder._operation_parameters = {**self._operation_parameters, **parameters}
         return builder
 
-    def with_user_metadata(self, user_metadata: str | None) -> TransactionBuilder:
+    def with_user_metadata(self, user_metadata: UserMetadata | None) -> TransactionBuilder:
         """Set `commitInfo.userMetadata`; if None, the engine's value is used (`CommitDefaults`)."""
         builder = copy.copy(self)
         builder._user_metadata = user_metadata
@@ -448,10 +468,11 @@ class TransactionBuilder:
                 data_change=self._data_change,
                 max_records_per_file=self._max_records_per_file,
                 compression=self._compression,
+                target_file_size=self._target_file_size,
             )
         )
 
-    def _commit_notes(self, engine: Engine) -> str | None:
+    def _commit_notes(self, engine: Engine) -> UserMetadata | None:
         if self._user_metadata is None and isinstance(engine, CommitDefaults):
             return engine.user_metadata
         return self._user_metadata
@@ -466,6 +487,7 @@ class TransactionBuilder:
             removed_properties=self._removed_properties,
             metadata=self._metadata,
             files_checked=self._files_checked,
+            name=self._name,
             description=self._description,
         )
 

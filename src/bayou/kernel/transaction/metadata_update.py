@@ -39,7 +39,7 @@ class MetadataRequest:
             table's metadata.
         files_checked: whether the caller has checked that all live files satisfy new constraints,
             and have row ids if row tracking is being enabled.
-        description: new description; "" removes it. If None, it isn't changed.
+        name, description: new name and description; "" removes it. If None, it isn't changed.
     """
 
     schema: StructType | None = None
@@ -50,6 +50,7 @@ class MetadataRequest:
     removed_properties: Collection[str] = frozenset()
     metadata: Metadata | None = None
     files_checked: bool = False
+    name: str | None = None
     description: str | None = None
 
 
@@ -93,6 +94,7 @@ def _create(table: str, request: MetadataRequest) -> MetadataChange:
         stored = {properties.IN_COMMIT_TIMESTAMPS.key: "true", **stored}
     metadata = Metadata(
         id=str(uuid.uuid4()),
+        name=request.name or None,
         description=request.description or None,
         schema_string=schema.to_json(),
         partition_columns=list(columns),
@@ -150,6 +152,8 @@ def _update(state: TableState, request: MetadataRequest) -> MetadataChange:
         metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
     if merged != metadata.configuration:
         metadata = msgspec.structs.replace(metadata, configuration=merged)
+    if request.name is not None:
+        metadata = msgspec.structs.replace(metadata, name=request.name or None)
     if request.description is not None:
         metadata = msgspec.structs.replace(metadata, description=request.description or None)
     return MetadataChange(metadata=metadata, schema=schema, protocol_properties=protocol_properties)
@@ -217,7 +221,7 @@ def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> No
         raise UnsupportedFeatureError(
             f"{state.path}: row tracking can't be enabled by this transaction, because all "
             "existing files need row ids first. Enable it with "
-            "alter.set_properties({'delta.enableRowTracking': 'true'}) first.",
+            "alter.set_table_properties({'delta.enableRowTracking': 'true'}) first.",
             table=state.path,
             features=[features.ROW_TRACKING],
         )

@@ -27,6 +27,7 @@ from bayou.protocol.actions import (
     Metadata,
     Protocol,
     RemoveFile,
+    UserMetadata,
     commit_info,
     encode_action,
 )
@@ -51,7 +52,8 @@ class TableUpdate:
         copied_transaction_ids: transaction identifiers of another table by application id, written
             unchanged.
         operation, operation_parameters, engine_info, user_metadata: fields of `commitInfo`.
-        row_conditions, data_change, max_records_per_file, compression: see `TransactionState`.
+        row_conditions, data_change, max_records_per_file, compression, target_file_size: see
+            `TransactionState`.
     """
 
     table: str
@@ -65,7 +67,7 @@ class TableUpdate:
     operation: Operation
     operation_parameters: Mapping[str, object]
     engine_info: str
-    user_metadata: str | None
+    user_metadata: UserMetadata | None
     max_retries: int
     copied_transaction_ids: Mapping[str, TransactionIdentifier] = field(default_factory=dict)
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
@@ -76,6 +78,7 @@ class TableUpdate:
     data_change: bool = True
     max_records_per_file: int | None = None
     compression: str | None = None
+    target_file_size: int | None = None
 
     @property
     def read_version(self) -> int:

@@ -120,6 +120,7 @@ class Transaction:
             data_change=self._update.data_change,
             max_records_per_file=self._update.max_records_per_file,
             compression=self._update.compression,
+            target_file_size=self._update.target_file_size,
             records_tight_bounds=self._update.may_have_deletion_vectors,
             identity_counts=self._identity_counts,
         )

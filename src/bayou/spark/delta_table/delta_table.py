@@ -258,7 +258,7 @@ class DeltaTable:
         Raises:
             VersionNotFoundError: the version doesn't exist.
         """
-        return self._handle.checkpoint(version)
+        return self._handle.create_checkpoint(version)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """The newest `limit` commits in the log, newest first. If `limit` is None, all commits."""

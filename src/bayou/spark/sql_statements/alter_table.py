@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bayou.api.alter import Alter
+from bayou.api.alter import TableAlterer
 from bayou.kernel.commands.alter.change_column import change_column
 from bayou.kernel.commands.alter.columns import NewColumn, add_columns
 from bayou.spark.catalog_tables import refresh_columns
@@ -64,7 +64,7 @@ def parse_comment(cursor: TokenCursor) -> AlterTable | None:
     comment = "" if cursor.take("NULL") else cursor.string("a comment")
     cursor.expect_end()
     return AlterTable(
-        table=table, changes=(_alteration(lambda a: a.set_properties({"comment": comment})),)
+        table=table, changes=(_alteration(lambda a: a.set_table_properties({"comment": comment})),)
     )
 
 
@@ -80,12 +80,12 @@ def _parse_changes(cursor: TokenCursor) -> list[Callable[[TargetTable], object]]
         return _parse_change_column(cursor)
     if cursor.take("SET", "TBLPROPERTIES"):
         assigned = parse_properties(cursor)
-        return [_alteration(lambda a: a.set_properties(assigned))]
+        return [_alteration(lambda a: a.set_table_properties(assigned))]
     if cursor.take("UNSET", "TBLPROPERTIES"):
         cursor.take("IF", "EXISTS")
         keys = parse_property_keys(cursor)
         # delta-spark ignores missing properties, with and without IF EXISTS.
-        return [_alteration(lambda a: a.unset_properties(*keys, if_exists=True))]
+        return [_alteration(lambda a: a.unset_table_properties(*keys, raise_if_not_exists=False))]
     if cursor.take("CLUSTER", "BY"):
         columns = () if cursor.take("NONE") else cursor.columns()
         return [_alteration(lambda a: a.cluster_by(*columns))]
@@ -104,7 +104,7 @@ def _parse_add(cursor: TokenCursor) -> Callable[[TargetTable], object]:
         name = cursor.name("the name of a constraint")
         cursor.expect("CHECK")
         condition = cursor.parenthesized()
-        return _alteration(lambda a: a.add_constraint(name, condition))
+        return _alteration(lambda a: a.add_constraint({name: condition}))
     if cursor.take("FEATURE"):
         feature = cursor.string_or_name("the name of a feature")
         return _alteration(lambda a: a.add_feature(feature))
@@ -130,7 +130,7 @@ def _parse_drop(cursor: TokenCursor) -> Callable[[TargetTable], object]:
     if cursor.take("CONSTRAINT"):
         if_exists = cursor.take("IF", "EXISTS")
         name = cursor.name("the name of a constraint")
-        return _alteration(lambda a: a.drop_constraint(name, if_exists=if_exists))
+        return _alteration(lambda a: a.drop_constraint(name, not if_exists))
     if cursor.take("FEATURE"):
         feature = cursor.string_or_name("the name of a feature")
         truncate = cursor.take("TRUNCATE", "HISTORY")
@@ -170,9 +170,9 @@ def _parse_change_column(cursor: TokenCursor) -> list[Callable[[TargetTable], ob
         field = parse_column_type(cursor, column[-1])
         return [_alteration(lambda a: a.change_type(column, field.data_type))]
     if cursor.take("SET", "NOT", "NULL"):
-        return [_alteration(lambda a: a.set_not_null(column))]
+        return [_alteration(lambda a: a.set_column_not_null(column))]
     if cursor.take("DROP", "NOT", "NULL"):
-        return [_alteration(lambda a: a.drop_not_null(column))]
+        return [_alteration(lambda a: a.drop_column_not_null(column))]
     if cursor.take("SET", "DEFAULT"):
         value = cursor.rest("the value of DEFAULT")
         return [_alteration(lambda a: a.set_default(column, value))]
@@ -221,5 +221,5 @@ def _move(column: _Column, to: str | None) -> Callable[[TargetTable], object]:
     return _alteration(lambda a: a.move_column(column, first=to == "", after=to or None))
 
 
-def _alteration(change: Callable[[Alter], object]) -> Callable[[TargetTable], object]:
+def _alteration(change: Callable[[TableAlterer], object]) -> Callable[[TargetTable], object]:
     return lambda target: change(target.handle.alter)

@@ -56,7 +56,7 @@ def test_tables_are_written_appended_and_vacuumed(connections):
         bayou.write(path, pa.table({"id": [number]}), mode="append")
     table = bayou.table(path)
     table.optimize()
-    table.vacuum(retention_hours=0, enforce_retention_duration=False)
+    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2]
     assert set(connections) == {"namenode:8020"}
 

@@ -220,7 +220,7 @@ def test_types_of_a_newer_schema_widen_columns_where_the_table_allows_it(tmp_pat
     assert take(3, "int", 1).rows == 1
     handle = bayou.table(str(tmp_path / "t"))
     assert take(4, "long", 2**40).dead_letters == 1  # the table doesn't allow it yet
-    handle.alter.set_properties({"delta.enableTypeWidening": "true"})
+    handle.alter.set_table_properties({"delta.enableTypeWidening": "true"})
     assert take(4, "long", 2**40 + 1).rows == 1
     assert take(3, "int", 3).rows == 1
     rows = handle.to_arrow().sort_by("n").to_pylist()

@@ -14,7 +14,7 @@ from bayou.protocol.schema import LONG, StructField
 def test_type_comment_and_place_go_in_one_commit(tmp_path):
     path = str(tmp_path / "t")
     rows = pa.table({"a": pa.array([1], pa.int32()), "b": pa.array([2], pa.int32())})
-    bayou.write(path, rows, properties={"delta.enableTypeWidening": "true"})
+    bayou.write(path, rows, configuration={"delta.enableTypeWidening": "true"})
     engine = for_path(path, {})
 
     def change(**more):

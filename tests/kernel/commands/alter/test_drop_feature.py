@@ -36,7 +36,7 @@ def path() -> str:
 
 
 def make(path: str, properties: dict[str, str], partition_by=None):
-    bayou.write(path, ROWS, properties=properties, partition_by=partition_by)
+    bayou.write(path, ROWS, configuration=properties, partition_by=partition_by)
     return bayou.table(path)
 
 
@@ -134,13 +134,13 @@ def test_row_tracking_goes_with_its_ids(path):
     bayou.write(path, ROWS)
     assert table.alter.drop_feature("domainMetadata") == 5
     assert versions(table) == (1, 2)
-    table.alter.set_properties({"delta.enableRowTracking": "true"})
+    table.alter.set_table_properties({"delta.enableRowTracking": "true"})
     assert table.to_arrow(["_metadata.row_id"]).num_rows == 6
 
 
 def test_files_of_a_table_whose_row_tracking_is_suspended_have_no_ids(path):
     table = make(path, {"delta.enableRowTracking": "true"})
-    table.alter.set_properties(
+    table.alter.set_table_properties(
         {"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"}
     )
     bayou.write(path, ROWS)
@@ -152,7 +152,7 @@ def test_files_of_a_table_whose_row_tracking_is_suspended_have_no_ids(path):
 
 def test_in_commit_timestamps_stop(path):
     table = make(path, {})
-    table.alter.set_properties({"delta.enableInCommitTimestamps": "true"})
+    table.alter.set_table_properties({"delta.enableInCommitTimestamps": "true"})
     table.alter.drop_feature("inCommitTimestamp")
     assert operations(table)[2:] == ["UNSET TBLPROPERTIES", "DROP FEATURE"]
     assert table.snapshot().properties == {"delta.enableInCommitTimestamps": "false"}
@@ -161,7 +161,7 @@ def test_in_commit_timestamps_stop(path):
 
 def test_checkpoints_become_classic(path):
     table = make(path, {"delta.checkpointPolicy": "v2"})
-    table.checkpoint()
+    table.create_checkpoint()
     table.alter.drop_feature("v2Checkpoint")
     assert operations(table)[1:] == ["SET TBLPROPERTIES", *BARRIERS]
     assert rows(table) == sorted(ROWS.to_pylist(), key=repr)
@@ -169,7 +169,7 @@ def test_checkpoints_become_classic(path):
 
 def test_constraints_keep_their_feature(path):
     table = make(path, {})
-    table.alter.add_constraint("positive", "id > 0")
+    table.alter.add_constraint({"positive": "id > 0"})
     with pytest.raises(FeatureInUseError, match="positive") as caught:
         table.alter.drop_feature("checkConstraints")
     assert caught.value.feature == "checkConstraints"
@@ -207,7 +207,7 @@ def test_a_trace_before_the_last_commit_keeps_the_feature(path, monkeypatch):
     def look(dropping: FeatureDrop) -> bool:
         found = removal.is_clean(dropping)
         if not looks:
-            bayou.table(path).alter.set_properties(VECTORS)
+            bayou.table(path).alter.set_table_properties(VECTORS)
         looks.append(dropping.state.version)
         return found
 

@@ -122,7 +122,7 @@ def test_two_who_turn_it_on_meet(engine, table):
 
 def test_a_deletion_vector_survives_the_backfill(engine, table):
     handle = bayou.table(table.path, engine=engine)
-    handle.alter.set_properties({"delta.enableDeletionVectors": "true"})
+    handle.alter.set_table_properties({"delta.enableDeletionVectors": "true"})
     handle.delete("n = 2")
-    handle.alter.set_properties(ENABLE)
+    handle.alter.set_table_properties(ENABLE)
     assert sorted(row_ids(engine, table)) == [1, 3, 4, 5]

@@ -108,7 +108,7 @@ def test_new_fields_and_columns_come_into_mapped_tables(properties: dict[str, st
     given = pa.table({"id": [1, 2], "s": [{"x": 1}, None]})
     path = made(given, mapped, column("id"), StructField(name="s", data_type=inner))
     source = pa.table({"id": [2, 3], "s": [{"y": "b"}, {"y": "c"}], "more": ["m", "n"]})
-    merge = bayou.table(path).merge(source, "target.id = source.id").with_schema_evolution()
+    merge = bayou.table(path).merge(source, "target.id = source.id", merge_schema=True)
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
     assert rows(path) == [
         {"id": 1, "s": {"x": 1, "y": None}, "more": None},
@@ -124,7 +124,7 @@ def test_new_fields_and_columns_come_into_mapped_tables(properties: dict[str, st
 def test_a_schema_that_grows_is_committed_without_a_row(properties: dict[str, str]) -> None:
     path = made(pa.table({"id": [1]}), properties, column("id"))
     source = pa.table({"id": [5], "more": [1]})
-    merge = bayou.table(path).merge(source, "target.id = source.id").with_schema_evolution()
+    merge = bayou.table(path).merge(source, "target.id = source.id", merge_schema=True)
     metrics = merge.when_matched_update_all().execute()
     assert metrics.num_affected_rows == 0
     assert bayou.table(path).snapshot().schema.names == ("id", "more")

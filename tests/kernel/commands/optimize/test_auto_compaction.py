@@ -37,7 +37,7 @@ def num_files(path) -> int:
 
 
 def test_many_small_files_become_one(path):
-    append(path, [{"id": 1}], properties=AUTO_COMPACT)
+    append(path, [{"id": 1}], configuration=AUTO_COMPACT)
     append(path, [{"id": 1}], 3)
     assert "OPTIMIZE" not in operations(path)
     append(path, [{"id": 1}])
@@ -49,21 +49,21 @@ def test_many_small_files_become_one(path):
 
 
 def test_the_old_property_means_the_same(path):
-    append(path, [{"id": 1}], properties={"delta.autoOptimize": "true"})
+    append(path, [{"id": 1}], configuration={"delta.autoOptimize": "true"})
     append(path, [{"id": 1}], 4)
     assert operations(path).count("OPTIMIZE") == 1
 
 
 @pytest.mark.parametrize("properties", [{}, {"delta.autoOptimize.autoCompact": "false"}])
 def test_nothing_is_compacted_unless_the_property_says_so(path, properties):
-    append(path, [{"id": 1}], properties=properties)
+    append(path, [{"id": 1}], configuration=properties)
     append(path, [{"id": 1}], 6)
     assert "OPTIMIZE" not in operations(path)
 
 
 def test_only_partitions_with_many_small_files_are_compacted(path):
     days = [{"id": 1, "day": "a"}, {"id": 2, "day": None}, {"id": 3, "day": "b=/ü"}]
-    append(path, days, partition_by=["day"], properties=AUTO_COMPACT)
+    append(path, days, partition_by=["day"], configuration=AUTO_COMPACT)
     append(path, days[:1], 3)
     append(path, days[1:2], 4)
     append(path, days[2:], 4)
@@ -75,7 +75,7 @@ def test_only_partitions_with_many_small_files_are_compacted(path):
 
 def test_files_of_other_processes_count(path, monkeypatch):
     append(path, [{"id": 1}], 8)
-    bayou.table(path).alter.set_properties(AUTO_COMPACT)
+    bayou.table(path).alter.set_table_properties(AUTO_COMPACT)
     append(path, [{"id": 1}])
     assert operations(path)[0] == "OPTIMIZE"
     append(path, [{"id": 1}], 3)
@@ -86,7 +86,7 @@ def test_files_of_other_processes_count(path, monkeypatch):
 
 
 def test_most_commits_do_not_read_the_log_again(path, monkeypatch):
-    append(path, [{"id": 1}], properties=AUTO_COMPACT)
+    append(path, [{"id": 1}], configuration=AUTO_COMPACT)
     loaded: list[str] = []
     load = auto_compaction.load_table_state
 
@@ -102,27 +102,27 @@ def test_most_commits_do_not_read_the_log_again(path, monkeypatch):
 
 
 def test_updates_merges_and_deletes_compact_too(path):
-    append(path, [{"id": 1, "v": 0}], properties=AUTO_COMPACT)
+    append(path, [{"id": 1, "v": 0}], configuration=AUTO_COMPACT)
     for i in range(2, 6):
         bayou.table(path).merge(
             pa.Table.from_pylist([{"id": i, "v": 0}]), "target.id = source.id"
         ).when_not_matched_insert_all().execute()
     assert operations(path)[0] == "OPTIMIZE"
     assert num_files(path) == 1
-    bayou.table(path).update({"v": "1"}, "id = 4")
+    bayou.table(path).update({"v": "1"}, predicate="id = 4")
     rows = bayou.table(path).to_arrow().to_pylist()
     assert {row["id"]: row["v"] for row in rows} == {i: int(i == 4) for i in range(1, 6)}
 
 
 def test_restore_and_optimize_do_not_compact(path):
     append(path, [{"id": 1}], 8)
-    bayou.table(path).alter.set_properties(AUTO_COMPACT)
+    bayou.table(path).alter.set_table_properties(AUTO_COMPACT)
     bayou.table(path).restore(7)
     assert operations(path)[0] == "RESTORE"
 
 
 def test_clustered_files_stay_clustered(path):
-    append(path, [{"id": i} for i in range(10)], 2, properties=AUTO_COMPACT)
+    append(path, [{"id": i} for i in range(10)], 2, configuration=AUTO_COMPACT)
     bayou.table(path).alter.cluster_by("id")
     bayou.table(path).optimize()
     append(path, [{"id": 1}], 5)
@@ -131,7 +131,7 @@ def test_clustered_files_stay_clustered(path):
 
 
 def test_a_failure_is_logged_and_the_commit_stays(path, monkeypatch, caplog):
-    append(path, [{"id": 1}], properties=AUTO_COMPACT)
+    append(path, [{"id": 1}], configuration=AUTO_COMPACT)
     append(path, [{"id": 1}], 3)
 
     def fails(*_, **__):
@@ -148,7 +148,7 @@ def test_a_failure_is_logged_and_the_commit_stays(path, monkeypatch, caplog):
 
 
 def test_a_partition_is_compacted_by_one_thread(path, monkeypatch):
-    append(path, [{"id": 1}], properties=AUTO_COMPACT)
+    append(path, [{"id": 1}], configuration=AUTO_COMPACT)
     append(path, [{"id": 1}], 3)
     entered, go_on = threading.Event(), threading.Event()
     compact = auto_compaction._compact

@@ -47,7 +47,7 @@ def test_large_files_and_lone_ones_stay(engine, snapshot, written):
 
 
 def test_a_property_gives_the_target(engine, snapshot, written):
-    written(*ROWS, properties={"delta.targetFileSize": "1"})
+    written(*ROWS, configuration={"delta.targetFileSize": "1"})
     assert plan(engine, snapshot).items == ()
 
 
@@ -77,7 +77,7 @@ def test_a_size_is_a_number_of_bytes(engine, snapshot, written):
 
 def test_files_with_many_deleted_rows_are_rewritten(engine, snapshot, written, mark_deleted):
     rows = [{"id": i} for i in range(100)]
-    written(rows, rows, properties=DELETION_VECTORS)
+    written(rows, rows, configuration=DELETION_VECTORS)
     first = next(iter(snapshot().scan_builder().build().scan_files(engine))).rows()
     path = next(iter(first)).path
     mark_deleted(lambda p: range(10) if p == path else range(5))
@@ -124,7 +124,7 @@ def test_zorder_takes_all_files_of_a_partition(engine, snapshot, written):
 
 
 def test_zorder_refuses_columns_that_give_nothing(engine, snapshot, written):
-    written(*ROWS, partition_by=["day"], properties={"delta.dataSkippingStatsColumns": "id"})
+    written(*ROWS, partition_by=["day"], configuration={"delta.dataSkippingStatsColumns": "id"})
     for columns, message in (
         (["day"], "partition column 'day'"),
         (["s.f"], "column 's.f' has no statistics"),
@@ -139,7 +139,7 @@ def test_zorder_refuses_columns_that_give_nothing(engine, snapshot, written):
 
 
 def test_an_item_runs_elsewhere(engine, snapshot, written, mark_deleted):
-    written(*ROWS, properties={**DELETION_VECTORS, "delta.enableRowTracking": "true"})
+    written(*ROWS, configuration={**DELETION_VECTORS, "delta.enableRowTracking": "true"})
     mark_deleted(lambda path: [])
     for found in (
         plan(engine, snapshot),

@@ -24,7 +24,7 @@ def purge(engine, snapshot):
 def test_files_without_deleted_rows_stay(engine, path, snapshot, written, mark_deleted):
     written(
         *([{"id": i}, {"id": -i}] for i in range(4)),
-        properties={"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"},
+        configuration={"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"},
     )
     marked = live(snapshot)[:2]
     mark_deleted(lambda p: [1] if p in marked else [])
@@ -39,7 +39,7 @@ def test_files_without_deleted_rows_stay(engine, path, snapshot, written, mark_d
 
 def test_dropped_columns_leave_the_files(engine, path, snapshot):
     rows = pa.table({"id": [1, 2], "s": [{"a": 1, "b": 2}, None], "gone": ["x", "y"]})
-    bayou.write(path, rows, properties={"delta.columnMapping.mode": "name"})
+    bayou.write(path, rows, configuration={"delta.columnMapping.mode": "name"})
     assert purge(engine, snapshot).version is None
     state = snapshot()
     schema = StructType(tuple(f for f in state.schema if f.name != "gone"))

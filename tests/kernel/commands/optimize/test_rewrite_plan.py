@@ -55,7 +55,7 @@ def test_nothing_to_do_is_no_commit(engine, path, snapshot, written):
 
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 def test_appends_meanwhile_do_not_matter(engine, path, snapshot, written, level):
-    written(*ROWS, properties={"delta.isolationLevel": level, "delta.enableRowTracking": "true"})
+    written(*ROWS, configuration={"delta.isolationLevel": level, "delta.enableRowTracking": "true"})
     plan = plan_optimize(engine, snapshot(), "test/1")
     written([{"id": 100, "p": 0}])
     bayou.write(path, pa.table({"id": [101], "p": [0]}))
@@ -99,7 +99,7 @@ def test_a_file_that_was_removed_meanwhile_stops_it(engine, path, snapshot, writ
 def test_a_file_whose_rows_were_deleted_meanwhile_stops_it(
     engine, path, snapshot, written, mark_deleted
 ):
-    written(*ROWS, properties={"delta.enableDeletionVectors": "true"})
+    written(*ROWS, configuration={"delta.enableDeletionVectors": "true"})
     plan = plan_optimize(engine, snapshot(), "test/1")
     done = results(engine, plan)
     (first, *_) = plan.items[0].files
@@ -150,7 +150,7 @@ def test_a_store_that_fails_loses_no_row(engine, path, snapshot, written, operat
 
 
 def test_all_rows_of_a_bin_deleted_leave_no_file(engine, path, snapshot, written, mark_deleted):
-    written(*ROWS[:2], properties={"delta.enableDeletionVectors": "true"})
+    written(*ROWS[:2], configuration={"delta.enableDeletionVectors": "true"})
     mark_deleted(lambda _: [0])
     metrics = run_plan(engine, plan_optimize(engine, snapshot(), "test/1"), "test/1")
     assert (metrics.num_files_added, metrics.num_deletion_vectors_removed) == (0, 2)

@@ -56,7 +56,7 @@ def last(path: str) -> dict:
 
 @pytest.mark.parametrize("properties", [{}, VECTORS, FEED, VECTORS | FEED], ids=str)
 def test_partition_values_alone_decide_without_reading(path, properties):
-    bayou.write(path, ROWS, partition_by=["p"], properties=properties)
+    bayou.write(path, ROWS, partition_by=["p"], configuration=properties)
     metrics = bayou.table(path, engine=unreadable()).delete("p = 'a'")
     assert (metrics.num_deleted_rows, metrics.num_removed_files) == (5, 1)
     assert metrics.num_added_change_files == 0
@@ -64,7 +64,7 @@ def test_partition_values_alone_decide_without_reading(path, properties):
 
 
 def test_statistics_that_cannot_be_wrong_decide_without_reading(path):
-    bayou.write(path, ROWS, properties=VECTORS)
+    bayou.write(path, ROWS, configuration=VECTORS)
     assert (
         bayou.table(path, engine=unreadable()).delete("id >= 0 AND id < 10").num_deleted_rows == 10
     )
@@ -73,13 +73,13 @@ def test_statistics_that_cannot_be_wrong_decide_without_reading(path):
 
 @pytest.mark.parametrize("where", ["x >= 0", "id > 0", "id <> 100 AND p < 'c'"])
 def test_other_statistics_do_not(path, where):
-    bayou.write(path, ROWS, properties=VECTORS)
+    bayou.write(path, ROWS, configuration=VECTORS)
     with pytest.raises(DataFileError):
         bayou.table(path, engine=unreadable()).delete(where)
 
 
 def test_rows_of_files_with_vectors_count_once_where_whole_files_go(path):
-    bayou.write(path, ROWS, properties=VECTORS)
+    bayou.write(path, ROWS, configuration=VECTORS)
     bayou.table(path).delete("id IN (1, 2)")
     metrics = bayou.table(path, engine=unreadable()).delete()
     assert (metrics.num_deleted_rows, metrics.num_deletion_vectors_removed) == (8, 1)
@@ -96,15 +96,15 @@ def test_without_statistics_the_number_of_rows_is_not_known(engine, table_path, 
 
 @pytest.mark.parametrize("properties", [{}, VECTORS], ids=str)
 def test_no_row_no_commit(path, properties):
-    bayou.write(path, ROWS, properties=properties)
+    bayou.write(path, ROWS, configuration=properties)
     for where in ("id > 100", "id % 100 = 50", "p = 'zz'", "id = NULL"):
         metrics = bayou.table(path).delete(where)
         assert (metrics.version, metrics.num_deleted_rows) == (0, 0)
 
 
 def test_the_history_has_the_metrics_of_delta_spark(path):
-    bayou.write(path, ROWS, properties=VECTORS)
-    bayou.table(path).delete("id % 2 = 1", user_metadata="odd ones")
+    bayou.write(path, ROWS, configuration=VECTORS)
+    bayou.table(path).delete("id % 2 = 1", commit_metadata="odd ones")
     found = last(path)
     assert found["operation"] == "DELETE"
     assert found["operationParameters"] == {"predicate": '["id % 2 = 1"]'}
@@ -131,13 +131,13 @@ def test_the_history_has_the_metrics_of_delta_spark(path):
 
 
 def test_row_tracking_is_said_to_be_kept(path):
-    bayou.write(path, ROWS, properties={"delta.enableRowTracking": "true"})
+    bayou.write(path, ROWS, configuration={"delta.enableRowTracking": "true"})
     bayou.table(path).delete("id = 1")
     assert last(path)["tags"] == {"delta.rowTracking.preserved": "true"}
 
 
 def test_an_append_only_table_is_left_alone_even_where_nothing_matches(path):
-    bayou.write(path, ROWS, properties={"delta.appendOnly": "true"})
+    bayou.write(path, ROWS, configuration={"delta.appendOnly": "true"})
     with pytest.raises(ConstraintViolationError, match="append-only"):
         bayou.table(path).delete("id = 100")
 
@@ -157,7 +157,7 @@ def data_files(tmp_path) -> list[str]:
 
 @pytest.mark.parametrize("properties", [{}, VECTORS], ids=str)
 def test_a_conflict_names_the_winner_and_leaves_nothing_behind(tmp_path, path, properties):
-    bayou.write(path, ROWS, properties=properties)
+    bayou.write(path, ROWS, configuration=properties)
     engine = ArrowEngine()
     late = Table.for_path(engine, path).latest_snapshot(engine)
     bayou.table(path).delete("id = 1")
@@ -180,7 +180,7 @@ def test_an_append_of_what_should_have_been_read_is_a_conflict_and_another_is_no
 
 
 def test_files_stay_where_the_outcome_of_the_commit_is_not_known(tmp_path, path):
-    bayou.write(path, ROWS, properties=VECTORS)
+    bayou.write(path, ROWS, configuration=VECTORS)
     engine = FaultInjectingEngine(
         ArrowEngine(),
         Fault(operation="write_json_file_atomically", path="01.json", times=1, after=True),
@@ -193,7 +193,7 @@ def test_files_stay_where_the_outcome_of_the_commit_is_not_known(tmp_path, path)
 
 
 def test_a_checkpoint_that_is_due_is_written(tmp_path, path):
-    bayou.write(path, ROWS, properties={"delta.checkpointInterval": "2"})
+    bayou.write(path, ROWS, configuration={"delta.checkpointInterval": "2"})
     bayou.table(path).delete("id = 1")
     bayou.table(path).delete("id = 2")
     assert list((tmp_path / "t" / "_delta_log").glob("*2.checkpoint.parquet"))

@@ -35,8 +35,8 @@ def begun(request, tmp_path):
         "delta.enableRowTracking": "true",
     }
     rows = pa.table({"id": [1, 2, 3, 4], "v": ["a", "b", "c", "d"]})
-    bayou.write(path, rows, properties=properties)
-    bayou.table(path).alter.add_constraint("small", "id < 100")
+    bayou.write(path, rows, configuration=properties)
+    bayou.table(path).alter.add_constraint({"small": "id < 100"})
     engine = for_path(path, {})
     operation = begin_delete(
         engine, Table.for_path(engine, path).latest_snapshot(engine), engine_info="test"

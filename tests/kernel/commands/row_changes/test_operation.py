@@ -72,26 +72,26 @@ def test_what_the_table_has_already_leaves_no_file(table):
     "change",
     [
         lambda table: table.delete("id = 3"),
-        lambda table: table.update({"n": "7"}, "id = 3"),
+        lambda table: table.update({"n": "7"}, predicate="id = 3"),
         lambda table: (
             table.merge(pa.table({"id": [3]}), "source.id = target.id")
             .when_matched_delete()
             .execute()
         ),
-        lambda table: table.alter.set_properties({"delta.enableRowTracking": "true"}),
+        lambda table: table.alter.set_table_properties({"delta.enableRowTracking": "true"}),
     ],
     ids=["delete", "update", "merge", "row tracking"],
 )
 def test_a_file_that_is_committed_again_keeps_its_tags(tmp_path, change):
     path = str(tmp_path / "t")
     properties = {"delta.enableDeletionVectors": "true"}
-    bayou.write(path, pa.table({"id": range(9), "n": range(9)}), properties=properties)
+    bayou.write(path, pa.table({"id": range(9), "n": range(9)}), configuration=properties)
     table = bayou.table(path)
     table.alter.cluster_by("id")
     table.optimize()
     (clustered,) = adds(path)
     assert set(clustered["tags"]) == {"ZCUBE_ID", "ZCUBE_ZORDER_BY"}
-    table.checkpoint()
+    table.create_checkpoint()
     change(table)
     (again,) = [add for add in adds(path) if add["path"] == clustered["path"]]
     assert again != clustered

@@ -46,7 +46,7 @@ class Subject:
         self.path = str(path)
         self.engine = engine or ArrowEngine()
         if rows is not None:
-            bayou.write(self.path, rows, properties=properties, partition_by=partition_by)
+            bayou.write(self.path, rows, configuration=properties, partition_by=partition_by)
         self.begin()
 
     def begin(self) -> None:

@@ -40,8 +40,8 @@ def properties(request) -> dict[str, str]:
 
 
 @pytest.fixture
-def table(tmp_path, properties) -> bayou.api.table.TableHandle:
-    bayou.write(str(tmp_path), ROWS, properties=properties)
+def table(tmp_path, properties) -> bayou.api.TableHandle:
+    bayou.write(str(tmp_path), ROWS, configuration=properties)
     return bayou.table(str(tmp_path))
 
 
@@ -64,13 +64,13 @@ def made(engine, path, fields, properties, data, partition_by=()):
 
 
 def test_all_values_see_the_row_as_it_was(table):
-    metrics = table.update({"id": "id + 10", "note": "concat('was ', id)"}, "id > 0")
+    metrics = table.update({"id": "id + 10", "note": "concat('was ', id)"}, predicate="id > 0")
     assert metrics.num_updated_rows == 2
     assert [(r["id"], r["note"]) for r in rows(table)] == [(0, "n0"), (11, "was 1"), (12, "was 2")]
 
 
 def test_columns_match_without_regard_to_case_and_values_may_be_expressions(table):
-    table.update({"NOTE": lit("it's"), "Id": col("id") * 2}, col("note").is_null())
+    table.update({"NOTE": lit("it's"), "Id": col("id") * 2}, predicate=col("note").is_null())
     assert rows(table)[2]["note"] == "it's"
     assert rows(table)[2]["id"] == 4
 
@@ -115,12 +115,12 @@ def test_arguments_are_checked(table):
         table.update({"id": 5})
     with pytest.raises(ArgumentError, match="dictionary"):
         table.update("id = 5")
-    with pytest.raises(ArgumentError, match="where"):
+    with pytest.raises(ArgumentError, match="predicate"):
         table.delete(5)
 
 
 def test_the_history_has_the_metrics_of_delta_spark(table, properties):
-    table.update({"note": "'x'"}, "id < 2")
+    table.update({"note": "'x'"}, predicate="id < 2")
     table.update({"note": "'y'"})
     second, first = table.history(2)
     assert first["operationParameters"] == {"predicate": '["id < 2"]'}
@@ -147,16 +147,16 @@ def test_the_history_has_the_metrics_of_delta_spark(table, properties):
 
 
 def test_no_row_no_commit(table):
-    assert table.update({"note": "'x'"}, "id > 5").version == 0
+    assert table.update({"note": "'x'"}, predicate="id > 5").version == 0
 
 
 def test_partition_columns_change_and_rows_move(tmp_path, properties):
     path = str(tmp_path)
-    bayou.write(path, ROWS.drop(["s"]), partition_by=["note"], properties=properties)
+    bayou.write(path, ROWS.drop(["s"]), partition_by=["note"], configuration=properties)
     table = bayou.table(path)
-    table.update({"note": "'n0'"}, "id = 1")
+    table.update({"note": "'n0'"}, predicate="id = 1")
     assert {r["id"]: r["note"] for r in rows(table)} == {0: "n0", 1: "n0", 2: None}
-    assert table.snapshot().files("note = 'n1'").num_rows == 0
+    assert table.snapshot().files(filter="note = 'n1'").num_rows == 0
 
 
 def test_generated_columns_follow_what_they_are_made_of(engine, table_path, properties):
@@ -178,7 +178,7 @@ def test_generated_columns_follow_what_they_are_made_of(engine, table_path, prop
     table.update({"id": "id + 1"})
     assert [(r["id"], r["day"]) for r in rows(table)] == [(2, dt.date(2024, 3, 1)), (3, None)]
     with pytest.raises(ConstraintViolationError, match="generated column day"):
-        table.update({"day": "DATE'2000-01-01'"}, "id = 2")
+        table.update({"day": "DATE'2000-01-01'"}, predicate="id = 2")
 
 
 def test_rules_hold_for_new_versions(engine, table_path, properties):
@@ -198,12 +198,12 @@ def test_rules_hold_for_new_versions(engine, table_path, properties):
         pa.table({"id": [1, 2], "s": ["a", "b"]}),
     )
     with pytest.raises(ConstraintViolationError, match="small"):
-        table.update({"id": "id + 99"}, "s = 'a'")
+        table.update({"id": "id + 99"}, predicate="s = 'a'")
     with pytest.raises(ConstraintViolationError, match="is NOT NULL"):
         table.update({"id": "NULL"})
     with pytest.raises(ConstraintViolationError, match="varchar"):
         table.update({"s": "'long'"})
-    table.update({"s": "default"}, "id = 1")
+    table.update({"s": "default"}, predicate="id = 1")
     assert [r["s"] for r in rows(table)] == ["def", "b"]
 
 
@@ -223,7 +223,7 @@ def test_identity_columns_keep_their_values_and_cannot_be_set(engine, table_path
         properties,
         pa.table({"s": ["a", "b", "c"]}),
     )
-    table.update({"s": "upper(s)"}, "s <> 'b'")
+    table.update({"s": "upper(s)"}, predicate="s <> 'b'")
     table.delete("s = 'C'")
     assert [(r["id"], r["s"]) for r in rows(table)] == [(1, "A"), (2, "b")]
     with pytest.raises(SchemaError, match="IDENTITY_COLUMNS_UPDATE"):
@@ -233,16 +233,16 @@ def test_identity_columns_keep_their_values_and_cannot_be_set(engine, table_path
 
 
 def test_an_append_only_table_is_left_alone(tmp_path):
-    bayou.write(str(tmp_path), ROWS, properties={"delta.appendOnly": "true"})
+    bayou.write(str(tmp_path), ROWS, configuration={"delta.appendOnly": "true"})
     with pytest.raises(ConstraintViolationError, match="append-only"):
         bayou.table(str(tmp_path)).update({"note": "''"})
 
 
 def test_columns_that_became_wider_are_written_as_they_are_now(tmp_path, properties):
     path = str(tmp_path)
-    bayou.write(path, ROWS.select(["id"]), properties=properties)
+    bayou.write(path, ROWS.select(["id"]), configuration=properties)
     bayou.write(path, pa.table({"id": pa.array([3], pa.int32()), "new": [1.5]}), merge_schema=True)
-    bayou.table(path).update({"new": "id"}, "id < 2")
+    bayou.table(path).update({"new": "id"}, predicate="id < 2")
     assert [(r["id"], r["new"]) for r in rows(bayou.table(path))] == [
         (0, 0.0),
         (1, 1.0),

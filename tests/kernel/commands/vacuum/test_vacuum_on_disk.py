@@ -65,7 +65,7 @@ def test_a_file_that_is_committed_after_the_version_was_read_stays(tmp_path, mon
         return state
 
     monkeypatch.setattr(vacuum_module, "load_table_state", load_and_write)
-    bayou.table(path).vacuum(0, enforce_retention_duration=False)
+    bayou.table(path).vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert sorted(bayou.table(path).to_arrow()["id"].to_pylist()) == [1, 2]
 
 

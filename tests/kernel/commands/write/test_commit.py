@@ -143,7 +143,7 @@ def test_a_table_made_meanwhile_counts_as_there(path, mode):
 def with_constraint(path: str) -> None:
     bayou.write(path, ROWS)
     bayou.table(path).delete()
-    bayou.table(path).alter.add_constraint("large", "id > 10")
+    bayou.table(path).alter.add_constraint({"large": "id > 10"})
 
 
 def with_not_null(path: str) -> None:
@@ -194,7 +194,7 @@ def test_replace_where_on_partition_columns_removes_files_and_reads_none(partiti
 
 @pytest.mark.parametrize("properties", [{}, VECTORS, FEED, VECTORS | FEED], ids=str)
 def test_replace_where_on_data_columns_keeps_the_rows_beside_them(path, properties):
-    bayou.write(path, ROWS, properties=properties)
+    bayou.write(path, ROWS, configuration=properties)
     write(path, table([4, 8]), OVERWRITE, replace_where="id >= 4")
     assert found(path) == [0, 1, 2, 3, 4, 8]
     metrics = last(path)["operationMetrics"]
@@ -227,7 +227,9 @@ def test_a_replace_where_loses_against_an_append_to_what_it_replaces(partitioned
             table([7], "b"),
             OVERWRITE,
             replace_where="p = 'b'",
-            between=lambda: bayou.table(partitioned).update({"id": "id + 100"}, "p = 'b'"),
+            between=lambda: bayou.table(partitioned).update(
+                {"id": "id + 100"}, predicate="p = 'b'"
+            ),
         )
     write(partitioned, table([7], "c"), OVERWRITE, replace_where="p = 'c'", between=append)
     assert found(partitioned) == [0, 3, 7, 10, 101, 104]
@@ -256,7 +258,7 @@ def test_dynamic_overwrite_goes_with_appends_to_other_partitions(partitioned):
         table([7], "b"),
         OVERWRITE,
         dynamic_partitions=True,
-        between=lambda: bayou.table(partitioned).update({"id": "id + 100"}, "p = 'c'"),
+        between=lambda: bayou.table(partitioned).update({"id": "id + 100"}, predicate="p = 'c'"),
     )
     assert found(partitioned) == [0, 3, 7, 102, 105]
 
@@ -270,7 +272,7 @@ def test_dynamic_overwrite_of_an_unpartitioned_table_replaces_all(path):
 @pytest.mark.parametrize("mapping", ["none", "name"])
 def test_overwrite_schema_gives_columns_types_and_partitioning_of_the_rows(path, mapping):
     properties = {} if mapping == "none" else {"delta.columnMapping.mode": mapping}
-    bayou.write(path, ROWS, partition_by=["p"], properties=properties)
+    bayou.write(path, ROWS, partition_by=["p"], configuration=properties)
     rows = pa.table({"id": ["x", "y"], "q": [1, 2]})
     write(path, rows, OVERWRITE, overwrite_schema=True, partition_by=("q",))
     snapshot = bayou.table(path).snapshot()
@@ -362,7 +364,7 @@ def test_an_overwrite_of_nothing_by_nothing_makes_no_commit(path):
 
 
 def test_append_only_tables_are_not_overwritten(path):
-    bayou.write(path, ROWS, properties={"delta.appendOnly": "true"})
+    bayou.write(path, ROWS, configuration={"delta.appendOnly": "true"})
     with pytest.raises(ConstraintViolationError, match="append-only"):
         write(path, ROWS, OVERWRITE)
 
@@ -415,7 +417,7 @@ def test_files_for_a_table_that_was_recreated_meanwhile_are_not_added(path, mode
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 def test_rows_that_depend_on_the_table_are_not_added_twice(path, level):
     """Two INSERTs of the rows that the table lacks: both read it before the other's commit."""
-    bayou.write(path, ROWS, properties={"delta.isolationLevel": level})
+    bayou.write(path, ROWS, configuration={"delta.isolationLevel": level})
     rows = ROWS.slice(0, 1)
 
     def rival():

@@ -143,8 +143,8 @@ def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructTy
         raise UnsupportedFeatureError(
             f"{table}: the type of column {quote_path(path)!r} can't be changed to {to.data_type} "
             "without type widening. Enable it with "
-            "alter.set_properties({'delta.enableTypeWidening': 'true'}); readers must then support "
-            "it.",
+            "alter.set_table_properties({'delta.enableTypeWidening': 'true'}); readers must then "
+            "support it.",
             table=table,
             features=[features.TYPE_WIDENING],
         )

@@ -104,6 +104,21 @@ def unset_properties(
     return alteration.commit(change)
 
 
+def set_name(
+    engine: Engine, state: TableState, name: str, *, engine_info: str
+) -> AlterationMetrics:
+    """Set the table's name (PROTOCOL.md, Change Metadata); an empty string removes it."""
+    alteration = Alteration(
+        engine=engine,
+        state=state,
+        engine_info=engine_info,
+        operation=Operation.SET_TABLE_PROPERTIES,
+        parameters={"properties": as_json({"name": name})},
+    )
+    metadata = msgspec.structs.replace(state.metadata, name=name or None)
+    return alteration.commit(lambda builder: builder.with_metadata(metadata))
+
+
 def _validate(state: TableState, configuration: Mapping[str, str]) -> None:
     """Raise an error if a value is invalid. Must be called before the command's first commit."""
     try:

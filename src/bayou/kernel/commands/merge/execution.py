@@ -21,6 +21,7 @@ from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN
+from bayou.protocol.actions import UserMetadata
 
 
 def merge(
@@ -30,7 +31,7 @@ def merge(
     definition: MergeDefinition,
     *,
     engine_info: str,
-    user_metadata: str | None = None,
+    user_metadata: UserMetadata | None = None,
     started: float | None = None,
     transaction_ids: Mapping[str, int] | None = None,
     table_properties: Mapping[str, str] | None = None,
@@ -87,7 +88,7 @@ class MergeOperation:
         definition: MergeDefinition,
         *,
         engine_info: str,
-        user_metadata: str | None = None,
+        user_metadata: UserMetadata | None = None,
         started: float | None = None,
         transaction_ids: Mapping[str, int] | None = None,
         table_properties: Mapping[str, str] | None = None,

@@ -24,6 +24,7 @@ from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol.actions import Transaction as TransactionIdentifier
+from bayou.protocol.actions import UserMetadata
 from bayou.protocol.column_metadata import identity_column
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
@@ -60,7 +61,7 @@ class MergeTransaction:
         definition: MergeDefinition,
         *,
         engine_info: str,
-        user_metadata: str | None = None,
+        user_metadata: UserMetadata | None = None,
         started: float | None = None,
         transaction_ids: Mapping[str, int] | None = None,
         table_properties: Mapping[str, str] | None = None,

@@ -10,6 +10,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
+from bayou.protocol.actions import UserMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ def delete(
     where: Predicate | str | None = None,
     *,
     engine_info: str,
-    user_metadata: str | None = None,
+    user_metadata: UserMetadata | None = None,
 ) -> DeleteMetrics:
     """Delete rows and commit; if no row matches, nothing is committed.
 
@@ -69,7 +70,7 @@ def begin_delete(
     *,
     history_predicate: str | None = None,
     engine_info: str,
-    user_metadata: str | None = None,
+    user_metadata: UserMetadata | None = None,
     transaction_id: tuple[str, int] | None = None,
 ) -> RowOperation:
     """Start a DELETE whose work runs in other processes.

@@ -27,6 +27,7 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.transaction import Transaction
+from bayou.protocol.actions import UserMetadata
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class RowOperation:
         assigned: Mapping[str, Expression | str] | None = None,
         history_predicate: str | None = None,
         engine_info: str,
-        user_metadata: str | None,
+        user_metadata: UserMetadata | None,
         transaction_id: tuple[str, int] | None = None,
     ) -> RowOperation:
         """Start the operation on a version of a table.

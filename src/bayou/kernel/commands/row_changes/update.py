@@ -13,6 +13,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
+from bayou.protocol.actions import UserMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ def update(
     where: Predicate | str | None = None,
     *,
     engine_info: str,
-    user_metadata: str | None = None,
+    user_metadata: UserMetadata | None = None,
 ) -> UpdateMetrics:
     """Update rows and commit; if no row matches, nothing is committed.
 
@@ -74,7 +75,7 @@ def begin_update(
     *,
     history_predicate: str | None = None,
     engine_info: str,
-    user_metadata: str | None = None,
+    user_metadata: UserMetadata | None = None,
     transaction_id: tuple[str, int] | None = None,
 ) -> RowOperation:
     """Start an UPDATE whose work runs in other processes; see `begin_delete`.

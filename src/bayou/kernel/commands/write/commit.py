@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayou.errors import MetadataChangedError, ProtocolChangedError
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.commands.optimize.auto_compaction import compact_after
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.write.overwrite import (
@@ -128,6 +129,8 @@ def commit_write(
     write: TableWrite,
     plan: WritePlan,
     written: Sequence[AddFile | AddCDCFile],
+    *,
+    catalog: Catalog | None = None,
 ) -> WriteResult:
     """Commit the files of all tasks in one version, and run the post-commit hooks.
 
@@ -135,6 +138,7 @@ def commit_write(
 
     Args:
         write: the planned write; `write.application` may be set after planning.
+        catalog: the catalog that manages the table.
 
     Raises:
         CommitFailedError: the store failed; if the message says that the result is unknown, the
@@ -143,7 +147,7 @@ def commit_write(
     adds = [a for a in written if isinstance(a, AddFile)]
     if plan.is_noop or not (adds or write.overwrites or plan.changes_metadata):
         return WriteResult(version=plan.read_version, files_committed=not adds and not plan.is_noop)
-    table = Table.for_path(engine, plan.table)
+    table = Table.for_path(engine, plan.table, catalog)
     snapshot = _base_snapshot(engine, table, plan, write)
     if snapshot is not None and (
         is_recorded(snapshot, write) or (plan.read_version is None and write.mode is _IGNORE)
@@ -157,7 +161,9 @@ def commit_write(
     except ProtocolChangedError:
         if snapshot is not None:
             raise
-        return commit_write(engine, write, plan, written)  # another writer has created the table
+        return commit_write(
+            engine, write, plan, written, catalog=catalog
+        )  # another writer has created the table
     if created_meanwhile and snapshot is not None:
         written_by = TransactionState.from_bytes(plan.state)
         if not transaction.transaction_state(engine).allows_files_of(written_by):

@@ -14,6 +14,7 @@ from bayou.errors import (
     SchemaError,
     TableAlreadyExistsError,
 )
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.commands.create_table import properties_to_remove
 from bayou.kernel.commands.write.overwrite import writes_change_data
 from bayou.kernel.commands.write.request import TableWrite, WriteMode
@@ -58,14 +59,21 @@ class WritePlan:
     is_noop: bool
 
 
-def plan_write(engine: Engine, write: TableWrite, *, base_version: int | None = None) -> WritePlan:
+def plan_write(
+    engine: Engine,
+    write: TableWrite,
+    *,
+    base_version: int | None = None,
+    catalog: Catalog | None = None,
+) -> WritePlan:
     """Plan a write.
 
     Args:
         base_version: the version from which the rows of an overwrite were computed. The commit
             conflicts with data that is added after this version. If None, it is the latest version.
+        catalog: the catalog that manages the table.
     """
-    table = Table.for_path(engine, write.table)
+    table = Table.for_path(engine, write.table, catalog)
     latest = table.latest_snapshot(engine) if table.exists(engine) else None
     if latest is not None and write.mode is WriteMode.ERROR:
         raise exists_already(table.path)
@@ -142,6 +150,7 @@ def build_transaction(
         builder.with_user_metadata(write.user_metadata)
         .with_max_records_per_file(write.max_records_per_file)
         .with_compression(write.compression)
+        .with_target_file_size(write.target_file_size)
         .with_operation_parameters(write.operation_parameters())
         .build(engine)
     )
@@ -162,8 +171,9 @@ def _create_builder(engine: Engine, table: Table, write: TableWrite) -> Transact
     )
     if write.cluster_by:
         builder = builder.with_clustering_columns(write.cluster_by)
+    builder = builder.with_name(write.name).with_description(write.description)
     if write.replaces_definition:
-        builder = builder.with_description(write.description).with_definition_recorded()
+        builder = builder.with_definition_recorded()
     return builder
 
 
@@ -185,6 +195,12 @@ def _update_builder(snapshot: Snapshot, write: TableWrite, *, planned: bool) -> 
         builder = builder.with_clustering_columns(write.cluster_by)
     if write.replaces_definition:
         builder = _with_new_definition(builder, snapshot, write)
+    elif write.updates_metadata:
+        builder = (
+            builder.with_table_properties(write.properties)
+            .with_name(write.name)
+            .with_description(write.description)
+        )
     return builder.with_data_change(write.data_change)
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from bayou.errors import ArgumentError
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.operation import Operation
+from bayou.protocol.actions import UserMetadata
 from bayou.protocol.schema import StructType
 
 
@@ -38,14 +39,17 @@ class TableWrite:
         data_change: False if the write only rearranges rows of the table.
         max_records_per_file: maximum number of rows of a data file.
         compression: Parquet codec; overrides the codec in the table properties.
+        target_file_size: size of data files in bytes; overrides the size in the table properties.
         properties: table properties of a new table.
+        updates_metadata: whether name, description and properties are also set if the table exists.
         application: transaction identifier (application id, version) of an idempotent write.
         operation: operation name in the history.
         is_managed: whether the catalog chose the table's location. The history records this as
             `isManaged`; the operations WRITE and STREAMING UPDATE don't record it.
         replaces_definition: whether this is a CREATE or REPLACE TABLE, which replaces schema,
             properties and description of an existing table.
-        description: table description, used if `replaces_definition` is set.
+        name, description: name and description of a new table, or of a table whose definition is
+            replaced.
         reads: conditions that select the rows of the table from which the written rows were
             computed. A condition of None selects all rows.
         time_zone: time zone of partition values that are timestamps without a zone in the log. An
@@ -64,15 +68,18 @@ class TableWrite:
     data_change: bool = True
     max_records_per_file: int | None = None
     compression: str | None = None
+    target_file_size: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     application: tuple[str, int] | None = None
     operation: Operation = Operation.WRITE
     is_managed: bool = False
     engine_info: str
-    user_metadata: str | None = None
+    user_metadata: UserMetadata | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     replaces_definition: bool = False
+    name: str | None = None
     description: str | None = None
+    updates_metadata: bool = False
     reads: tuple[Predicate | None, ...] = ()
     time_zone: str = "UTC"
 

@@ -1,0 +1,342 @@
+"""The short API's writes: `write`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from bayou.api.argument_checks import (
+    checked_names,
+    checked_number,
+    checked_path,
+    checked_string,
+    checked_strings,
+    checked_version,
+)
+from bayou.api.arrow_stream import ArrowStream, record_batches
+from bayou.api.commit_metadata import CommitMetadata, checked_commit_metadata
+from bayou.api.lossless_casts import cast_batches, fitting_schema
+from bayou.engines import for_path
+from bayou.errors import ArgumentError, SchemaError, TableNotFoundError
+from bayou.kernel import Catalog, Engine, Snapshot, Table, delete_data_files
+from bayou.kernel.arrow.types import from_arrow_schema
+from bayou.kernel.commands.write import TableWrite, WriteMode, commit_write, plan_write
+from bayou.kernel.data_writer.task_writer import write_task_data
+from bayou.kernel.transaction.commit import discard_unless_committed
+from bayou.kernel.transaction_state import TransactionState
+from bayou.protocol.properties import TYPE_WIDENING
+from bayou.protocol.schema import StructType
+from bayou.unity.names import is_unity_name
+from bayou.version import ENGINE_INFO
+
+Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
+PartitionOverwrite: TypeAlias = Literal["static", "dynamic"]
+Compression: TypeAlias = Literal["zstd", "snappy", "gzip", "brotli", "lz4_raw", "none"]
+
+_MANAGED = {"delta.feature.catalogManaged": "supported"}
+_MODES = {
+    "append": WriteMode.APPEND,
+    "overwrite": WriteMode.OVERWRITE,
+    "error": WriteMode.ERROR,
+    "ignore": WriteMode.IGNORE,
+}
+_CODECS = ("zstd", "snappy", "gzip", "brotli", "lz4_raw", "none")
+
+
+def write(  # noqa: PLR0917 - the order of the parameters is part of the public API
+    path: str | os.PathLike[str],
+    data: ArrowStream,
+    mode: Mode = "append",
+    partition_by: str | Sequence[str] | None = None,
+    configuration: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
+    replace_where: str | None = None,
+    partition_overwrite: PartitionOverwrite = "static",
+    commit_metadata: CommitMetadata | None = None,
+    transaction: tuple[str, int] | None = None,
+    target_file_size: int | None = None,
+    compression: Compression | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    catalog: Catalog | None = None,
+    location: str | None = None,
+) -> int:
+    """Write rows to a table in one commit. A missing table is created.
+
+    Columns are matched by name. Values that fit the table's type are cast (`int32` into a `long`
+    column, any Arrow string type, dictionaries, timestamps of any unit); a value that doesn't fit
+    is an error.
+
+    Args:
+        path: see `bayou.table`.
+        data: any object with `__arrow_c_stream__`; streamed once.
+        mode: `append`; `overwrite` (replaces all rows, keeps schema and partitioning); `error`
+            fails if the table exists; `ignore` does nothing if the table exists.
+        partition_by: partition columns of a new table. For an existing table, they must be equal to
+            the table's partition columns, unless `overwrite_schema` is set.
+        configuration: table properties, such as `{"delta.checkpointInterval": "20"}`.
+        storage_options: see `bayou.table`.
+        merge_schema: whether to add columns that the table lacks.
+        overwrite_schema: whether an overwrite also replaces the schema and the partition columns.
+        replace_where: an SQL condition: an overwrite replaces only the rows that satisfy it. All
+            new rows must satisfy it.
+        partition_overwrite: `dynamic` if an overwrite replaces only the partitions that have new
+            rows.
+        commit_metadata: what the commit records for its readers: a string (`userMetadata`, as in
+            Spark), or a dictionary of entries. `history` shows it.
+        transaction: an application id and a version. If the table has recorded this version or a
+            later one of the application, nothing is written, so that a repeated write has no
+            effect.
+        target_file_size: size in bytes at which a data file ends; None for the table property
+            `delta.targetFileSize` (default: 128 MB).
+        compression: Parquet codec of the data files; None for the table's codec.
+        name, description: name and description in the table's metadata.
+        catalog: catalog that manages the table, or will manage the new table; see `bayou.table`.
+        location: for `uc://catalog.schema.table`, path or URI of a new external table. Without it,
+            a missing table is created as a managed table.
+
+    Returns:
+        The table's version after the write. Appending no rows to an existing table commits nothing.
+
+    Raises:
+        SchemaError: the rows don't match the table's schema, or the schema of a new table is
+            invalid.
+        TableAlreadyExistsError: mode is `error` and the table exists.
+        ConstraintViolationError: a NOT NULL column has nulls, a row violates a constraint, or a row
+            doesn't satisfy `replace_where`.
+        CommitConflictError: a concurrent commit conflicts with this one.
+        CatalogError: Unity Catalog can't be reached, or refuses a request. If it refuses the entry
+            of an external table after the commit, the message says so.
+
+    Example:
+        rows = pa.table({"id": [1, 2], "day": ["2024-01-05", "2024-01-06"]})
+        bayou.write("lake/visits", rows, partition_by="day")
+        bayou.write("lake/visits", rows, mode="overwrite", replace_where="id < 10")
+    """
+    options = checked_strings(storage_options, "storage_options")
+    request = _Request(
+        path=checked_path(path),
+        mode=_checked_choice(mode, "mode", _MODES, "a write mode"),
+        partition_by=_checked_columns(partition_by),
+        configuration=checked_strings(configuration, "configuration"),
+        merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
+        replace_where=_optional_string(replace_where, "replace_where"),
+        dynamic=_checked_choice(
+            partition_overwrite, "partition_overwrite", ("static", "dynamic"), "a kind of overwrite"
+        )
+        == "dynamic",
+        commit_metadata=checked_commit_metadata(commit_metadata),
+        transaction=_checked_transaction(transaction),
+        target_file_size=checked_number(
+            target_file_size, "target_file_size", "a number of bytes", minimum=1
+        ),
+        compression=None
+        if compression is None
+        else _checked_choice(compression, "compression", _CODECS, "a Parquet codec"),
+        name=_optional_string(name, "name"),
+        description=_optional_string(description, "description"),
+    )
+    request.check()
+    if is_unity_name(request.path):
+        return _write_to_unity(request, data, options, catalog, location)
+    if location is not None:
+        raise ArgumentError(
+            f"location: {request.path} isn't a name of Unity Catalog. Give the location as the "
+            "path.",
+            argument="location",
+        )
+    engine = for_path(request.path, options)
+    stream = record_batches(data, "data")
+    return _write(engine, Table.for_path(engine, request.path, catalog), stream, request, {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """The checked arguments of `write`."""
+
+    path: str
+    mode: str
+    partition_by: tuple[str, ...] | None
+    configuration: Mapping[str, str]
+    merge_schema: bool
+    overwrite_schema: bool
+    replace_where: str | None
+    dynamic: bool
+    commit_metadata: CommitMetadata | None
+    transaction: tuple[str, int] | None
+    target_file_size: int | None
+    compression: str | None
+    name: str | None
+    description: str | None
+
+    def check(self) -> None:
+        """Refuse arguments that contradict each other."""
+        overwrites = {
+            "overwrite_schema": self.overwrite_schema,
+            "replace_where": self.replace_where is not None,
+            "partition_overwrite": self.dynamic,
+        }
+        given = [argument for argument, is_given in overwrites.items() if is_given]
+        if given and self.mode != "overwrite":
+            raise ArgumentError(
+                f"{given[0]}: it only applies to an overwrite. Set mode='overwrite', or leave "
+                f"{given[0]} out.",
+                argument=given[0],
+            )
+        if len(given) > 1 and given != ["overwrite_schema", "partition_overwrite"]:
+            raise ArgumentError(
+                f"{given[1]}: {given[0]} and {given[1]} can't be combined. Set one of them.",
+                argument=given[1],
+            )
+
+    def table_write(
+        self, table: Table, schema: StructType, properties: Mapping[str, str]
+    ) -> TableWrite:
+        """Return the kernel's write of rows with a schema."""
+        return TableWrite(
+            table=table.path,
+            schema=schema,
+            mode=_MODES[self.mode],
+            partition_by=self.partition_by,
+            replace_where=self.replace_where,
+            dynamic_partitions=self.dynamic,
+            merge_schema=self.merge_schema,
+            overwrite_schema=self.overwrite_schema,
+            compression=self.compression,
+            target_file_size=self.target_file_size,
+            properties={**properties, **self.configuration},
+            application=self.transaction,
+            engine_info=ENGINE_INFO,
+            user_metadata=self.commit_metadata,
+            name=self.name,
+            description=self.description,
+            updates_metadata=True,
+        )
+
+
+def _write_to_unity(
+    request: _Request,
+    data: ArrowStream,
+    options: Mapping[str, str],
+    catalog: Catalog | None,
+    location: str | None,
+) -> int:
+    if catalog is not None:
+        raise ArgumentError(
+            f"{request.path}: a table of Unity Catalog has its own catalog. Leave out catalog.",
+            argument="catalog",
+        )
+    from bayou.unity.tables import open_for_write
+
+    stream = record_batches(data, "data")
+    target = open_for_write(request.path, options, location, request.configuration)
+    version = _write(target.engine, target.table, stream, request, target.properties)
+    target.after_commit()
+    return version
+
+
+def _write(
+    engine: Engine,
+    table: Table,
+    stream: pa.RecordBatchReader,
+    request: _Request,
+    properties: Mapping[str, str],
+) -> int:
+    """Write the rows of a stream.
+
+    Args:
+        properties: properties that a new table must have in addition to those of the request.
+    """
+    snapshot = _snapshot(engine, table)
+    if snapshot is not None and request.mode == "ignore":
+        return snapshot.version
+    rows: Any = stream.schema
+    if snapshot is None:
+        if table.catalog is not None:
+            properties = {**_MANAGED, **properties}
+    elif not request.overwrite_schema:
+        _check_partitioning(snapshot, request.partition_by)
+        widens = request.merge_schema and TYPE_WIDENING.read(snapshot.properties)
+        rows = fitting_schema(stream.schema, snapshot.schema, widens=widens)
+    # A column of type null is only allowed if an existing table defines its type.
+    is_typed = snapshot is not None and not request.overwrite_schema
+    schema = from_arrow_schema(rows, table=table.path, void=is_typed)
+    write = request.table_write(table, schema, properties)
+    plan = plan_write(engine, write, catalog=table.catalog)
+    if plan.is_noop:
+        return table.latest_snapshot(engine).version
+    batches = stream if rows is stream.schema else cast_batches(table.path, stream, rows)
+    state = TransactionState.from_bytes(plan.state).for_writer(0, 1)
+    files = write_task_data(engine, state, batches)
+    with discard_unless_committed(lambda: delete_data_files(engine, table.path, files)):
+        result = commit_write(engine, write, plan, files, catalog=table.catalog)
+    if not result.files_committed:
+        delete_data_files(engine, table.path, files)
+    assert result.version is not None  # the table exists
+    return result.version
+
+
+def _checked_choice(
+    value: Any, argument: str, choices: Sequence[str] | Mapping[str, Any], noun: str
+) -> str:
+    if value not in choices:
+        raise ArgumentError(
+            f"{argument}: {value!r} isn't {noun}. Use one of {', '.join(choices)}.",
+            argument=argument,
+        )
+    return str(value)
+
+
+def _checked_columns(partition_by: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(partition_by, str):
+        return (partition_by,)
+    return checked_names(partition_by, "partition_by")
+
+
+def _checked_transaction(transaction: object) -> tuple[str, int] | None:
+    if transaction is None:
+        return None
+    if not isinstance(transaction, tuple) or len(transaction) != 2:
+        raise ArgumentError(
+            f"transaction: {transaction!r} isn't a transaction identifier. Give an application id "
+            "and a version, such as ('nightly load', 12).",
+            argument="transaction",
+        )
+    application, version = transaction
+    if not checked_string(application, "transaction"):
+        raise ArgumentError(
+            "transaction: the application id is empty. Give an id.", argument="transaction"
+        )
+    return application, checked_version(version, "transaction")
+
+
+def _optional_string(value: str | None, argument: str) -> str | None:
+    return None if value is None else checked_string(value, argument)
+
+
+def _check_partitioning(snapshot: Snapshot, partition_by: tuple[str, ...] | None) -> None:
+    if partition_by is None:
+        return
+    columns = [name.lower() for name in snapshot.partition_columns]
+    if [name.lower() for name in partition_by] != columns:
+        raise SchemaError(
+            f"{snapshot.path}: the table is partitioned by "
+            f"({', '.join(snapshot.partition_columns)}), not by ({', '.join(partition_by)}). Leave "
+            "partition_by out, or overwrite the table with overwrite_schema=True.",
+            table=snapshot.path,
+        )
+
+
+def _snapshot(engine: Engine, table: Table) -> Snapshot | None:
+    try:
+        return table.latest_snapshot(engine)
+    except TableNotFoundError:
+        return None
