@@ -50,6 +50,9 @@ def exit_on_error(output: Messages) -> Iterator[None]:
         yield
     except typer.Exit:
         raise
+    except typer.Abort as error:  # Ctrl-C or Ctrl-D instead of an answer
+        typer.echo("\nNothing was changed.", err=True)
+        raise typer.Exit(INTERRUPTED) from error
     except KeyboardInterrupt as error:
         output.notice("stopped. Run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from error

@@ -68,9 +68,19 @@ def optimize(
             title = "Nothing to do"
         else:
             title = "Would be rewritten" if dry_run else "Optimized"
-        became = f"{metrics.num_files_removed:,}"
-        if not dry_run:
-            became += f" became {metrics.num_files_added:,}"
+        if dry_run and not as_json:
+            output.facts(
+                title,
+                {
+                    "files": metrics.num_files_removed,
+                    "bytes": metrics.files_removed.total_size,
+                    "partitions": metrics.partitions_optimized,
+                    "files left as they were": metrics.total_files_skipped,
+                },
+                event="optimized",
+            )
+            return
+        became = f"{metrics.num_files_removed:,} became {metrics.num_files_added:,}"
         output.facts(
             title,
             {

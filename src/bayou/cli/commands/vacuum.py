@@ -60,7 +60,8 @@ def vacuum(
             if planned.num_files_to_delete:
                 megabytes = planned.size_of_data_to_delete / 1e6
                 confirm(
-                    f"Delete {planned.num_files_to_delete:,} files ({megabytes:,.1f} MB) for good?",
+                    f"Delete {planned.num_files_to_delete:,} files and folders, "
+                    f"{megabytes:,.1f} MB, for good?",
                     yes=yes,
                 )
         result = _vacuum(handle, retention_hours, dry_run=dry_run, lite=lite)

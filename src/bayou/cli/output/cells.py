@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-_MAX_LENGTH = 60
+MAX_LENGTH = 60
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def format_cell(value: Any) -> Any:
+def format_cell(value: Any, max_length: int = MAX_LENGTH) -> Any:
     """Return a column's value as the printed table shows it; long strings are shortened."""
     match value:
         case None:
@@ -30,4 +30,4 @@ def format_cell(value: Any) -> Any:
             string = msgspec.json.encode(value, enc_hook=str).decode()
         case _:
             string = str(value)
-    return string if len(string) <= _MAX_LENGTH else f"{string[: _MAX_LENGTH - 1]}…"
+    return string if len(string) <= max_length else f"{string[: max_length - 1]}…"

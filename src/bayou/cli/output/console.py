@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from bayou.cli.output.cells import format_cell
+from bayou.cli.output.cells import MAX_LENGTH, format_cell
 from bayou.cli.output.control_characters import escape_control_characters, escape_tsv
 from bayou.cli.output.interface import ReaderClosedError, Row
 from bayou.cli.output.log_lines import LogReporter
@@ -65,7 +66,8 @@ class ConsoleOutput:
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
         if self._formats:
-            self._titled(title, _grid((name, Text(_formatted(v))) for name, v in facts.items()))
+            known = ((name, value) for name, value in facts.items() if value is not None)
+            self._titled(title, _grid((name, Text(_formatted(value))) for name, value in known))
             return
         self._title(title)
         for name, value in facts.items():
@@ -111,8 +113,12 @@ class ConsoleOutput:
             if empty:
                 self._out.print(empty)
             return
-        cells = [[_cell(value) for value in row] for row in rows[:most]]
-        self._table(title, reader.schema.names, cells, [_is_number(t) for t in reader.schema.types])
+        numbers = [_is_number(t) for t in reader.schema.types]
+        for max_length in (MAX_LENGTH, 40, 24):  # shorten strings before the table becomes lines
+            cells = [[_cell(value, max_length) for value in row] for row in rows[:most]]
+            if self._fits(reader.schema.names, cells):
+                break
+        self._table(title, reader.schema.names, cells, numbers)
         if most is not None and len(rows) > most:
             rows_are = "row is" if most == 1 else "rows are"
             self.notice(f"only {most:,} {rows_are} shown. Use --limit 0 for all")
@@ -126,8 +132,7 @@ class ConsoleOutput:
             table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
         for row in rows:
             table.add_row(*row)
-        unlimited = self._out.options.update(max_width=_UNLIMITED_WIDTH)
-        if rows and self._out.measure(table, options=unlimited).minimum > self._out.width:
+        if rows and not self._fits(names, rows):
             self._rows_as_lines(title, titles, rows)
             return
         self._titled(title, table)
@@ -135,6 +140,11 @@ class ConsoleOutput:
     def _line(self, *values: Any) -> None:
         text = "\t".join(escape_tsv(_formatted(value, separators=False)) for value in values)
         self._out.print(Text(text), soft_wrap=True)
+
+    def _fits(self, names: Sequence[str], rows: list[list[Text]]) -> bool:
+        """Whether a table fits the width of the terminal."""
+        widths = [max(map(_width, column)) for column in zip(names, *rows, strict=True)]
+        return sum(widths) + 3 * len(widths) <= self._out.width
 
     def _rows_as_lines(self, title: str, names: Sequence[str], rows: list[list[Text]]) -> None:
         """Print each value on its own line, for terminals that are too narrow for the table."""
@@ -221,10 +231,14 @@ def _formatted(value: Any, *, separators: bool = True) -> str:
     return escape_control_characters(str(value)) if separators else str(value)
 
 
-def _cell(value: Any) -> Text:
+def _width(text: str | Text) -> int:
+    return max(map(cell_len, str(text).split("\n")))
+
+
+def _cell(value: Any, max_length: int) -> Text:
     if value is None:
         return Text("NULL", style="dim")
-    text = str(format_cell(value)).replace("\n", "\\n").replace("\t", "\\t")
+    text = str(format_cell(value, max_length)).replace("\n", "\\n").replace("\t", "\\t")
     return Text(escape_control_characters(text))
 
 
