@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bayou.errors import ConfigurationError
+from bayou.errors import ConfigurationError, PipelineError
 from bayou.ingest.config import load_configuration
 
 
@@ -53,3 +53,35 @@ def test_a_schema_file_cannot_lie_in_a_table(tmp_path):
 @pytest.mark.parametrize("state", ["lake/.bayou", "lake/_state", "lakes"])
 def test_names_that_a_vacuum_spares_may_lie_in_a_table(tmp_path, state):
     load(tmp_path, table="lake", more=f"  state-path: {state}\n")
+
+
+def with_pattern(folder, table):
+    """Load a configuration with a pattern; its schema file is `schemas/events.json`."""
+    (folder / "schemas").mkdir(exist_ok=True)
+    (folder / "schemas" / "events.json").write_text('{"properties": {"id": {"type": "integer"}}}')
+    file = folder / "pipeline.yaml"
+    file.write_text(
+        "connector:\n  topics:\n    events:\n      kafka-topic-pattern: '.*'\n"
+        "      schema-file: schemas/events.json\n"
+        f"      destination: {{table-path: {json.dumps(table)}}}\n"
+    )
+    return load_configuration(file, environment={})
+
+
+@pytest.mark.parametrize("table", [".", "schemas"])
+def test_the_shared_table_of_a_pattern_holds_no_files_of_the_pipeline(tmp_path, table):
+    with pytest.raises(ConfigurationError, match="whose VACUUM would delete it"):
+        with_pattern(tmp_path, table)
+
+
+def test_a_topic_with_the_name_of_a_folder_of_the_pipeline_gets_no_table_there(tmp_path):
+    configuration = with_pattern(tmp_path, "{topic}").with_matching({"orders", "schemas"})
+    orders, schemas = configuration.topics
+    assert orders.table_problem is None
+    with pytest.raises(PipelineError, match=r"schemas/events.json is inside .*/schemas, whose VAC"):
+        schemas.check_table()
+
+
+def test_links_in_a_circle_are_no_bug(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    load(tmp_path, table="loop/events", more="  state-path: loop/state\n")

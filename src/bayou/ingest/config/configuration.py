@@ -10,6 +10,7 @@ from pathlib import Path
 from bayou.errors import ArgumentError, ConfigurationError, PipelineError
 from bayou.ingest.config.model import ConnectorConfig
 from bayou.ingest.config.notices import Notice
+from bayou.ingest.config.pipeline_files import file_in_table
 from bayou.ingest.config.table_paths import (
     dead_letters_path,
     deleted_keys_path,
@@ -174,7 +175,28 @@ class Configuration:
         """
         known = {topic.key for topic in self.topics}
         new = (topic for topic in self.matching(names) if topic.key not in known)
-        return replace(self, topics=(*self.topics, *with_table_problems(self.topics, new)))
+        return replace(self, topics=(*self.topics, *self.with_table_problems(self.topics, new)))
+
+    def with_table_problems(
+        self, known: Iterable[Topic], new: Iterable[Topic]
+    ) -> tuple[Topic, ...]:
+        """Return the new topics; each that can't have its table has a `table_problem`.
+
+        If two topics conflict, known topics and earlier new topics keep their tables.
+        """
+        return tuple(
+            replace(topic, table_problem=topic.table_problem or self._file_problem(topic))
+            for topic in _with_conflicts(known, new)
+        )
+
+    def _file_problem(self, topic: Topic) -> str | None:
+        path = file_in_table(self, topic.table_path)
+        if path is None:
+            return None
+        return (
+            f"{path} is inside {topic.table_path}, whose VACUUM would delete it; move it, or "
+            "choose another path"
+        )
 
     def find_topics(self, name: str) -> tuple[Topic, ...]:
         """Return the topics whose section, key, table name or table path is `name`."""
@@ -293,11 +315,8 @@ def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
             yield topic, f"{topic.table_path} is the {kind} of topic {key!r}; choose another path"
 
 
-def with_table_problems(known: Iterable[Topic], new: Iterable[Topic]) -> tuple[Topic, ...]:
-    """Return the new topics; each that can't have its table has a `table_problem`.
-
-    If two topics conflict, known topics and earlier new topics keep their tables.
-    """
+def _with_conflicts(known: Iterable[Topic], new: Iterable[Topic]) -> tuple[Topic, ...]:
+    """Return the new topics; each whose table conflicts with others has a `table_problem`."""
     accepted = [topic for topic in known if topic.table_problem is None]
     new = tuple(new)
     if not any(table_problems((*accepted, *new))):

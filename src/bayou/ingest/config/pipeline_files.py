@@ -6,17 +6,27 @@ whose names start with `_` or `.` are safe.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bayou.errors import ConfigurationError
-from bayou.ingest.config.configuration import Configuration
 from bayou.ingest.config.document import Document, KeyPath
+
+if TYPE_CHECKING:
+    from bayou.ingest.config.configuration import Configuration
 
 
 def files_in_tables(document: Document, configuration: Configuration) -> list[ConfigurationError]:
-    """Return an error for each file or folder of the pipeline that a VACUUM would delete."""
-    tables = [(topic.key, _location(topic.table_path)) for topic in configuration.topics]
+    """Return an error for each file or folder of the pipeline that a VACUUM would delete.
+
+    Tables whose paths depend on the topics that match a pattern aren't known yet; see
+    `file_in_table`.
+    """
+    paths = [(topic.key, topic.table_path) for topic in configuration.topics]
+    paths += [(s.key, s.table_path) for s in configuration.patterns if s.config.shares_table]
+    tables = [(key, _location(path)) for key, path in paths]
     return [
         document.error(
             f"{path} is inside the table of topic {key!r}, whose VACUUM would delete it; move it, "
@@ -29,16 +39,26 @@ def files_in_tables(document: Document, configuration: Configuration) -> list[Co
     ]
 
 
+def file_in_table(configuration: Configuration, table_path: str) -> str | None:
+    """Return a file or folder of the pipeline that a VACUUM of a table would delete."""
+    table = _location(table_path)
+    files = (path for _, path in _files(configuration))
+    return next((path for path in files if _is_vacuumed(_location(path), table)), None)
+
+
 def _files(configuration: Configuration) -> Iterator[tuple[KeyPath, str]]:
     connector: KeyPath = ("connector",)
-    yield (), str(Path(configuration.file).resolve())
+    yield (), os.path.realpath(configuration.file)
     yield (*connector, "state-path"), str(configuration.state_path)
     for topic in configuration.topics:
         source = configuration.json_path(topic)
         if source is not None:
             yield (*connector, "migration", "json-path", topic.key), source
-        if topic.schema_file is not None:
-            yield (*connector, "topics", topic.key, "schema-file"), str(topic.schema_file)
+    schema_files = {topic.section: topic.schema_file for topic in configuration.topics}
+    schema_files |= {section.key: section.schema_file for section in configuration.patterns}
+    for key, file in schema_files.items():
+        if file is not None:
+            yield (*connector, "topics", key, "schema-file"), str(file)
 
 
 def _location(path: str) -> Sequence[str]:
@@ -48,7 +68,7 @@ def _location(path: str) -> Sequence[str]:
     """
     scheme, separator, rest = path.partition("://")
     if not separator:
-        return ("", *Path(path).resolve().parts)
+        return ("", *Path(os.path.realpath(path)).parts)
     names = [name for name in rest.split("/") if name not in ("", ".")]
     return (scheme.replace("s3a", "s3"), *names)
 

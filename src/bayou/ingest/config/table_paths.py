@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from bayou.engines.arrow.storage.object_uris import is_local_path, split_object_uri
@@ -33,7 +34,7 @@ def resolve_path(table_path: str, folder: Path) -> str:
             )
         return table_path.rstrip("/")
     table_path = table_path.removeprefix("file://").removeprefix("file:")
-    return str((folder / Path(table_path).expanduser()).resolve())
+    return os.path.realpath(folder / Path(table_path).expanduser())
 
 
 def _is_uri(table_path: str) -> bool:

@@ -11,7 +11,6 @@ from bayou.errors import BayouError
 from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.broker import topic_names
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.config.configuration import with_table_problems
 from bayou.ingest.runtime.topic_restarts import TopicRestarts
 from bayou.ingest.runtime.topic_run import TopicRun
 
@@ -90,7 +89,7 @@ class TopicDiscovery:
                 del self._topics[key]  # the topic was deleted
         new = matching.keys() - self._topics.keys() - self._preparations.keys()
         topics = (topic for key, topic in matching.items() if key in new)
-        for topic in with_table_problems(self._topics.values(), topics):
+        for topic in self._configuration.with_table_problems(self._topics.values(), topics):
             self._topics[topic.key] = topic
             run = self._new_run(topic)
             task = BackgroundTask(partial(run.prepare, once=False))
