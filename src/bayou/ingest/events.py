@@ -88,20 +88,21 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed:
-    """A batch, or a query of a topic's brokers or tables, failed and will be retried.
+    """A batch, a query of a topic's brokers or tables, or a registration will be retried.
 
     Attributes:
-        what: `batch` if a batch failed, `topic` if a query failed.
+        what: `batch` if a batch failed, `topic` if a query failed, `registration` if the table's
+            entry in the catalog couldn't be updated.
         retry: the number of the next retry, from 1.
-        of: the maximum number of retries (`max-retries`).
+        of: the maximum number of retries (`max-retries`); None if there is no maximum.
         pause: seconds until the retry.
         conflict: whether another writer's commit caused the failure.
     """
 
     topic: str
-    what: Literal["batch", "topic"]
+    what: Literal["batch", "topic", "registration"]
     retry: int
-    of: int
+    of: int | None
     pause: float
     conflict: bool = False
     error: BayouError

@@ -52,7 +52,7 @@ def restart_interval(topic: Topic, error: BayouError | None) -> float | None:
 
 
 def attempt_failed_event(
-    topic: Topic, what: Literal["batch", "topic"], retry: int, error: BayouError
+    topic: Topic, what: Literal["batch", "topic", "registration"], retry: int, error: BayouError
 ) -> AttemptFailed:
     """Return the event for a failed attempt that will be retried.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.errors import KafkaError, StorageError
+from bayou.errors import CatalogError, KafkaError, StorageError
 from bayou.ingest.broker import with_matching_topics
 from bayou.ingest.events import AttemptFailed
 from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.topic_errors import UnexpectedError
-from support.in_process_pipeline import new_topic_run
+from support.in_process_pipeline import InProcessContext, new_topic_run
+from support.waiting import wait_until
 
 
 class Listener:
@@ -173,3 +174,22 @@ def test_a_table_name_that_the_catalog_cannot_have_ends_only_its_topic(small_pip
     run.prepare(once=False)
     assert not run.has_work
     assert "can't be the name of a table in Unity Catalog" in run.finish().error.message
+
+
+def test_a_catalog_that_is_not_reachable_stops_no_topic(small_pipeline):
+    small_pipeline.produce({"id": 1})
+    text = small_pipeline.file.read_text()
+    catalog = "  catalog: {unity: {uri: 'http://127.0.0.1:1', catalog: c, schema: s}}\n  topics:"
+    small_pipeline.file.write_text(text.replace("  topics:", catalog))
+    small_pipeline.take_in()  # a table to register
+    listener = Listener()
+    run = new_topic_run(small_pipeline.configuration, small_pipeline.topic, listener)
+    run.prepare(once=False)
+    run.start(InProcessContext())
+    assert run.active
+    wait_until(lambda: run.maintain() or listener.failures)
+    (failure,) = listener.failures
+    assert (failure.what, failure.retry, failure.of) == ("registration", 1, None)
+    assert isinstance(failure.error, CatalogError)
+    assert run.active
+    assert run.finish().error is None

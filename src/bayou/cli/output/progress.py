@@ -170,8 +170,9 @@ def _lost(event: RecordsLost) -> str:
 
 
 def _retry(event: AttemptFailed) -> str:
+    limit = "" if event.of is None else f" of {event.of}"
     return (
-        f"a {event.what} failed, retry {event.retry} of {event.of} in {event.pause:g} s: "
+        f"a {event.what} failed, retry {event.retry}{limit} in {event.pause:g} s: "
         f"{event.error.message}"
     )
 

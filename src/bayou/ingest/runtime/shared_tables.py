@@ -11,12 +11,17 @@ from bayou.ingest.events import Reporter
 from bayou.ingest.maintenance import LastRuns, TopicMaintenance
 from bayou.ingest.runtime.catalog_registration import Registration, registration
 
+_MAX_CONCURRENT_REGISTRATIONS = 4
+
 
 class SharedTables:
     """The maintenance and the catalog entry of each table of a run. Thread-safe.
 
     Args:
         slots: limits how many tables are under maintenance at the same time.
+
+    Attributes:
+        registration_slots: limits how many catalog entries are updated at the same time.
     """
 
     def __init__(
@@ -29,12 +34,14 @@ class SharedTables:
         self._maintenance: dict[str, TopicMaintenance] = {}
         self._users: dict[str, int] = {}
         self._registrations: dict[str, Registration | None] = {}
+        self.registration_slots = threading.BoundedSemaphore(_MAX_CONCURRENT_REGISTRATIONS)
         self._changes: dict[str, threading.Lock] = {}
 
     def change_lock(self, topic: Topic) -> threading.Lock:
         """Return the lock of a topic's table that is held while a batch creates the table.
 
-        It is also held while a batch is retried after a conflict. So topics that share a table
+        It is also held while a batch is retried after a conflict, and while the table is changed to
+        its configured definition. So topics that share a table
         don't delay each other by repeated conflicts.
         """
         with self._lock:

@@ -23,7 +23,7 @@ from bayou.ingest.maintenance import TopicMaintenance
 from bayou.ingest.migration import migrate_json
 from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.retries import attempt_failed_event, restart_interval, retry_delay
-from bayou.ingest.runtime.catalog_registration import Registration
+from bayou.ingest.runtime.background_registration import BackgroundRegistration
 from bayou.ingest.runtime.prepared_topic import PreparedTopic, prepare_topic
 from bayou.ingest.runtime.shared_tables import SharedTables
 from bayou.ingest.state import topic_lock
@@ -68,7 +68,7 @@ class TopicRun:
         self._tables = tables
         self._resources = ExitStack()
         self._in_batch = threading.Lock()
-        self._registration: Registration | None = None
+        self._registration: BackgroundRegistration | None = None
         self._spark: SparkSession | None = None
         self._maintenance: TopicMaintenance | None = None
         self._prepared: PreparedTopic | None = None
@@ -120,7 +120,7 @@ class TopicRun:
         """
         with self._errors():
             self._topic.check_table()
-            self._registration = self._tables.registration(self._topic)
+            self._registration = self._background_registration()
             self._maintenance = self._tables.open_maintenance(self._topic, self._in_batch)
             state_path = self._configuration.state_path
             self._resources.enter_context(topic_lock(state_path, self._topic.key))
@@ -143,7 +143,7 @@ class TopicRun:
             if self._maintenance is not None:
                 self._maintenance.use_executors(spark)
             self._spark = spark
-            self._register()
+            self._request_registration()
             if self._prepared is not None:
                 self._reporter.topic_started(self._prepared.started)
             self._start_time = self._last_commit_time = time.monotonic()
@@ -167,7 +167,7 @@ class TopicRun:
                     self._prepare()
                 if end is not None:
                     self._take(spark, end)
-                    self._register()
+                    self._request_registration()
             except Exception as exception:
                 error = to_bayou_error(exception, self._topic.key)
                 pause = self.retry_pause(error, self._failures + 1)
@@ -198,7 +198,10 @@ class TopicRun:
             self._error = self._error or error
 
     def maintain(self) -> None:
-        """Start maintenance that is due, in the background."""
+        """Start maintenance and updates of the catalog entry that are due, in the background."""
+        if self._registration is not None and self._spark is not None:
+            with self._errors():
+                self._registration.poll(self._spark)
         if self._maintenance is not None and self._started:
             with self._errors():
                 self._maintenance.poll()
@@ -207,7 +210,8 @@ class TopicRun:
         """Run maintenance that is due and wait for it; a run with `once` calls this at its end."""
         if self._error is None and self._started:
             with self._errors():
-                self._register()  # in case it failed after the last batch
+                if self._registration is not None and self._spark is not None:
+                    self._registration.complete(self._spark)
         if self._error is None and self._started and self._maintenance is not None:
             with self._errors():
                 self._maintenance.complete()
@@ -226,6 +230,9 @@ class TopicRun:
             if self._maintenance is not None:
                 self._tables.close_maintenance(self._topic)
         self.end()
+        with self._errors():
+            if self._error is None and self._registration is not None and self._spark is not None:
+                self._registration.end(self._spark)
         with self._errors():
             self._resources.close()
         self._totals = replace(
@@ -252,11 +259,26 @@ class TopicRun:
         self._ended = True
         self._error = self._error or error
 
-    def _register(self) -> None:
-        """Register the table in the catalog, or update its entry."""
-        if self._registration is not None and self._spark is not None:
-            with translate_errors(self._topic.key):
-                self._registration.update(self._spark)
+    def _background_registration(self) -> BackgroundRegistration | None:
+        registration = self._tables.registration(self._topic)
+        if registration is None:
+            return None
+
+        def report(error: BayouError, failures: int, pause: float) -> None:
+            event = attempt_failed_event(self._topic, "registration", failures, error)
+            self._reporter.attempt_failed(replace(event, of=None, pause=pause))
+
+        return BackgroundRegistration(
+            self._topic.key,
+            registration,
+            slots=self._tables.registration_slots,
+            on_failure=report,
+        )
+
+    def _request_registration(self) -> None:
+        """Register the table in the catalog, or update its entry, in the background."""
+        if self._registration is not None:
+            self._registration.request()
 
     def _prepare(self) -> PreparedTopic:
         prepared = self._open()
