@@ -47,6 +47,16 @@ def test_the_view_shows_every_topic_and_its_error(width):
         assert " 12 " in shown
 
 
+def test_failed_and_late_topics_are_first():
+    fine = replace(TOPIC, topic="a-fine", state="running", error=None, freshness=1.0)
+    late = replace(fine, topic="b-late", freshness=99.0)
+    out = io.StringIO()
+    status = replace(STATUS, topics=(fine, late, TOPIC))
+    Console(file=out, width=200).print(LiveView(lambda: status, None))
+    shown = out.getvalue()
+    assert shown.index("events") < shown.index("b-late") < shown.index("a-fine")
+
+
 def test_what_a_terminal_obeys_is_shown_and_not_sent():
     command = "\x1b]52;c;cm0gLXJmIH4=\x07\x9b31m"
     error = PipelineError(f"rows break a CHECK: {command}", topic="a")

@@ -36,7 +36,7 @@ def test_paths_are_relative_to_the_file(tmp_path):
             'table-path: "lake/events"\n        delta-config:\n          checkpoint-interval: ten',
             10,
             "connector.topics.events.destination.delta-config.checkpoint-interval",
-            "integer",
+            "must be a whole number",
         ),
         (
             'table-path: "lake/events"',
@@ -135,6 +135,20 @@ def test_paths_are_relative_to_the_file(tmp_path):
             3,
             "connector.kafka.bootstrap-servers",
             "a port isn't a number from 1 to 65535",
+        ),
+        (
+            "  topics:",
+            "  monitoring: {port: abc}\n  topics:",
+            4,
+            "connector.monitoring.port",
+            "must be a whole number",
+        ),
+        (
+            "  topics:",
+            "  monitoring: {port: 1, interval-seconds: -1}\n  topics:",
+            4,
+            "connector.monitoring.interval-seconds",
+            "must be more than 0",
         ),
         (
             "  topics:",
@@ -391,7 +405,7 @@ def test_maintenance_by_the_clock_that_is_off_is_said_to_do_nothing(tmp_path):
 @pytest.mark.parametrize("value", [".inf", ".nan"])
 def test_a_number_is_a_number(tmp_path, value):
     text = MINIMAL + f"      processing: {{flush-interval: {value}}}\n"
-    assert "flush-interval: should be a finite number" in problem(tmp_path, text).message
+    assert "flush-interval: must be a finite number" in problem(tmp_path, text).message
 
 
 def test_files_of_a_topic_that_there_is_not_are_no_migration(tmp_path):

@@ -1,4 +1,4 @@
-"""A live table of all topics, for a continuous run on a terminal."""
+"""A live table of all topics, failed and late ones first, for a run on a terminal."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class LiveView:
             table.add_column(name, overflow="fold")
         for name in ("version", "rows", "rows/s", "lag", "freshness", "dead letters"):
             table.add_column(name, justify="right")
-        for topic in status.topics:
+        ordered = sorted(status.topics, key=_rank)
+        for topic in ordered:
             table.add_row(*_cells(topic))
         yield table
-        for topic in status.topics:
+        for topic in ordered:
             if topic.error is not None:
                 yield Text.assemble(("error: ", "bold red"), escape_control_characters(topic.error))
         page = f"{self._url}  " if self._url else ""
@@ -44,6 +45,11 @@ class LiveView:
 def live(console: Console, view: LiveView) -> Live:
     """Return a context manager that displays the view and refreshes it twice a second."""
     return Live(view, console=console, refresh_per_second=2, transient=False)
+
+
+def _rank(topic: TopicStatus) -> int:
+    """Order failed topics first, then late ones, as on the status page."""
+    return 0 if topic.state == "failed" else 1 if topic.late else 2
 
 
 def _cells(topic: TopicStatus) -> list[Text]:

@@ -202,9 +202,35 @@ def _one_error(document: Document, detail: ErrorDetails) -> ConfigurationError:
             return document.error("must be a section with keys", path)
         case "too_short":
             return document.error("is empty", path)
+        case kind if kind in _MUST_BE:
+            limits = {
+                key: f"{value:g}" for key, value in detail.get("ctx", {}).items() if key in _LIMITS
+            }
+            return document.error(f"must be {_MUST_BE[kind].format(**limits)}", path)
         case _:
             message = detail["msg"].removeprefix("Input ").strip()
             return document.error(message[:1].lower() + message[1:], path)
+
+
+_LIMITS = frozenset({"ge", "gt", "le", "lt"})
+_MUST_BE = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "int_type": "a whole number",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "less than {lt}",
+    "less_than_equal": "{le} or less",
+    "list_type": "a list, such as [a, b]",
+    "string_type": "a string; quote it",
+}
+"""What a value must be, by the type of the error that pydantic reports."""
 
 
 def _allowed_keys(path: KeyPath) -> list[str]:
