@@ -92,6 +92,19 @@ def test_where_a_first_run_began_is_no_offset_that_is_covered():
     assert recorded_start(TOPIC, transactions) == {0: 10, 1: 20}
 
 
+def test_a_start_recorded_without_the_topics_id_counts_when_it_is_known_and_the_other_way_round():
+    """Otherwise an upgrade of the brokers would forget that a topic started at its end."""
+    known = replace(TOPIC, topic_id="id")
+    assert recorded_start(known, {start_app_id(TOPIC, 0): 10}) == {0: 10}
+    assert recorded_start(TOPIC, {start_app_id(known, 1): 20}) == {1: 20}
+    both = {start_app_id(known, 0): 11, start_app_id(TOPIC, 0): 10}
+    assert recorded_start(known, both) == {0: 11}
+    other = replace(TOPIC, topic_id="other")
+    assert recorded_start(known, {start_app_id(other, 0): 10}) == {}
+    later = replace(TOPIC, bounds={0: TOPIC.bounds[0]})
+    assert recorded_start(later, {start_app_id(TOPIC, 1): 20}) == {}
+
+
 def test_a_partition_that_came_later_is_read_from_its_first_record():
     assert starting_offsets(TOPIC, {0: 8}, key="k") == {0: 8, 1: 5}
 

@@ -96,9 +96,18 @@ def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int
 
 
 def recorded_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Return the start offsets that the first run recorded, by partition; see `start_app_id`."""
-    partitions = {start_app_id(topic, p): p for p in topic.bounds}
-    return {partitions[app]: version for app, version in transactions.items() if app in partitions}
+    """Return the start offsets that the first run recorded, by partition; see `start_app_id`.
+
+    As in `next_offsets`, a topic id that isn't known equals every other id.
+    """
+    starts: dict[int, int] = {}
+    exact = {start_app_id(topic, partition) for partition in topic.bounds}
+    for application in sorted(filter(is_start, transactions), key=exact.__contains__):
+        topic_id, partition = _parse_app_id(topic, application.removesuffix(_START))
+        same_id = topic.topic_id is None or topic_id in (topic.topic_id, "-")
+        if partition is not None and partition in topic.bounds and same_id:
+            starts[partition] = transactions[application]
+    return starts
 
 
 def check_not_recreated(
