@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import bayou
 from bayou.errors import PipelineError
 from bayou.ingest.dead_letters import dead_letter_replay
 from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
@@ -161,3 +162,31 @@ def test_a_letter_without_a_timestamp_has_the_time_when_it_was_read(small_pipeli
     assert replay(small_pipeline).replayed == 1
     (row,) = small_pipeline.table.to_arrow().to_pylist()
     assert row["_kafka_timestamp"] == letter["_ingestion_timestamp"]
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_letters_that_were_replayed_after_the_version_of_a_clone_are_cloned_too(
+    new_pipeline, upserts
+):
+    """The steps of docs/operations/recovery.md."""
+    pipeline = new_pipeline(upserts=upserts)
+    pipeline.write_schema(STRICT)
+    pipeline.produce({"id": 1}, {"id": 2, "colour": "red"}, b"no json")
+    pipeline.take_in()
+    version = pipeline.table.snapshot().version
+    fix_schema(pipeline)
+    assert replay(pipeline).replayed == 1
+    pipeline.produce({"id": 3}, b"no json either")
+    pipeline.take_in()
+    time = next(c["timestamp"] for c in pipeline.table.history() if c["version"] == version)
+    dead_letters, table = pipeline.dead_letters, pipeline.table
+    clone = f"{pipeline.path}_clone"
+    table.clone(clone, version=version)
+    dead_letters.clone(f"{clone}_dead_letters", timestamp=time)
+    pipeline.file.write_text(pipeline.file.read_text().replace("lake/events", "lake/events_clone"))
+    report = pipeline.take_in()
+    assert (report.rows, report.dead_letters) == (1, 1)
+    assert replay(pipeline).replayed == 1
+    assert sorted(bayou.table(clone).to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert bayou.table(f"{clone}_dead_letters").to_arrow().num_rows == 2
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
