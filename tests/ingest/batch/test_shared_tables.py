@@ -178,14 +178,19 @@ def test_another_topic_that_created_the_table_first_is_no_conflict(shared):
     assert shared.verified() == [True] * 3
 
 
+def maintenance(run):
+    (found,) = run._upkeep._maintenance.values()
+    return found
+
+
 def test_the_maintenance_of_a_shared_table_ends_with_its_last_topic(shared):
     configuration, heard = shared.configuration, Failures()
     tables = SharedTables(configuration, heard, nullcontext())
     runs = [new_topic_run(configuration, topic, heard, tables) for topic in configuration.topics]
     for run in runs:
         run.prepare(once=False)
-    first = runs[0]._maintenance
-    assert {id(run._maintenance) for run in runs} == {id(first)}
+    first = maintenance(runs[0])
+    assert {id(maintenance(run)) for run in runs} == {id(first)}
     for run in runs[:2]:
         run.finish()
     assert not first._stopped.is_set()
@@ -193,7 +198,7 @@ def test_the_maintenance_of_a_shared_table_ends_with_its_last_topic(shared):
     assert first._stopped.is_set()
     again = new_topic_run(configuration, configuration.topics[0], heard, tables)
     again.prepare(once=False)
-    assert again._maintenance is not first
+    assert maintenance(again) is not first
     again.finish()
 
 
@@ -251,7 +256,7 @@ def test_a_change_of_the_table_is_repeated_after_a_conflict(shared):
     topic = shared.configuration.topics[0]
     target = TargetTable(for_path(topic.table_path), topic, None)
     target.open()
-    shared.table.alter.set_properties({"owner": "another process"})
+    shared.table.alter.set_table_properties({"owner": "another process"})
     target.apply_definition()
     assert target.differences() == ()
     assert shared.table.snapshot().kernel.properties["owner"] == "another process"

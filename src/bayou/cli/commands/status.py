@@ -50,6 +50,21 @@ def status(
         shown = [_table_row(s) if printed.is_table else _data_row(s) for s in statuses]
         printed.rows("", shown, event="topic_status")
         for topic_status in statuses:
+            if topic_status.tables and printed.is_table:
+                printed.rows(
+                    f"Tables of {topic_status.topic}",
+                    [
+                        {
+                            "table": table.table,
+                            "version": str(table.version),
+                            "rows": table.rows,
+                            "files": table.files,
+                            "path": table.table_path,
+                        }
+                        for table in topic_status.tables
+                    ],
+                    event="routed_table",
+                )
             if topic_status.error is not None:
                 printed.error(with_topic(topic_status.topic, topic_status.error), kind="TopicError")
             for task, run in topic_status.maintenance.items():
