@@ -9,6 +9,7 @@ import pytest
 
 import bayou
 from bayou.engines import for_path
+from bayou.errors import PipelineError
 from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.broker import with_matching_topics
@@ -24,6 +25,7 @@ from bayou.ingest.inspection import (
 from bayou.ingest.inspection.dead_letters import list_letters
 from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.runtime.shared_tables import SharedTables
+from bayou.ingest.topic_table.topic_table import TopicTable
 from bayou.spark.kafka import EmbeddedBroker
 from support.in_process_pipeline import Heard, InProcessContext, new_topic_run, take_in
 
@@ -260,3 +262,16 @@ def test_a_change_of_the_table_is_repeated_after_a_conflict(shared):
     target.apply_definition()
     assert target.differences() == ()
     assert shared.table.snapshot().kernel.properties["owner"] == "another process"
+
+
+@pytest.mark.parametrize("name", ["all", "all/b"])
+def test_files_are_not_migrated_into_a_table_of_several_topics(shared, name):
+    """The files may have records of all topics, but the migration knows the offsets of one."""
+    shared.produce("b", {"id": 1})
+    take_in(shared.file)
+    at = {"_kafka_topic": "b", "_kafka_partition": 0, "_kafka_offset": 0}
+    (shared.folder / "old.json").write_text(json.dumps([{"id": 1, **at}]))
+    table = TopicTable(shared.configuration, name)
+    with pytest.raises(PipelineError, match="has records of several Kafka topics"):
+        table.migrate(str(shared.folder / "old.json"))
+    assert shared.rows() == [("b", 1)]
