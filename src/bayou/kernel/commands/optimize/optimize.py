@@ -179,10 +179,15 @@ def partition_filter(state: TableState, where: Predicate | str | None) -> Predic
     data_columns = [p for p in referenced_columns(resolved) if p[0] not in state.partition_columns]
     if data_columns:
         name = ".".join(data_columns[0])
+        partitions = ", ".join(state.partition_columns)
+        advice = (
+            f"Use only the partition columns ({partitions})."
+            if partitions
+            else "Remove the condition."
+        )
         raise PredicateError(
             f"{state.path}: {name!r} isn't a partition column, and only whole partitions can be "
-            "rewritten (DELTA_NON_PARTITION_COLUMN_REFERENCE). Use only the partition columns "
-            f"({', '.join(state.partition_columns)}).",
+            f"rewritten (DELTA_NON_PARTITION_COLUMN_REFERENCE). {advice}",
             expression=name,
         )
     return resolved
