@@ -19,6 +19,7 @@ import kafka_to_delta
 import measure
 import optimize
 import plan_million_files
+import query_rows
 import read_changes
 import scan_rows
 import spark_replay
@@ -47,6 +48,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "scan": lambda console, runs: scan_rows.run(
         console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs
     ),
+    "query": lambda console, runs: query_rows.run(console, query_rows.ROWS, runs),
     "changes": lambda console, runs: read_changes.run(console, read_changes.ROWS, runs),
     "write": lambda console, _: write_rows.run(console, 1, 1),  # tens of seconds each
     "spark": spark_scan.run,
