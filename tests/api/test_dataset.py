@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,7 +115,9 @@ def test_methods_of_pyarrow_that_return_rows_work(path: str) -> None:
     assert dataset.head(0).num_rows == 0
     assert dataset.head(3, filter=pc.field("id") == 5).num_rows == 1
     assert dataset.take([0, 1]).num_rows == 2
-    assert sum(batch.num_rows for batch in dataset.to_batches(batch_size=4)) == FILES * ROWS
+    sizes = [batch.num_rows for batch in dataset.to_batches(batch_size=4)]
+    assert max(sizes) == 4
+    assert sum(sizes) == FILES * ROWS
     ordered = dataset.sort_by([("id", "descending")]).to_table()
     assert ordered.column("id")[0].as_py() == FILES * ROWS - 1
     joined = dataset.join(dataset, "id", right_suffix="_r", join_type="inner").to_table()
@@ -123,6 +128,11 @@ def test_a_dataset_is_written_by_pyarrow(path: str, tmp_path: Path) -> None:
     dataset = bayou.table(path).to_pyarrow_dataset().filter(pc.field("id") < 25)
     pads.write_dataset(dataset, str(tmp_path / "copy"), format="parquet")
     assert pads.dataset(str(tmp_path / "copy")).count_rows() == 25
+    scanner = dataset.scanner(columns=["id"])
+    pads.write_dataset(scanner, str(tmp_path / "ids"), format="parquet")
+    assert pads.dataset(str(tmp_path / "ids")).count_rows() == 25
+    assert scanner.head(3).num_rows == 3
+    assert scanner.to_table().num_rows == scanner.count_rows() == 25
 
 
 @pytest.mark.parametrize(
@@ -170,6 +180,70 @@ def test_rows_are_streamed_and_an_abandoned_stream_stops(tmp_path: Path) -> None
     del reader
     wait_until(lambda: reading_threads() == 0)
     assert reporter.data_files < 10
+
+
+ABANDONED = """
+import sys
+import bayou, polars as pl, pyarrow.compute as pc
+table = bayou.table(sys.argv[1])
+dataset = table.to_pyarrow_dataset()
+rows = pl.scan_pyarrow_dataset(dataset, batch_size=100).head(10).collect()
+rows = bayou.scan_polars(table).head(3).collect()
+stream = dataset.scanner(filter=pc.field("id") > 5, batch_size=100).to_reader()
+stream.read_next_batch()
+batches = dataset.to_batches(batch_size=100)
+next(batches)
+query = bayou.sql("SELECT * FROM t", t=table).to_arrow_reader(100)
+query.read_next_batch()
+print("exit")
+"""
+
+
+@pytest.mark.process
+def test_a_process_exits_while_streams_are_read(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    numbers = np.random.default_rng(1).integers(0, 1 << 60, 200_000)
+    for _ in range(6):
+        bayou.write(path, pa.table({"id": numbers}))
+    assert program_output(ABANDONED, path).split() == ["exit"]
+
+
+MEASURED = """
+import resource, sys
+import bayou, duckdb, polars as pl
+path = sys.argv[1]
+assert bayou.sql("SELECT sum(id) FROM t", t=path).fetchall()
+assert bayou.scan_polars(path).select(pl.col("id").sum()).collect(engine="streaming").height == 1
+assert sum(b.num_rows for b in bayou.table(path).to_pyarrow_dataset().to_batches()) > 0
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_table(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    numbers = np.random.default_rng(1).integers(0, 1 << 60, (4, 500_000))  # a file of 16 MB
+    columns = {f"c{n}": column for n, column in enumerate(numbers)}
+    peaks = []
+    for files in (4, 32):  # 64 MB and 512 MB of rows
+        while not bayou.table(path).exists() or bayou.table(path).snapshot().version < files - 1:
+            bayou.write(path, pa.table({"id": numbers[0], **columns}))
+        peaks.append(int(program_output(MEASURED, path)) << 10)
+    assert peaks[1] < peaks[0] + (120 << 20)
+
+
+def program_output(program: str, path: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": ":".join(p for p in sys.path if p)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, path],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.errors import ArgumentError, TableNotFoundError
+from bayou.errors import ArgumentError, PrerequisiteError, TableNotFoundError
 from support.file_counts import CountingReporter, counting_engine
 
 FILES, ROWS = 8, 10
@@ -191,3 +192,9 @@ def test_an_error_of_the_kernel_is_in_duckdbs_message(path: str) -> None:
     Path(bayou.table(path).to_pyarrow_dataset().files[0]).unlink()
     with pytest.raises(duckdb.Error, match="is missing, although the log references it"):
         found.fetchall()
+
+
+def test_without_duckdb_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(PrerequisiteError, match=r"pip install 'bayou\[duckdb\]'"):
+        bayou.sql("SELECT 1")

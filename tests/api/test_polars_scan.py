@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.errors import ArgumentError, DataFileError, TableNotFoundError
+from bayou.errors import ArgumentError, DataFileError, PrerequisiteError, TableNotFoundError
 from support.file_counts import CountingReporter, counting_engine
 
 FILES, ROWS = 8, 10
@@ -133,3 +134,11 @@ def test_arguments_that_contradict_a_handle_are_refused(
 ) -> None:
     with pytest.raises(ArgumentError):
         bayou.scan_polars(bayou.table(path).snapshot(), **arguments)
+
+
+def test_without_polars_the_error_says_what_to_install(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(PrerequisiteError, match=r"pip install 'bayou\[polars\]'"):
+        bayou.scan_polars(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -13,22 +13,19 @@ from bayou.api.conditions import checked_condition
 from bayou.api.pushdown.filter_calls import FilterNode, top_level_columns
 from bayou.api.pushdown.pyarrow_expressions import read_expression
 from bayou.api.pushdown.skipping_predicates import skipping_predicate
-from bayou.api.read import PlannedRead, row_count_from_statistics
-from bayou.errors import UnsupportedFeatureError
+from bayou.api.read import BatchTransform, PlannedRead, row_count_from_statistics
+from bayou.api.scanner import Columns, DeltaScanner, batch_transform, raise_unreadable
 from bayou.kernel import Engine, Predicate, Snapshot
 from bayou.protocol.schema import StructType
-
-Columns: TypeAlias = Sequence[str] | Mapping[str, Any] | None
-"""Columns of a scanner: names, or `pyarrow.compute.Expression`s by result name; None for all."""
 
 
 class DeltaDataset(pads.FileSystemDataset):
     """One version of a Delta table as a `pyarrow.dataset.Dataset`.
 
     `scanner` lets the kernel read the rows, so the dataset supports the same tables as `to_arrow`.
-    The filter and the columns of a scanner reach data skipping; pyarrow then filters the rows
-    exactly. `to_table`, `to_batches`, `head`, `count_rows` and pyarrow's other methods for rows use
-    `scanner`, as do DuckDB and Polars. Rows are in the order of the files in the log.
+    The filter and the columns of a scanner reach data skipping; pyarrow filters the rows exactly.
+    `to_table`, `to_batches`, `head`, `take` and pyarrow's other methods for rows use `scanner`, as
+    do DuckDB and Polars. Rows are in the order of the files in the log.
 
     The rows aren't accessible to pyarrow's C++ code: `get_fragments`, and functions that take
     datasets without calling `scanner`, raise an error.
@@ -80,33 +77,41 @@ class DeltaDataset(pads.FileSystemDataset):
             return [file.status.path for file in files]
 
     def scanner(  # type: ignore[override]
-        self, columns: Columns = None, filter: Any = None, **options: Any
-    ) -> pads.Scanner:
-        """Return a scanner, which can be read once.
+        self,
+        columns: Columns = None,
+        filter: Any = None,
+        batch_size: int | None = None,
+        **_: Any,
+    ) -> DeltaScanner:
+        """Return a scanner. Other arguments of pyarrow's scanners have no effect.
 
         Args:
             columns: names of columns in result order, or expressions by result name; None for all.
             filter: `pyarrow.compute.Expression`; only rows for which it is true are returned.
-            options: further arguments of `pyarrow.dataset.Scanner.from_batches`.
+            batch_size: maximum number of rows in a batch.
         """
         expression = self._conjunction(filter)
         tree = None if expression is None else read_expression(expression)
         skipping: Predicate | None = None
         if tree is not None:
             skipping = skipping_predicate(tree, self.delta_schema, nan_is_largest=False)
-        batches: Any = self.to_reader(self._needed_columns(columns, expression, tree), skipping)
-        for name in ("fragment_scan_options", "cache_metadata"):
-            options.pop(name, None)  # options of a format that pyarrow reads
-        scanner: pads.Scanner = pads.Scanner.from_batches(
-            batches, columns=cast("Any", columns), filter=expression, **options
-        )
-        return scanner
+        needed = self._needed_columns(columns, expression, tree)
+        schema = self._snapshot.arrow_schema
+        if needed is not None:
+            schema = pa.schema([schema.field(name) for name in needed])
+        transform = batch_transform(schema, columns, expression)
+
+        def read(limit: int | None) -> pa.RecordBatchReader:
+            return self.to_reader(needed, skipping, limit, transform)
+
+        return DeltaScanner(read, transform.schema, self.schema, batch_size)
 
     def to_reader(
         self,
         columns: Sequence[str] | None = None,
         skipping: Predicate | None = None,
         limit: int | None = None,
+        transform: BatchTransform | None = None,
     ) -> pa.RecordBatchReader:
         """Stream rows that only the dataset's own SQL condition filters.
 
@@ -115,32 +120,24 @@ class DeltaDataset(pads.FileSystemDataset):
             skipping: a predicate by which files and row groups are skipped. Rows that don't match
                 it may be returned.
             limit: maximum number of rows.
+            transform: a change of each batch, before the limit.
         """
         read = PlannedRead.plan(
             self._engine, self._snapshot, columns, self._condition, limit, skipping=skipping
         )
-        return read.to_batches(in_order=True)
+        return read.to_batches(in_order=True, transform=transform)
 
-    def head(  # type: ignore[override]
-        self, num_rows: int, columns: Columns = None, filter: Any = None, **options: Any
-    ) -> pa.Table:
-        """Return the first rows. See `scanner` for the other arguments."""
-        found: list[pa.RecordBatch] = []
-        left = num_rows
-        reader = self.scanner(columns, filter, **options).to_reader()
-        while left > 0 and (batch := next(reader, None)) is not None:
-            found.append(batch.slice(0, left))
-            left -= batch.num_rows
-        return pa.Table.from_batches(found, reader.schema)
-
-    def count_rows(self, filter: Any = None, **options: Any) -> int:  # type: ignore[override]
+    def count_rows(self, filter: Any = None, **_: Any) -> int:  # type: ignore[override]
         """Count rows. Without a filter, no file is opened if all files have statistics."""
         if self._conjunction(filter) is None and self._condition is None:
             stated = row_count_from_statistics(self._engine, self._snapshot)
             if stated is not None:
                 return stated
-        count: int = self.scanner([], filter, **options).count_rows()
-        return count
+        return self.scanner([], filter).count_rows()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export all rows as an Arrow stream (Arrow PyCapsule interface)."""
+        return self.scanner().__arrow_c_stream__(requested_schema)
 
     def filter(self, expression: Any) -> DeltaDataset:
         """Return a dataset of the rows for which an expression is true."""
@@ -149,11 +146,11 @@ class DeltaDataset(pads.FileSystemDataset):
 
     def get_fragments(self, filter: Any = None) -> NoReturn:
         """Raise an error: pyarrow would read a fragment without the table's metadata."""
-        _raise_unreadable(self._snapshot.path)
+        raise_unreadable(self._snapshot.path)
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
         """Raise an error: the schema is the table's."""
-        _raise_unreadable(self._snapshot.path)
+        raise_unreadable(self._snapshot.path)
 
     def sort_by(self, sorting: Any, **options: Any) -> Any:
         """Read all rows and sort them. See `pyarrow.dataset.Dataset.sort_by`."""
@@ -224,7 +221,7 @@ class _UnreadableFiles(pyarrow.fs.FileSystemHandler):
         return path
 
     def _refuse(self, *_: object) -> NoReturn:
-        _raise_unreadable(self._table)
+        raise_unreadable(self._table)
 
     open_input_file = open_input_stream = _refuse  # type: ignore[assignment]
     open_output_stream = open_append_stream = _refuse  # type: ignore[assignment]
@@ -232,12 +229,3 @@ class _UnreadableFiles(pyarrow.fs.FileSystemHandler):
     create_dir = delete_dir = delete_dir_contents = _refuse  # type: ignore[assignment]
     delete_root_dir_contents = delete_file = _refuse  # type: ignore[assignment]
     move = copy_file = _refuse  # type: ignore[assignment]
-
-
-def _raise_unreadable(table: str) -> NoReturn:
-    raise UnsupportedFeatureError(
-        f"{table}: pyarrow can't read the data files of a Delta table without the kernel. Use "
-        "scanner(), to_table() or to_batches() of the dataset.",
-        table=table,
-        features=["pyarrow.dataset.Fragment"],
-    )

@@ -44,6 +44,19 @@ _COUNT_FIELDS: list[pa.Field[Any]] = [
 _COUNTS = pa.schema(_COUNT_FIELDS)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTransform:
+    """A change of each batch in the threads that read files.
+
+    Attributes:
+        schema: schema of the changed batches.
+        apply: function that returns the changed batch; called in several threads.
+    """
+
+    schema: pa.Schema
+    apply: Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedRead:
     """A read of one table version, with the columns, the filter and the limit to apply."""
@@ -97,15 +110,19 @@ class PlannedRead:
             matching = evaluator(state.logical_schema, remaining)
         return cls(schema, engine, scan, state, matching, limit)
 
-    def to_batches(self, *, in_order: bool = False) -> pa.RecordBatchReader:
+    def to_batches(
+        self, *, in_order: bool = False, transform: BatchTransform | None = None
+    ) -> pa.RecordBatchReader:
         """Stream the rows; files are read in parallel, with a few batches in memory per core.
 
         Args:
             in_order: if True, the rows are in the order of the files in the log.
+            transform: a change of each batch, before the limit.
         """
-        numbered = self._numbered(in_order=in_order)
+        numbered = self._numbered(in_order=in_order, transform=transform)
         batches = CloseableIterator((batch for _, batch in numbered), numbered)
-        return pa.RecordBatchReader.from_batches(self.schema, _closing(batches))
+        schema = self.schema if transform is None else transform.schema
+        return pa.RecordBatchReader.from_batches(schema, _closing(batches))
 
     def to_arrow(self) -> pa.Table:
         """Read all rows, in the order of the files in the log."""
@@ -124,7 +141,9 @@ class PlannedRead:
         return replace(self, _left_out=self._left_out | keys)
 
     @closeable
-    def _numbered(self, *, in_order: bool = False) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _numbered(
+        self, *, in_order: bool = False, transform: BatchTransform | None = None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         left = self._limit
         if left == 0:
             return
@@ -145,7 +164,7 @@ class PlannedRead:
         with (
             prepared,
             interleaved(
-                map(self._read, prepared),
+                (self._read(group, transform) for group in prepared),
                 workers=workers,
                 ahead=_BATCHES_AHEAD if in_order else 2 * workers,
                 in_order=in_order,
@@ -171,16 +190,18 @@ class PlannedRead:
         return min((2 if remote else 1) * available_cores(), _MAX_THREADS)
 
     def _read(
-        self, prepared: Sequence[tuple[ScanFile, LoadedVectors]]
+        self, prepared: Sequence[tuple[ScanFile, LoadedVectors]], transform: BatchTransform | None
     ) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
         if len(prepared) == 1:
-            return lambda: self._matching_rows(*prepared[0])
+            return lambda: self._matching_rows(*prepared[0], transform)
         return lambda: joined_batches(
-            CloseableIterator(prepared).flat_map(lambda pair: self._matching_rows(*pair))
+            CloseableIterator(prepared).flat_map(lambda pair: self._matching_rows(*pair, transform))
         )
 
     @closeable
-    def _matching_rows(self, file: ScanFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
+    def _matching_rows(
+        self, file: ScanFile, vectors: LoadedVectors, transform: BatchTransform | None
+    ) -> Iterator[pa.RecordBatch]:
         names = self.schema.names
         with read_scan_file(self._engine, self._state, file, vectors=vectors) as batches:
             for batch in batches:
@@ -190,8 +211,12 @@ class PlannedRead:
                     if mask.true_count == 0:
                         continue
                     rows = batch.filter(mask)
+                if not rows.schema.equals(self.schema):
+                    rows = rows.select(names)
+                if transform is not None and rows.num_rows:
+                    rows = transform.apply(rows)
                 if rows.num_rows:
-                    yield rows if rows.schema.equals(self.schema) else rows.select(names)
+                    yield rows
 
 
 def _closing(batches: CloseableIterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

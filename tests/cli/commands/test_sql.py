@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -118,3 +119,11 @@ def test_a_missing_data_file_is_the_error_of_the_kernel(invoke, lake):
     assert result.exit_code == 1
     assert "is missing, although the log references it" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_without_duckdb_the_error_says_what_to_install(invoke, lake, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    result = invoke("sql", "SELECT 1")
+    assert result.exit_code == 1
+    assert "pip install 'bayou[duckdb]'" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -82,7 +82,6 @@ def monitor(tmp_path):
             table_bytes=900,
             letters=1,
             reasons={"not valid JSON": 1},
-            routed_tables=2,
         )
         yield found
 

@@ -108,14 +108,14 @@ class ProcessingConfig(Section):
             if name.lower() in known:
                 raise ValueError(f"{known[name.lower()]} and {name} are the same column name")
             known[name.lower()] = name
-            check_expression(sql, f"{name}: ")
+            _check(sql, f"{name}: ")
         return value
 
     @field_validator("where")
     @classmethod
     def _filters(cls, value: str | None) -> str | None:
         if value is not None:
-            check_expression(value)
+            _check(value)
         return value
 
     @field_validator("drop")
@@ -144,7 +144,7 @@ class ProcessingConfig(Section):
         """The expression of each derived column; derived columns that it reads are expanded."""
         expanded: dict[str, Expression] = {}
         for name, sql in self.columns.items():
-            expanded[name] = _expanded(parsed_expression(sql), expanded)
+            expanded[name] = _expanded(_parsed(sql), expanded)
         return expanded
 
     @property
@@ -152,13 +152,9 @@ class ProcessingConfig(Section):
         """The condition of `where`; derived columns that it reads are expanded."""
         if self.where is None:
             return None
-        condition = _expanded(parsed_expression(self.where), self.expressions)
+        condition = _expanded(_parsed(self.where), self.expressions)
         assert isinstance(condition, Predicate)  # the parser returns only subclasses of Predicate
         return condition
-
-    def expanded(self, expression: Expression) -> Expression:
-        """Return an expression in which derived columns are replaced by their expressions."""
-        return _expanded(expression, self.expressions)
 
     @property
     def where_reads_derived_columns(self) -> bool:
@@ -166,7 +162,7 @@ class ProcessingConfig(Section):
         if self.where is None:
             return False
         derived = {name.lower() for name in self.columns}
-        return not derived.isdisjoint(names_in(parsed_expression(self.where)))
+        return not derived.isdisjoint(names_in(_parsed(self.where)))
 
     @property
     def unstored(self) -> frozenset[str]:
@@ -186,8 +182,7 @@ def _is_reserved(name: str) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def parsed_expression(sql: str) -> Expression:
-    """Return a parsed SQL expression."""
+def _parsed(sql: str) -> Expression:
     return parse_expression(sql)
 
 
@@ -213,10 +208,9 @@ def names_in(expression: Expression) -> Iterator[str]:
     return (path[0].lower() for path in referenced_columns(expression))
 
 
-def check_expression(sql: str, prefix: str = "") -> None:
-    """Raise `ValueError` if an expression of a topic can't be parsed or isn't repeatable."""
+def _check(sql: str, prefix: str = "") -> None:
     try:
-        names = set(names_in(parsed_expression(sql)))
+        names = set(names_in(_parsed(sql)))
     except PredicateError as error:
         raise ValueError(f"{prefix}{error.message.rstrip('.')}") from error
     for column, instead in _NOT_REPEATABLE.items():
