@@ -97,8 +97,16 @@ test-all: java $(VENV)/spark-home/classes.jsa $(OLDEST)/.installed
 	@$(BIN)/python tools/fetch_servers.py
 	@BAYOU_OLDEST_PYTHON=$(CURDIR)/$(OLDEST)/bin/python $(PYTEST) --hypothesis-profile full
 
+# Pipelines whose tables delta-spark reads at the end.
+PIPELINES := tests/integration/plan
+READ_BY_PEERS := $(PIPELINES)/test_all_features.py \
+  $(PIPELINES)/test_plan.py::test_killed_at_random_points_nothing_is_lost_or_doubled \
+  $(PIPELINES)/test_upserts.py::test_the_table_of_upserts_equals_a_dictionary \
+  $(PIPELINES)/test_upserts.py::test_killed_at_random_points_the_table_equals_the_dictionary
+
 test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
-	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers
+	@$(BIN)/python tools/fetch_servers.py
+	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers $(READ_BY_PEERS)
 
 UI := .cache/ui
 $(UI)/node_modules/.installed: tests/ui/package.json

@@ -325,6 +325,10 @@ class Plan:
         """A table as another reader opens it."""
         return DeltaTable(f"s3a://{BUCKET}/tables/{name}", storage_options=self.s3.storage_options)
 
+    def disk(self, name: str) -> Path:
+        """A table's folder on the disk of the S3 server."""
+        return self.s3.objects / BUCKET / "tables" / name
+
     def check_user_events(self, ledger: Ledger) -> None:
         """Every record is a row or a dead letter, once; the table says how far it is."""
         table = self.table("user_events")

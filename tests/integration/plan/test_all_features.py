@@ -1,8 +1,8 @@
 """One pipeline with a topic pattern, a registry, a catalog, derived columns and clustering.
 
 It starts at a timestamp, on a real broker, a real S3 server, a real Hive metastore and a double of
-the registry, and is killed in between. Spark SQL by the table's name and `deltalake` read the
-result.
+the registry, and is killed in between. Spark SQL by the table's name, `deltalake` and, in
+`make test-peers`, delta-spark read the result.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -21,9 +22,10 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from servers import HiveMetastore
+from support.delta_spark_reader import PEERS, rows_by_delta_spark
 from support.registry_double import RegistryDouble
 
-_KILLS = int(os.environ.get("BAYOU_TEST_KILLS", "2"))
+_KILLS = int(os.environ.get("BAYOU_TEST_KILLS", "3"))
 _START = 1_767_571_200_000  # 2026-01-05T00:00:00Z
 _FOREVER = {"retention.ms": "-1"}
 _DAY = 24 * 60 * 60 * 1000
@@ -160,10 +162,13 @@ def test_killed_at_random_points_the_table_has_each_record_once(plan, tmp_path):
             for topic in topics:
                 shop.produce(topic, 400)
             running = plan.start("--once", config=str(config))
-            (running.kill_somewhere, running.lose_worker)[number % 2](rng, rng.randrange(4))
+            end = (running.kill_somewhere, running.lose_jvm, running.lose_worker)[number % 3]
+            end(rng, rng.randrange(4))
             if number == 0:
                 plan.kafka.create_topic(late, 2, _FOREVER)
                 topics.append(late)
+            if number == _KILLS // 2:
+                shutil.rmtree(plan.state)
         for topic in topics:
             shop.produce(topic, 100)
         run = plan.run(config=str(config))
@@ -179,5 +184,9 @@ def test_killed_at_random_points_the_table_has_each_record_once(plan, tmp_path):
         assert sum(event["filtered"] for event in proof.of("proof")) == shop.filtered
         by_name = json.loads(_python(plan, _READ, *session).splitlines()[-1])
         assert Counter(map(tuple, by_name)) == Counter(shop.rows)
+        if PEERS:
+            columns = ["_kafka_topic", "id", "cents"]
+            by_peer = rows_by_delta_spark(plan.disk("shop_events"), tmp_path, columns)
+            assert Counter(tuple(row.values()) for row in by_peer) == Counter(shop.rows)
         for topic in topics:
             plan.kafka.delete_topic(topic)

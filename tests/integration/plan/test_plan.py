@@ -11,6 +11,8 @@ from collections import Counter
 
 import pytest
 
+from support.delta_spark_reader import PEERS, rows_by_delta_spark
+
 _PARTITIONS = 4
 _KILLS = int(os.environ.get("BAYOU_TEST_KILLS", "3"))
 
@@ -57,7 +59,7 @@ def test_large_batches_by_one_setting(plan):
 @pytest.mark.slow
 @pytest.mark.timeout(900 + 120 * _KILLS)
 @pytest.mark.parametrize("limit", ["batch-size=200", "max-batch-bytes=40kb"])
-def test_killed_at_random_points_nothing_is_lost_or_doubled(plan, limit):
+def test_killed_at_random_points_nothing_is_lost_or_doubled(plan, limit, tmp_path):
     size = ("--set", f"connector.topics.user-events.processing.{limit}")
     rng = random.Random()
     for number in range(_KILLS):
@@ -70,6 +72,13 @@ def test_killed_at_random_points_nothing_is_lost_or_doubled(plan, limit):
     run = plan.run(*size)
     assert run.code == 0, run.complaints
     plan.check_user_events(ledger)
+    proof = plan.verify("user-events")
+    assert proof.code == 0, proof.out
+    if PEERS:
+        columns = ["_kafka_partition", "_kafka_offset", "user_id"]
+        rows = rows_by_delta_spark(plan.disk("user_events"), tmp_path, columns)
+        found = [tuple(row.values()) for row in rows]
+        assert Counter(found) == Counter((p, o, user) for (p, o), user in ledger.rows.items())
 
 
 @pytest.mark.slow

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
-import subprocess
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
+from support.delta_spark_reader import PEERS, rows_by_delta_spark
 from support.keyed_records import KeyedRecords
 
 _RECORDS = int(os.environ.get("BAYOU_TEST_UPSERT_RECORDS", "4500"))
 _KILLS = int(os.environ.get("BAYOU_TEST_KILLS", "3"))
-_PEERS = os.environ.get("BAYOU_PEERS")
 _TOPIC = "user.events.v1"
 _USER_EVENTS = "connector.topics.user-events"
 _PARTITIONS = 8
@@ -60,8 +56,8 @@ def test_the_table_of_upserts_equals_a_dictionary(plan, keyed, tmp_path):
     kept = [e for e in second.of("maintenance_finished") if e["topic"] == "user-events"]
     assert {e["task"] for e in kept} == {"optimize"}
     assert {e["result"] for e in kept} <= {"done", "nothing"}  # merges may have packed all there is
-    if _PEERS:
-        keyed.check(by_delta_spark(plan.s3.objects / "test-data-lake/tables/user_events", tmp_path))
+    if PEERS:
+        keyed.check(rows_by_delta_spark(plan.disk("user_events"), tmp_path))
 
 
 @pytest.mark.slow
@@ -78,7 +74,7 @@ def test_batches_that_stay_with_the_executors_come_to_the_same(plan, keyed):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900 + 120 * _KILLS)
-def test_killed_at_random_points_the_table_equals_the_dictionary(plan, keyed):
+def test_killed_at_random_points_the_table_equals_the_dictionary(plan, keyed, tmp_path):
     rng = random.Random()
     for number in range(_KILLS):
         keyed.send(1000)
@@ -94,6 +90,10 @@ def test_killed_at_random_points_the_table_equals_the_dictionary(plan, keyed):
             shutil.rmtree(plan.state)
     upserted(plan, *of_batches(1000))
     keyed.check(rows(plan))
+    proof = plan.verify("user-events", config="upsert.yaml")
+    assert proof.code == 0, proof.out
+    if PEERS:
+        keyed.check(rows_by_delta_spark(plan.disk("user_events"), tmp_path))
 
 
 @pytest.mark.slow
@@ -161,23 +161,3 @@ def test_of_two_copies_that_upsert_one_gives_way(plan, keyed):
     assert sorted((first.end(), second.end())) == [0, 1]
     upserted(plan)
     keyed.check(rows(plan))
-
-
-def by_delta_spark(table, folder):
-    """The rows as delta-spark reads them from the disk of the S3 server."""
-    server = Path(__file__).resolve().parents[2] / "peers" / "delta_spark_server.py"
-    python = str(Path(_PEERS).resolve() / "bin" / "python")
-    request = {"do": "read", "table": str(table), "out": str(folder / "rows"), "version": None}
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("SPARK")}
-    subprocess.run(
-        [python, str(server), str(folder / "warehouse")],
-        input=json.dumps(request | {"where": None, "columns": []}) + "\n",
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=folder,
-        env={**environment, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "TZ": "UTC"},
-        check=True,
-        timeout=600,
-    )
-    return pq.read_table(folder / "rows").to_pylist()
