@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import sys
+import threading
+import webbrowser
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +33,10 @@ def demo(
             "--folder", metavar="FOLDER", help="Folder for the table and the configuration."
         ),
     ] = Path("demo"),
+    keep_open: Annotated[
+        bool,
+        typer.Option("--open", help="Open the status page of the run, and keep it until Ctrl-C."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Ingest 336,776 flights from a topic into a table, and query the table.
@@ -37,11 +45,16 @@ def demo(
         bayou demo --folder /tmp/demo
     """
     output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    with exit_on_error(output), ExitStack() as stack:
         from bayou.ingest.demo import QUESTION, run_demo
 
-        result = run_demo(folder, progress=output.run, step=output.step)
+        keep = stack if keep_open else None
+        result = run_demo(folder, progress=output.run, step=output.step, keep=keep)
         _show(output, result, QUESTION)
+        if result.status_page is not None:
+            output.notice(f"status page of this run: {result.status_page} (Ctrl-C ends it)")
+            webbrowser.open(result.status_page)
+            threading.Event().wait()
 
 
 def _show(output: Output, result: DemoResult, question: str) -> None:
@@ -67,17 +80,33 @@ def _show(output: Output, result: DemoResult, question: str) -> None:
 
 
 def _commands(result: DemoResult) -> list[str]:
-    """Return two shell commands to try next. They work without an active virtual environment."""
+    """Return shell commands to try next. They work without an active virtual environment."""
     on_path = shutil.which("bayou")
     bin_folder = Path(sys.executable).parent
     cwd = Path.cwd()
     folder = bin_folder.relative_to(cwd) if bin_folder.is_relative_to(cwd) else bin_folder
     prefix = "" if on_path and Path(on_path).parent == bin_folder else f"{folder}/"
-    question = (
-        f'import bayou; print(bayou.table("{result.table_path}")'
-        '.to_arrow(filter="month = 12").num_rows)'
+    path = str(result.table_path)
+    quoted = json.dumps(path, ensure_ascii=False)
+    delayed = f'import bayou; print(bayou.table({quoted}).to_pandas(filters="dep_delay > 900"))'
+    counted = (
+        "from pyspark.sql import SparkSession as S; S.builder.getOrCreate().read"
+        f'.format("delta").load({quoted}).groupBy("origin").count().show()'
     )
+    query = "SELECT dest, count(*) AS n FROM flights GROUP BY dest ORDER BY n DESC LIMIT 5"
+    first = "SELECT count(*) AS rows_of_version_1 FROM first"
+    python = f"{prefix}python"
+    bayou = f"{prefix}bayou"
     return [
-        shlex.join([f"{prefix}bayou", "history", str(result.table_path)]),
-        shlex.join([f"{prefix}python", "-c", question]),
+        "# The rows of a month, with pandas",
+        shlex.join([python, "-c", delayed]),
+        "# SQL without Spark, by DuckDB",
+        shlex.join([bayou, "sql", query, "-t", f"flights={path}"]),
+        "# Spark SQL",
+        shlex.join([python, "-c", counted]),
+        "# Time travel: every commit is a version",
+        shlex.join([bayou, "history", path]),
+        shlex.join([bayou, "sql", first, "-t", f"first={path}@1"]),
+        "# The status page of a run",
+        shlex.join([bayou, "demo", "--open"]),
     ]

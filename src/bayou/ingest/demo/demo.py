@@ -14,7 +14,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ import bayou
 from bayou.errors import PipelineError, PrerequisiteError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.events import Reporter, TopicSummary
+from bayou.ingest.monitoring import Listeners, monitored
 from bayou.ingest.runtime.pipeline import run_pipeline
 from bayou.ingest.runtime.session import pipeline_session, start_workers
 from bayou.ingest.topic_errors import translate_errors
@@ -172,6 +173,7 @@ class DemoResult:
         answer: result rows of the query `QUESTION`.
         history: the table's commits, newest first.
         configuration: path of the pipeline's YAML file.
+        status_page: URL of the status page; None if it isn't kept open.
     """
 
     produced: int
@@ -184,6 +186,7 @@ class DemoResult:
     history: tuple[Mapping[str, Any], ...]
     table_path: str
     configuration: str
+    status_page: str | None
 
 
 def run_demo(
@@ -191,6 +194,7 @@ def run_demo(
     *,
     progress: Callable[[], AbstractContextManager[Reporter]],
     step: Callable[[str], None],
+    keep: ExitStack | None = None,
 ) -> DemoResult:
     """Run the demo.
 
@@ -200,8 +204,10 @@ def run_demo(
         progress: function that returns a context manager. Entering it returns the reporter for the
             pipeline's run.
         step: function that is called with a one-line description at the start of each step.
+        keep: closes the status page, which shows this run until then. None: there is no page.
     """
     _clean(folder)
+    status_page: str | None = None
     step("Starting Spark")
     spark = pipeline_session(
         folder / _STATE, master="local[2]", conf={"spark.sql.shuffle.partitions": "2"}
@@ -217,13 +223,15 @@ def run_demo(
                 warm.result()
             file = _write_configuration(folder, broker.bootstrap_servers)
             step(f"Running the pipeline of {_display_path(file)}")
+            settings = ("connector.monitoring.port=0",)
+            configuration = load_configuration(file, settings=settings, environment={})
             with progress() as reporter:
-                (summary,) = run_pipeline(
-                    load_configuration(file, environment={}),
-                    once=True,
-                    reporter=reporter,
-                    spark=spark,
-                )
+                listeners: Reporter = reporter
+                if keep is not None:
+                    monitor = keep.enter_context(monitored(configuration, watch=False))
+                    status_page = monitor.url
+                    listeners = Listeners(monitor.store, reporter)
+                (summary,) = run_pipeline(configuration, once=True, reporter=listeners, spark=spark)
         if summary.error is not None:
             raise summary.error
         step("Checking with Spark SQL that every flight is in the table exactly once")
@@ -247,6 +255,7 @@ def run_demo(
         history=tuple(table.history()),
         table_path=_display_path(Path(summary.table_path)),
         configuration=_display_path(file),
+        status_page=status_page,
     )
 
 
