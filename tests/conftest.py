@@ -16,6 +16,7 @@ pytest_plugins = [
     "support.examples",
     "support.process_guard",
     "support.processed_pipelines",
+    "support.routed_pipelines",
     "support.shared_servers",
     "support.small_pipelines",
     "support.spark_session",

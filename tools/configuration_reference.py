@@ -61,7 +61,9 @@ def _target(root: Schema, value: Schema) -> Schema | None:
     for option in options:
         if "$ref" in option:
             section: Schema = root["$defs"][option["$ref"].rsplit("/", 1)[-1]]
-            return section
+            # A section that can also be written as a string.
+            alternatives = [o for o in section.get("anyOf", ()) if "properties" in o]
+            return alternatives[0] if alternatives else section
     return None
 
 

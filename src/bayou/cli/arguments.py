@@ -229,7 +229,7 @@ def unseen_fields_warning(paths: Sequence[str]) -> str:
     """Return the warning that expressions read fields that no record has."""
     return (
         f"processing: no record has the field {', '.join(repr(path) for path in paths)}. Check the "
-        "spelling: in the expressions of columns and where, the field is NULL"
+        "spelling: in the expressions of columns, where and route-by, the field is NULL"
     )
 
 

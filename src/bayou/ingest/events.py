@@ -39,12 +39,32 @@ class TopicStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedRows:
+    """The rows of a batch in one table of `route-by`.
+
+    Attributes:
+        table: the name of the table.
+        version: the version that the batch committed.
+        created: whether the batch has created the table.
+        new_columns: names of the columns that the commit added to an existing table.
+    """
+
+    table: str
+    table_path: str
+    rows: int
+    version: int
+    created: bool = False
+    new_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
     """A micro-batch was committed to the table.
 
     Attributes:
         spans: the offsets of the batch in each partition.
-        rows: number of rows added to the target; in an upsert, number of inserted and updated rows.
+        rows: number of rows added to the target and the tables of `route-by`; in an upsert, number
+            of inserted and updated rows.
         left_out: number of records that were skipped, because the target or the dead letter table
             already had them.
         filtered: number of records that `processing.where` filtered out.
@@ -60,6 +80,7 @@ class BatchReport:
         record_bytes: total size of the batch's records: their keys, values and headers.
         retries: number of failed attempts before this commit.
         conflicts: how many of `retries` were caused by another writer's commit.
+        tables: the rows in the tables of `route-by`; the target isn't included.
     """
 
     topic: str
@@ -79,6 +100,7 @@ class BatchReport:
     record_bytes: int = 0
     retries: int = 0
     conflicts: int = 0
+    tables: tuple[RoutedRows, ...] = ()
 
     @property
     def records(self) -> int:

@@ -25,7 +25,11 @@ def kafka_topic(pipeline):
     return describe_topic(pipeline.kafka_topic, properties)
 
 
-TOPIC = SimpleNamespace(key="t", section="t", config=SimpleNamespace(accept_restore=None))
+TOPIC = SimpleNamespace(
+    key="t",
+    restore_setting=lambda version: f"accept-restore: {version}",
+    config=SimpleNamespace(accept_restore=None),
+)
 
 
 def test_a_restore_is_seen_also_where_others_commit_meanwhile(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 import bayou
 from bayou.engines import for_path
+from bayou.errors import PipelineError
 from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.broker import with_matching_topics
@@ -24,6 +25,7 @@ from bayou.ingest.inspection import (
 from bayou.ingest.inspection.dead_letters import list_letters
 from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.runtime.shared_tables import SharedTables
+from bayou.ingest.topic_table.topic_table import TopicTable
 from bayou.spark.kafka import EmbeddedBroker
 from support.in_process_pipeline import Heard, InProcessContext, new_topic_run, take_in
 
@@ -178,14 +180,19 @@ def test_another_topic_that_created_the_table_first_is_no_conflict(shared):
     assert shared.verified() == [True] * 3
 
 
+def maintenance(run):
+    (found,) = run._upkeep._maintenance.values()
+    return found
+
+
 def test_the_maintenance_of_a_shared_table_ends_with_its_last_topic(shared):
     configuration, heard = shared.configuration, Failures()
     tables = SharedTables(configuration, heard, nullcontext())
     runs = [new_topic_run(configuration, topic, heard, tables) for topic in configuration.topics]
     for run in runs:
         run.prepare(once=False)
-    first = runs[0]._maintenance
-    assert {id(run._maintenance) for run in runs} == {id(first)}
+    first = maintenance(runs[0])
+    assert {id(maintenance(run)) for run in runs} == {id(first)}
     for run in runs[:2]:
         run.finish()
     assert not first._stopped.is_set()
@@ -193,7 +200,7 @@ def test_the_maintenance_of_a_shared_table_ends_with_its_last_topic(shared):
     assert first._stopped.is_set()
     again = new_topic_run(configuration, configuration.topics[0], heard, tables)
     again.prepare(once=False)
-    assert again._maintenance is not first
+    assert maintenance(again) is not first
     again.finish()
 
 
@@ -251,7 +258,20 @@ def test_a_change_of_the_table_is_repeated_after_a_conflict(shared):
     topic = shared.configuration.topics[0]
     target = TargetTable(for_path(topic.table_path), topic, None)
     target.open()
-    shared.table.alter.set_properties({"owner": "another process"})
+    shared.table.alter.set_table_properties({"owner": "another process"})
     target.apply_definition()
     assert target.differences() == ()
     assert shared.table.snapshot().kernel.properties["owner"] == "another process"
+
+
+@pytest.mark.parametrize("name", ["all", "all/b"])
+def test_files_are_not_migrated_into_a_table_of_several_topics(shared, name):
+    """The files may have records of all topics, but the migration knows the offsets of one."""
+    shared.produce("b", {"id": 1})
+    take_in(shared.file)
+    at = {"_kafka_topic": "b", "_kafka_partition": 0, "_kafka_offset": 0}
+    (shared.folder / "old.json").write_text(json.dumps([{"id": 1, **at}]))
+    table = TopicTable(shared.configuration, name)
+    with pytest.raises(PipelineError, match="has records of several Kafka topics"):
+        table.migrate(str(shared.folder / "old.json"))
+    assert shared.rows() == [("b", 1)]

@@ -6,7 +6,7 @@ import pytest
 
 import bayou
 from bayou.errors import PipelineError
-from bayou.ingest.dead_letters import dead_letter_replay
+from bayou.ingest.dead_letters import append_replay
 from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
 from bayou.ingest.inspection import prove_offsets
 from bayou.spark.kafka.embedded_broker import ProducedRecord
@@ -79,7 +79,7 @@ def test_a_replay_that_ended_between_its_commits_is_finished_by_the_next(pipelin
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(dead_letter_replay._Replay, "_delete_done", killed)
+        patch.setattr(append_replay.AppendReplay, "_delete_done", killed)
         with pytest.raises(KeyboardInterrupt):
             replay(pipeline)
     assert len(letters(pipeline)) == 3

@@ -22,6 +22,15 @@ from bayou.ingest.dead_letters.reason_kinds import count_kinds, reason_kind
         ("7 new fields, but max-new-columns is 5", "too many new fields"),
         ("the Kafka key: 'secret' isn't JSON", "invalid Kafka key"),
         ("processing.columns.total: secret overflows", "processing.columns.total fails"),
+        (
+            "destination.route-by: the value 's' has no table, because max-tables (2) is reached",
+            "max-tables is reached",
+        ),
+        (
+            "destination.route-by: the value is NULL, and on-null is dead-letter",
+            "the value of route-by has no table",
+        ),
+        ("destination.route-by: 'secret' isn't a number", "destination.route-by fails"),
         ("the record has no value", "no value"),
         ("secret", "other"),
     ],

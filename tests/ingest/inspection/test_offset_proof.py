@@ -12,8 +12,8 @@ from pyroaring import BitMap64
 
 import bayou
 from bayou.ingest.inspection import prove_offsets
-from bayou.ingest.inspection.seen_offsets import spans
 from bayou.ingest.offsets import OffsetSpan, join_spans
+from bayou.ingest.seen_offsets import spans
 
 
 def proof(pipeline):

@@ -82,6 +82,7 @@ def monitor(tmp_path):
             table_bytes=900,
             letters=1,
             reasons={"not valid JSON": 1},
+            routed_tables=2,
         )
         yield found
 

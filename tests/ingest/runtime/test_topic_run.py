@@ -131,7 +131,7 @@ def test_each_public_method_of_a_run_is_tested_for_exceptions():
 
 
 @pytest.mark.parametrize("method", sorted(CALLS))
-@pytest.mark.parametrize("part", ["_reporter", "_resources", "_maintenance", "_open"])
+@pytest.mark.parametrize("part", ["_reporter", "_resources", "_upkeep", "_open"])
 def test_no_exception_of_a_topic_leaves_its_run(run, method, part, monkeypatch):
     run, _, _ = run
     with monkeypatch.context() as patch:

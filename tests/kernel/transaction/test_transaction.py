@@ -284,6 +284,20 @@ def test_a_commit_may_carry_several_identifiers_and_no_file(engine, table):
     assert both.build(engine).commit(engine, []).already_committed
 
 
+def test_identifiers_that_are_known_late_are_committed_with_the_files(engine, table):
+    create(engine, table)
+    early = builder(engine, table).with_transaction_id("a", 1).build(engine)
+    late = early.with_transaction_ids({"b": 2})
+    assert append(engine, late).version == 1
+    assert table.latest_snapshot(engine).transactions == {"a": 1, "b": 2}
+    with pytest.raises(ConcurrentTransactionError):
+        append(engine, early)
+    rival = builder(engine, table).build(engine).with_transaction_ids({"b": 3})
+    append(engine, builder(engine, table).with_transaction_id("b", 3).build(engine))
+    with pytest.raises(ConcurrentTransactionError):
+        append(engine, rival)
+
+
 def test_identifiers_of_which_the_table_has_some_are_refused(engine, table):
     create(engine, table)
     append(engine, builder(engine, table).with_transaction_id("a", 1).build(engine))

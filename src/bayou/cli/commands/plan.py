@@ -106,6 +106,21 @@ def _show(output: Output, topic_plan: TopicPlan) -> None:
         ],
         event="plan",
     )
+    if topic_plan.tables:
+        output.rows(
+            "Tables of route-by",
+            [
+                {
+                    "table": table.table,
+                    "created": "yes" if table.creates else "",
+                    "sampled records": table.sampled,
+                    "new columns": len(table.new_columns),
+                    "path": table.table_path,
+                }
+                for table in topic_plan.tables
+            ],
+            event="plan",
+        )
     if topic_plan.refused:
         output.rows(
             "Would be dead letters",

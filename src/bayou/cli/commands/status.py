@@ -47,9 +47,27 @@ def status(
         configuration = load_topics(config, settings)
         configuration.check_runnable()
         statuses = topic_status_reports(configuration, select_topics(configuration, topic))
-        shown = [_table_row(s) if printed.is_table else _data_row(s) for s in statuses]
+        if printed.is_table:
+            shown = _without_empty_columns([_table_row(s) for s in statuses])
+        else:
+            shown = [_data_row(s) for s in statuses]
         printed.rows("", shown, event="topic_status")
         for topic_status in statuses:
+            if topic_status.tables and printed.is_table:
+                printed.rows(
+                    f"Tables of {topic_status.topic}",
+                    [
+                        {
+                            "table": table.table,
+                            "version": str(table.version),
+                            "rows": table.rows,
+                            "files": table.files,
+                            "path": table.table_path,
+                        }
+                        for table in topic_status.tables
+                    ],
+                    event="routed_table",
+                )
             if topic_status.error is not None:
                 printed.error(with_topic(topic_status.topic, topic_status.error), kind="TopicError")
             for task, run in topic_status.maintenance.items():
@@ -74,6 +92,12 @@ def _table_row(topic_status: TopicStatusReport) -> dict[str, Any]:
         "optimized": _last_run(topic_status, "optimize", "compaction"),
         "vacuumed": _last_run(topic_status, "vacuum"),
     }
+
+
+def _without_empty_columns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out the columns that no row has a value for, which makes the table narrower."""
+    used = {name for row in rows for name, value in row.items() if value not in ("", None)}
+    return [{name: value for name, value in row.items() if name in used} for row in rows]
 
 
 def _data_row(topic_status: TopicStatusReport) -> dict[str, Any]:

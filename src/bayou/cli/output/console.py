@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ class ConsoleOutput:
             for value in rows[0].values()
         ]
         cells = [[Text(_formatted(value)) for value in row.values()] for row in rows]
-        self._table(title, list(rows[0]), cells, numbers)
+        self._table(title, list(rows[0]), cells, numbers, folds=True)
 
     def batches(
         self,
@@ -118,21 +119,35 @@ class ConsoleOutput:
             cells = [[_cell(value, max_length) for value in row] for row in rows[:most]]
             if self._fits(reader.schema.names, cells):
                 break
-        self._table(title, reader.schema.names, cells, numbers)
+        self._table(title, reader.schema.names, cells, numbers, folds=False)
         if most is not None and len(rows) > most:
             rows_are = "row is" if most == 1 else "rows are"
             self.notice(f"only {most:,} {rows_are} shown. Use --limit 0 for all")
 
     def _table(
-        self, title: str, names: Sequence[str], rows: list[list[Text]], numbers: list[bool]
+        self,
+        title: str,
+        names: Sequence[str],
+        rows: list[list[Text]],
+        numbers: list[bool],
+        *,
+        folds: bool,
     ) -> None:
+        """Print a table; if it is too wide for the terminal, print each value on its own line.
+
+        Args:
+            folds: whether long words, such as paths, may be folded to make the table narrower.
+        """
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         titles = [escape_control_characters(name) for name in names]
         for name, number in zip(titles, numbers, strict=True):
             table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
         for row in rows:
             table.add_row(*row)
-        if rows and not self._fits(names, rows):
+        unlimited = self._out.options.update(max_width=_UNLIMITED_WIDTH)
+        needed = self._out.measure(table, options=unlimited)
+        width = needed.minimum if folds else needed.maximum
+        if rows and width > self._out.width:
             self._rows_as_lines(title, titles, rows)
             return
         self._titled(title, table)
@@ -228,6 +243,8 @@ def _formatted(value: Any, *, separators: bool = True) -> str:
         return str(value).lower()
     if isinstance(value, int):
         return f"{value:,}" if separators else str(value)
+    if isinstance(value, dt.datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}" if separators else value.isoformat()
     return escape_control_characters(str(value)) if separators else str(value)
 
 

@@ -81,6 +81,8 @@ class BatchTask:
         covered: for each Kafka partition, the offset below which the target covers all records.
         known_dead_letters: for each Kafka partition, the offsets in the dead letter table that the
             target doesn't cover, each with the fingerprints of the dead letters at this offset.
+        known_rows: for each Kafka partition, the offsets of rows that a table of `route-by` already
+            has, although the target doesn't cover them.
         set_aside: for each Kafka partition, the offsets of records that crash a Python worker.
             These records become dead letters without being decoded.
         max_bytes: maximum size in memory of a task's upsert rows in `run`.
@@ -98,6 +100,7 @@ class BatchTask:
     reading: RecordReading
     covered: Mapping[int, int]
     known_dead_letters: Mapping[int, Mapping[int, frozenset[bytes]]]
+    known_rows: Mapping[int, Collection[int]] = field(default_factory=dict)
     set_aside: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     max_bytes: int = 0
     max_batch_bytes: int | None = None
@@ -105,7 +108,7 @@ class BatchTask:
     def run(self, share: int) -> BatchTaskResult:
         """Process the records of one task; `share` is the task's number."""
         try:
-            return _TaskRun(self).run(self.records.read(share))
+            return TaskRun(self).run(self.records.read(share))
         except BayouError as error:
             return BatchTaskResult(failure=error)
 
@@ -118,7 +121,7 @@ class BatchTask:
             share: number of the task.
         """
         try:
-            yield from _TaskRun(self).pieces(self.records.read(share))
+            yield from TaskRun(self).pieces(self.records.read(share))
         except BayouError as error:
             yield BatchTaskResult(failure=error)
 
@@ -127,10 +130,18 @@ class _NewFieldsError(Exception):
     """Records have fields without a column, so the batch must be run again."""
 
 
-_ABORTS = (BayouError, _NewFieldsError, TooManyRowsError, TooManyBytesError)
+ABORTS: tuple[type[Exception], ...] = (
+    BayouError,
+    _NewFieldsError,
+    TooManyRowsError,
+    TooManyBytesError,
+)
+"""Exceptions after which a task deletes its files."""
 
 
-class _TaskRun:
+class TaskRun:
+    """One task of a batch. Not thread-safe."""
+
     def __init__(self, task: BatchTask) -> None:
         self._task = task
         self._reader = RecordReader(task.reading)
@@ -150,7 +161,7 @@ class _TaskRun:
             else:
                 gathered = encode_batches(self._good_rows(batches), task.max_bytes)
             self._write_dead_letters()
-        except _ABORTS as error:
+        except ABORTS as error:
             delete_task_files(task.engine, task.table_path, [row_actions])
             return self._aborted(error)
         return self._result(row_actions, gathered)
@@ -159,7 +170,7 @@ class _TaskRun:
         try:
             yield from encode_chunks(self._good_rows(batches))
             self._write_dead_letters()
-        except _ABORTS as error:
+        except ABORTS as error:
             yield self._aborted(error)
         else:
             yield self._result()
@@ -196,13 +207,16 @@ class _TaskRun:
         if task.row_state is not None:
             return write_task(task.engine, task.row_state, rows)
         for _ in rows:
-            raise PipelineError(
-                f"topic {task.topic!r}: the table can't be created, because the first records lack "
-                "a field of partition-columns or cluster-by. Correct the setting, or set a "
-                "schema-file.",
-                topic=task.topic,
-            )
+            raise self._lacks_columns("the table")
         return b""
+
+    def _lacks_columns(self, table: str) -> PipelineError:
+        return PipelineError(
+            f"topic {self._task.topic!r}: {table} can't be created, because the first records lack "
+            "a field of partition-columns or cluster-by. Correct the setting, or set a "
+            "schema-file.",
+            topic=self._task.topic,
+        )
 
     def _good_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in self._counter.count(batches):
@@ -262,7 +276,7 @@ class _TaskRun:
         return pa.array([position in same for position in range(batch.num_rows)], pa.bool_())
 
     def _undecided(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the records that neither the target nor the dead letter table has."""
+        """Return the records that no table of the topic has."""
         task = self._task
         offsets, partitions = batch.column("offset"), batch.column("partition")
         known: Any = None
@@ -272,6 +286,9 @@ class _TaskRun:
             if next_offset is not None:
                 covered = pc.and_(in_partition, pc.less(offsets, next_offset))
                 known = covered if known is None else pc.or_(known, covered)
+        rows = _at_offsets(batch, task.known_rows)
+        if rows is not None:
+            known = rows if known is None else pc.or_(known, rows)
         dead = _at_offsets(batch, task.known_dead_letters)
         if dead is not None:
             dead = self._same_records(batch, dead)

@@ -138,6 +138,24 @@ class RowExpressions:
         values, _ = self._condition(decoded, source)
         return decoded.positions.filter(pc.fill_null(pc.invert(values), False))
 
+    def evaluate(
+        self, expression: RowExpression, decoded: Decoded, source: pa.RecordBatch
+    ) -> tuple[Decoded, pa.Array[Any]]:
+        """Evaluate an expression for decoded records; records for which it fails are refused.
+
+        Args:
+            decoded: the decoded records, to which no masks have been applied.
+            source: the records, with the columns of the Kafka source.
+
+        Returns:
+            The remaining records, and the value of each.
+        """
+        values, failures = self._values(expression, decoded, source)
+        if not failures:
+            return decoded, values
+        remaining = pc.invert(_at(failures, len(values)))
+        return _refuse(decoded, failures), values.filter(remaining)
+
     def derive(self, decoded: Decoded, source: pa.RecordBatch) -> Decoded:
         """Add the derived columns; records for which an expression fails are refused.
 
@@ -172,14 +190,20 @@ class RowExpressions:
     def _condition(
         self, decoded: Decoded, source: pa.RecordBatch
     ) -> tuple[pa.Array[Any], dict[int, str]]:
-        """Evaluate the condition for decoded records; see `RowExpression.values`.
+        """Evaluate the condition for decoded records; see `_values`."""
+        if self.where is None:
+            return pa.repeat(pa.scalar(True), len(decoded.positions)), {}
+        return self._values(self.where, decoded, source)
+
+    def _values(
+        self, expression: RowExpression, decoded: Decoded, source: pa.RecordBatch
+    ) -> tuple[pa.Array[Any], dict[int, str]]:
+        """Evaluate an expression for decoded records; see `RowExpression.values`.
 
         The records aren't masked yet: this method applies the masks.
         """
-        if self.where is None:
-            return pa.repeat(pa.scalar(True), len(decoded.positions)), {}
-        columns = apply_masks(_read_by((self.where,), decoded.columns), self.masks)
-        return self.where.values(self._inputs((self.where,), columns, decoded, source))
+        columns = apply_masks(_read_by((expression,), decoded.columns), self.masks)
+        return expression.values(self._inputs((expression,), columns, decoded, source))
 
     def _with_columns(self, decoded: Decoded, derived: list[pa.Array[Any]]) -> Decoded:
         names = {column.name.lower() for column, _ in self.columns}
@@ -355,11 +379,23 @@ def row_filter(
     return _resolved(setting, condition, columns, resolve_condition, complete=complete)
 
 
+def route_value(
+    config: TopicConfig, columns: StructType, *, complete: bool = False
+) -> RowExpression | None:
+    """Resolve the expression of `route-by`, converted to a string; None if it isn't configured."""
+    expression = config.route_expression
+    if expression is None:
+        return None
+    text = Cast(expression, STRING)
+    setting = "destination.route-by"
+    return _resolved(setting, text, columns, resolve_expression, complete=complete)
+
+
 def unseen_fields(config: TopicConfig, columns: StructType) -> tuple[str, ...]:
     """Return the paths of fields that expressions read and that aren't in `columns`."""
     processing = config.processing
-    condition = processing.condition
-    expressions = [*processing.expressions.values(), *([] if condition is None else [condition])]
+    others = (processing.condition, config.route_expression)
+    expressions = [*processing.expressions.values(), *(e for e in others if e is not None)]
     missing = (_missing(expression, _readable(columns)) for expression in expressions)
     return tuple(dict.fromkeys(".".join(path) for path in itertools.chain(*missing)))
 

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -84,12 +85,36 @@ class MicroBatchWriter:
         self._set_opened()
         return self._covered
 
+    @property
+    def routed_topics(self) -> tuple[Topic, ...]:
+        """The topic with each table of `route-by` that exists, as its only table."""
+        return ()
+
+    @property
+    def columns(self) -> StructType:
+        """The columns of record fields in the topic's tables."""
+        return self._target.columns
+
+    def table_differences(self) -> tuple[str, ...]:
+        """Return the settings that differ from those of the topic's tables."""
+        return tuple(map(str, self._target.differences()))
+
+    def apply_definition(self) -> None:
+        """Change the topic's tables to the configured definition; see `TargetTable`."""
+        with self._change_lock:
+            self._target.open()
+            self._target.apply_definition()
+        self.open()
+
     def _set_opened(self) -> None:
         self._policy.layout(self._policy.columns())
         self._covered = self._target.covered
         self._known_dead_letters = self._dead_letters.uncovered_dead_letters(
             self._covered, self._tables.storage_options
         )
+
+    def _refresh(self) -> None:
+        self._target.refresh()
 
     def process(self, spark: SparkSession, spans: Mapping[int, OffsetSpan]) -> BatchReport:
         """Write a micro-batch to the tables exactly once.
@@ -107,7 +132,7 @@ class MicroBatchWriter:
             try:
                 with self._change_lock if alone else contextlib.nullcontext():
                     if attempt == 0:
-                        self._target.refresh()
+                        self._refresh()
                     else:
                         self._target.reopen()
                         self._set_opened()
@@ -148,18 +173,13 @@ class MicroBatchWriter:
         while True:
             layout = self._policy.layout(columns)
             transaction, added = self._begin(layout, new)
-            results = self._run_surviving(
-                spark, new, layout, transaction, read_at, max_bytes=max_bytes
-            )
-            if max_bytes is not None and (read := sum(r.bytes_read for r in results)) > max_bytes:
-                records = sum(r.records_read for r in results)
-                smaller = shortened(new, record_limit(records, max_bytes, read / records))
-                if smaller is None:
-                    max_bytes = None  # each partition has one record
-                if smaller is not None or any(r.too_large for r in results):
-                    self._discard(results)
-                    new = new if smaller is None else smaller
-                    continue
+            new_task = partial(self._task, layout, transaction, read_at)
+            results = self._run_surviving(spark, new, new_task, max_bytes=max_bytes)
+            smaller, max_bytes = self._within_bytes(new, results, max_bytes)
+            if smaller is not None:
+                self._discard(results)
+                new = smaller
+                continue
             if any(result.too_many for result in results):
                 self._discard(results)
                 self._large = sum(span.end - span.start for span in new.values())
@@ -171,20 +191,8 @@ class MicroBatchWriter:
                 break
             self._discard(results)
             columns = self._policy.widened(columns, new_fields)
-        try:
-            self._source.recreated.check_not_recreated()
-        except BayouError:
-            self._discard(results)
-            raise
-        report = BatchReport(
-            topic=self._topic.key,
-            spans=new,
-            record_bytes=sum(r.bytes_read for r in results),
-            dead_letters=sum(r.dead_letters for r in results),
-            left_out=sum(r.left_out for r in results),
-            filtered=sum(r.filtered for r in results),
-            ignored=tuple(sorted({name for r in results for name in r.ignored})),
-        )
+        self._check_not_recreated(results)
+        report = self._report(results, new)
         began = time.monotonic()
         known = self._target.version is not None
         tags = commit_tags(report, self._target.new_columns(layout) if known else ())
@@ -203,6 +211,46 @@ class MicroBatchWriter:
         if report.new_columns:
             self._target.comment_columns()
         return replace(report, commit_seconds=time.monotonic() - began)
+
+    def _check_not_recreated(self, results: Sequence[BatchTaskResult]) -> None:
+        try:
+            self._source.recreated.check_not_recreated()
+        except BayouError:
+            self._discard(results)
+            raise
+
+    def _report(
+        self, results: Sequence[BatchTaskResult], spans: Mapping[int, OffsetSpan]
+    ) -> BatchReport:
+        """Return the report of a batch before its rows are committed."""
+        return BatchReport(
+            topic=self._topic.key,
+            spans=spans,
+            record_bytes=sum(r.bytes_read for r in results),
+            dead_letters=sum(r.dead_letters for r in results),
+            left_out=sum(r.left_out for r in results),
+            filtered=sum(r.filtered for r in results),
+            ignored=tuple(sorted({name for r in results for name in r.ignored})),
+        )
+
+    @staticmethod
+    def _within_bytes(
+        spans: Mapping[int, OffsetSpan], results: Sequence[BatchTaskResult], max_bytes: int | None
+    ) -> tuple[Mapping[int, OffsetSpan] | None, int | None]:
+        """Compare the size of a batch's records with `max-batch-bytes`.
+
+        Returns:
+            The offsets to read instead, None to accept the batch; and the limit that still applies,
+            None after each partition has only one record.
+        """
+        read = sum(r.bytes_read for r in results)
+        if max_bytes is None or read <= max_bytes:
+            return None, max_bytes
+        records = sum(r.records_read for r in results)
+        smaller = shortened(spans, record_limit(records, max_bytes, read / records))
+        if smaller is not None:
+            return smaller, max_bytes
+        return (spans if any(r.too_large for r in results) else None), None
 
     def _is_large(self, spans: Mapping[int, OffsetSpan]) -> bool:
         """Whether an upsert's rows may exceed the driver's memory.
@@ -226,23 +274,25 @@ class MicroBatchWriter:
         self,
         spark: SparkSession,
         spans: Mapping[int, OffsetSpan],
-        layout: RowLayout,
-        transaction: Transaction | None,
-        read_at: int,
+        new_task: Callable[..., BatchTask],
         *,
         max_bytes: int | None,
-    ) -> list[BatchTaskResult]:
-        """Run the tasks. Records that crash a Python worker are located and become dead letters."""
+    ) -> list[Any]:
+        """Run the tasks. Records that crash a Python worker are located and become dead letters.
+
+        Args:
+            new_task: see `_run`.
+        """
 
         def crashes(part: Mapping[int, OffsetSpan]) -> bool:
             try:
-                self._discard(self._run(spark, part, layout, transaction, read_at, max_bytes=None))
+                self._discard(self._run(spark, part, new_task, max_bytes=None))
             except WorkerCrashedError:
                 return True
             return False
 
         try:
-            return self._run(spark, spans, layout, transaction, read_at, max_bytes=max_bytes)
+            return self._run(spark, spans, new_task, max_bytes=max_bytes)
         except WorkerCrashedError:
             crashing = crashing_offsets(spans, crashes)
             if not crashing:
@@ -250,29 +300,23 @@ class MicroBatchWriter:
             for partition, offsets in crashing.items():
                 known = self._set_aside.get(partition, ())
                 self._set_aside[partition] = tuple(sorted({*known, *offsets}))
-            return self._run(spark, spans, layout, transaction, read_at, max_bytes=max_bytes)
+            return self._run(spark, spans, new_task, max_bytes=max_bytes)
 
-    def _run(
+    def _task(
         self,
-        spark: SparkSession,
-        spans: Mapping[int, OffsetSpan],
         layout: RowLayout,
         transaction: Transaction | None,
         read_at: int,
+        spark: SparkSession,
+        records: KafkaTasks,
         *,
         max_bytes: int | None,
-    ) -> list[BatchTaskResult]:
-        topic = self._topic.config.kafka_topic
-        records = KafkaTasks.of(
-            self._source.options,
-            [OffsetRange(TopicPartition(topic, p), s.start, s.end) for p, s in spans.items()],
-            tasks=spark.sparkContext.defaultParallelism,
-        )
+    ) -> BatchTask:
         state = None
         if transaction is not None:
             state = transaction.transaction_state(self._tables.engine).to_bytes()
         reading = self._policy.reading(layout, read_at)
-        task = BatchTask(
+        return BatchTask(
             topic=self._topic.key,
             records=records,
             engine=self._tables.engine.description(),
@@ -287,6 +331,28 @@ class MicroBatchWriter:
             max_bytes=0 if reading.upsert is None else driver_bytes(spark) // len(records.tasks),
             max_batch_bytes=max_bytes,
         )
+
+    def _run(
+        self,
+        spark: SparkSession,
+        spans: Mapping[int, OffsetSpan],
+        new_task: Callable[..., BatchTask],
+        *,
+        max_bytes: int | None,
+    ) -> list[Any]:
+        """Run the tasks and return their results.
+
+        Args:
+            new_task: returns the definition of the tasks for a session, the records to read, and
+                the maximum total size of the records.
+        """
+        topic = self._topic.config.kafka_topic
+        records = KafkaTasks.of(
+            self._source.options,
+            [OffsetRange(TopicPartition(topic, p), s.start, s.end) for p, s in spans.items()],
+            tasks=spark.sparkContext.defaultParallelism,
+        )
+        task = new_task(spark, records, max_bytes=max_bytes)
         tasks = len(records.tasks)
         with translate_errors(self._topic.key):
             results: list[BatchTaskResult]

@@ -219,8 +219,8 @@ def check_not_restored(
             raise PipelineError(
                 f"topic {key!r}: version {restored} of {table.path} is a RESTORE. It may have "
                 "removed rows whose offsets the table still covers, so they won't be read again. "
-                f"To accept this, set connector.topics.{topic.section}.accept-restore: {restored}, "
-                "and the pipeline resumes after those offsets. To recover the rows, RESTORE the "
+                f"To accept this, set {topic.restore_setting(restored)}, and the "
+                "pipeline resumes after those offsets. To recover the rows, RESTORE the "
                 f"table to version {restored - 1} and accept that version. To read all records "
                 "again, set another table-path.",
                 topic=key,

@@ -83,6 +83,7 @@ class TargetTable:
         self._table = Table.for_path(engine, topic.table_path)
         self._snapshot: Snapshot | None = None
         self._version: int | None = None
+        self._table_id: str | None = None
         self._covered: dict[int, int] = {}
         self._starts: dict[int, int] = {}
 
@@ -94,6 +95,11 @@ class TargetTable:
     def version(self) -> int | None:
         """The last version that was read or committed; None if there is no table."""
         return self._version
+
+    @property
+    def table_id(self) -> str | None:
+        """The table's id; None if there is no table."""
+        return self._table_id
 
     @property
     def snapshot(self) -> SnapshotHandle | None:
@@ -257,8 +263,13 @@ class TargetTable:
         layout: RowLayout,
         spans: Mapping[int, OffsetSpan],
         transaction_ids: Mapping[str, int] | None = None,
+        *,
+        properties: Mapping[str, str] | None = None,
     ) -> tuple[Transaction, tuple[str, ...]]:
         """Start a transaction that adds rows of a layout and records the offsets of `spans`.
+
+        Args:
+            properties: table properties to set, in addition to those that each commit sets.
 
         Returns:
             The transaction, and the names of the columns that it adds to the table.
@@ -281,8 +292,8 @@ class TargetTable:
         builder = builder.with_schema(schema).with_operation_parameters(
             {"outputMode": "Append", "topic": self._topic.config.kafka_topic}
         )
-        builder = builder.with_table_properties(self._properties(layout))
-        ids = {**self._transaction_ids(spans), **(transaction_ids or {})}
+        builder = builder.with_table_properties({**self._properties(layout), **(properties or {})})
+        ids = {**self.transaction_ids(spans), **(transaction_ids or {})}
         for application, version in ids.items():
             builder = builder.with_transaction_id(application, version)
         with self._schema_errors():
@@ -302,11 +313,39 @@ class TargetTable:
             ENGINE_INFO, Operation.STREAMING_UPDATE
         ).with_table_properties(key_properties(self._topic))
         spans = {p: OffsetSpan(start=0, end=last + 1) for p, last in offsets.items()}
-        for application, version in self._transaction_ids(spans).items():
+        for application, version in self.transaction_ids(spans).items():
             builder = builder.with_transaction_id(application, version)
         result = builder.build(self._engine).commit(self._engine, (), tags=tags)
         result.run_post_commit_hooks(self._engine)
         self.open()
+
+    def record(self, transaction_ids: Mapping[str, int]) -> None:
+        """Commit transaction identifiers without rows.
+
+        A transaction that `begin` has started before can still be committed.
+
+        Raises:
+            CommitConflictError: another writer committed one of these identifiers.
+        """
+        assert self._snapshot is not None
+        builder = self._snapshot.build_update_table_transaction(
+            ENGINE_INFO, Operation.STREAMING_UPDATE
+        )
+        for application, version in transaction_ids.items():
+            builder = builder.with_transaction_id(application, version)
+        try:
+            result = builder.build(self._engine).commit(self._engine, ())
+        except ConcurrentTransactionError as error:
+            raise CommitConflictError(
+                error.message, table=self.path, winning_version=error.winning_version
+            ) from error
+        result.run_post_commit_hooks(self._engine)
+        self._version = result.version
+
+    def create(self, transaction: Transaction) -> None:
+        """Create the table without rows and offsets, and read it."""
+        self.commit(transaction, (), {})
+        self._set_snapshot(self._latest())
 
     def commit(
         self,
@@ -326,6 +365,8 @@ class TargetTable:
         result = transaction.commit(self._engine, adds, tags=tags)
         result.run_post_commit_hooks(self._engine)
         compact_after(self._engine, transaction, result)
+        if transaction.metadata is not None:
+            self._table_id = transaction.metadata.id
         self._committed(result.version, spans)
         return None if result.already_committed else result.version
 
@@ -360,7 +401,7 @@ class TargetTable:
         upserts.deleted_keys.remember(winners)
         if self._snapshot is None:
             return self._create(winners, layout, spans, transaction_ids)
-        ids = {**self._transaction_ids(spans), **(transaction_ids or {})}
+        ids = {**self.transaction_ids(spans), **(transaction_ids or {})}
         with self._schema_errors(), self._upsert_conflicts(ids):
             result = upserts.merge(
                 self._snapshot,
@@ -392,10 +433,9 @@ class TargetTable:
         if self._snapshot is None:
             self.clear_deleted_keys()
             transaction, _ = self.begin(layout, {})
-            self.commit(transaction, (), {})
-            self._set_snapshot(self._latest())
+            self.create(transaction)
         assert self._snapshot is not None
-        ids = self._transaction_ids(spans)
+        ids = self.transaction_ids(spans)
         with self._schema_errors(), self._upsert_conflicts(ids):
             properties = self._properties(layout)
             result = merge(self._upserts(tags), self._snapshot, ids, properties)
@@ -470,7 +510,8 @@ class TargetTable:
             self._engine, path, keys, engine_info=ENGINE_INFO, user_metadata=metadata
         )
 
-    def _transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
+    def transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
+        """Return the transaction identifiers that cover the offsets of `spans`."""
         if self._kafka is None:
             return {}
         ids = {app_id(self._kafka, p): span.end - 1 for p, span in spans.items()}
@@ -555,6 +596,7 @@ class TargetTable:
     def _set_snapshot(self, snapshot: Snapshot | None) -> None:
         self._snapshot = snapshot
         self._version = None if snapshot is None else snapshot.version
+        self._table_id = None if snapshot is None else snapshot.table_id
         known = {} if snapshot is None else snapshot.transactions
         self._covered = {} if self._kafka is None else next_offsets(self._kafka, known)
 

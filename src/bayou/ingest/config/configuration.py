@@ -11,6 +11,7 @@ from bayou.errors import ArgumentError, ConfigurationError, PipelineError
 from bayou.ingest.config.model import ConnectorConfig
 from bayou.ingest.config.notices import Notice
 from bayou.ingest.config.pipeline_files import file_in_table
+from bayou.ingest.config.routing import VALUE, RouteByConfig, RouteTable, pattern_of
 from bayou.ingest.config.table_paths import (
     dead_letters_path,
     deleted_keys_path,
@@ -39,6 +40,7 @@ class Topic:
             being listed.
         table_problem: why the topic can't have its table; None if it can. Only topics of patterns
             can have a problem, because it is a `ConfigurationError` of other topics.
+        routed_table: for a table of `route-by`, its name; None for the table of `table-path`.
     """
 
     key: str
@@ -48,6 +50,7 @@ class Topic:
     shares_table: bool = False
     from_pattern: bool = False
     table_problem: str | None = None
+    routed_table: str | None = None
 
     def check_table(self) -> None:
         """Raise a `PipelineError` if the topic can't have its table."""
@@ -63,8 +66,38 @@ class Topic:
 
     @property
     def table_key(self) -> str:
-        """Identifies the topic's table: its section if the table is shared, otherwise its key."""
-        return self.section if self.shares_table else self.key
+        """Identifies the topic's table: its section if the table is shared, otherwise its key.
+
+        For a table of `route-by`, the table's name follows.
+        """
+        key = self.section if self.shares_table else self.key
+        return key if self.routed_table is None else f"{key}//{self.routed_table}"
+
+    @property
+    def routes(self) -> RouteByConfig | None:
+        """The settings of `route-by`, with resolved paths; None if the topic has one table."""
+        return self.config.destination.route_by
+
+    def restore_setting(self, version: int) -> str:
+        """Return the setting that accepts a RESTORE of the topic's table, with its value."""
+        prefix = f"connector.topics.{self.section}"
+        if self.routed_table is None:
+            return f"{prefix}.accept-restore: {version}"
+        return f"{prefix}.destination.route-by.accept-restore: {{{self.routed_table}: {version}}}"
+
+    def routed(self, table: RouteTable) -> Topic:
+        """Return this topic with one of the tables of `route-by` as its only table.
+
+        Its records are already filtered by `where`.
+        """
+        routes = self.routes
+        accepted = None if routes is None else routes.accept_restore.get(table.name)
+        config = self.config.without_routes()
+        destination = config.destination.model_copy(
+            update={"table_path": table.path, "table_name": table.name, "bucket": None}
+        )
+        config = config.model_copy(update={"destination": destination, "accept_restore": accepted})
+        return replace(self, config=config, table_path=table.path, routed_table=table.name)
 
     @property
     def upsert_keys(self) -> UpsertKeys | None:
@@ -128,6 +161,11 @@ class TopicSection:
             ArgumentError: the table's path isn't a path of an object store, or contains a secret.
         """
         config = self.config.for_topic(name)
+        routes = config.destination.route_by
+        if routes is not None:
+            routes = routes.with_paths(lambda p: resolve_path(p, self.folder), lambda name: name)
+            destination = config.destination.model_copy(update={"route_by": routes})
+            config = config.model_copy(update={"destination": destination})
         return Topic(
             key=topic_key(self.key, name) if self.config.has_several_topics else self.key,
             config=config,
@@ -227,13 +265,17 @@ class Configuration:
     def find_table(self, name: str) -> str | None:
         """Return the path of the table of a topic, or of a section whose topics share a table.
 
+        A table of `route-by` has no topic of its own, and is found by its table name or path.
         `name` is compared as in `find_topic`; None if none matches.
         """
         for section in self.patterns:
             if name == section.key and section.config.shares_table:
                 return section.table_path
         topic = self.find_topic(name)
-        return None if topic is None else topic.table_path
+        if topic is not None:
+            return topic.table_path
+        found = (t.routes.find(name) for t in self.topics if t.routes is not None)
+        return next((table.path for table in found if table is not None), None)
 
     def topic(self, name: str) -> Topic:
         """Return the topic whose key, table name or table path is `name`.
@@ -295,6 +337,7 @@ def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
     """
     owners: dict[str, Topic] = {}
     auxiliary: dict[str, tuple[str, str]] = {}
+    checked: set[str] = set()
     topics = tuple(topics)
     for topic in topics:
         table = normalized_table_path(topic.table_path)
@@ -305,14 +348,60 @@ def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
                 "table-path for each topic, or list the topics of one table in kafka-topics"
             )
             yield topic, problem
-        auxiliary.setdefault(dead_letters_path(table), (topic.key, "dead letter table"))
-        auxiliary.setdefault(ledger_path(table), (topic.key, "migration ledger"))
-        if topic.config.destination.upsert_keys:
-            auxiliary.setdefault(deleted_keys_path(table), (topic.key, "deleted keys table"))
+        for path, kind in auxiliary_tables(topic).items():
+            auxiliary.setdefault(path, (topic.key, kind))
     for topic in topics:
-        key, kind = auxiliary.get(normalized_table_path(topic.table_path), (None, None))
-        if key is not None:
+        found = auxiliary.get(normalized_table_path(topic.table_path))
+        if found is not None:
+            key, kind = found
             yield topic, f"{topic.table_path} is the {kind} of topic {key!r}; choose another path"
+        if topic.table_key not in checked:
+            checked.add(topic.table_key)
+            yield from ((topic, problem) for problem in _route_problems(topic, topics))
+
+
+def auxiliary_tables(topic: Topic) -> dict[str, str]:
+    """Return the kind of each auxiliary table of a topic's table, by its normalized path."""
+    table = normalized_table_path(topic.table_path)
+    tables = {
+        dead_letters_path(table): "dead letter table",
+        ledger_path(table): "migration ledger",
+    }
+    if topic.config.destination.upsert_keys:
+        tables[deleted_keys_path(table)] = "deleted keys table"
+    return tables
+
+
+def _route_problems(topic: Topic, topics: Iterable[Topic]) -> Iterator[str]:
+    """Yield why tables of a topic's `route-by` can't be its own."""
+    routes = topic.routes
+    for path in () if routes is None else routes.paths:
+        table = normalized_table_path(path)
+        default = normalized_table_path(topic.table_path)
+        for inner, outer in ((table, default), (default, table)):
+            if inner.startswith(f"{outer}/"):
+                yield (
+                    f"route-by: the table {path} and the default table {topic.table_path} are in "
+                    "one folder, where VACUUM of one deletes the other; choose a path beside it"
+                )
+        is_listed = VALUE not in path
+        if is_listed and table == default:
+            yield f"route-by: tables: {path} is the default table; remove it from tables"
+        for other in topics:
+            if other.table_key == topic.table_key:
+                # A value whose table would be one of these tables gets another name.
+                taken = auxiliary_tables(other) if is_listed else {}
+            else:
+                main = normalized_table_path(other.table_path)
+                taken = {main: "table", **auxiliary_tables(other)}
+                if other.routes is not None:
+                    taken |= {normalized_table_path(p): "table" for p in other.routes.paths}
+            for known, kind in taken.items():
+                if table == known or pattern_of(table).fullmatch(known.replace(VALUE, "v")):
+                    yield (
+                        f"route-by: {path} may be the {kind} {known} of topic {other.key!r}; "
+                        "choose another path"
+                    )
 
 
 def _with_conflicts(known: Iterable[Topic], new: Iterable[Topic]) -> tuple[Topic, ...]:

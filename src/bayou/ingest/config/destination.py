@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, WithJsonSchema, field_validator, model_validator
 
+from bayou.ingest.config.routing import RouteByConfig
 from bayou.ingest.config.section import Section, property_text
 from bayou.protocol import properties
 from bayou.protocol.property_strings import PropertyValueError, column_path
@@ -201,6 +202,11 @@ class DestinationConfig(Section):
         "values are ordered by Kafka's timestamp, then by offset. Default: only timestamp and "
         "offset order the records.",
     )
+    route_by: RouteByConfig | None = Field(
+        default=None,
+        description="Several tables for one topic, by the value of an expression. table-path is "
+        "then the default table, which also stores the offsets that all tables cover.",
+    )
     delta_config: DeltaConfig = Field(
         default_factory=DeltaConfig,
         description="Schema evolution, upserts and maintenance of the table.",
@@ -313,6 +319,25 @@ class DestinationConfig(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _routes_agree(self) -> DestinationConfig:
+        routes = self.route_by
+        if routes is None:
+            return self
+        if self.upsert_keys:
+            raise ValueError(
+                "route-by isn't possible with enable-upsert: a record without a value deletes the "
+                "row of its key, but has no field that tells in which table the row is; write a "
+                "section with processing.where and on-filtered: delete for each table"
+            )
+        for path in routes.paths:
+            if (TOPIC in path) != self.is_template:
+                raise ValueError(
+                    f"route-by: {TOPIC} must be in all paths or in none, but {self.path} and "
+                    f"{path} differ"
+                )
+        return self
+
     @property
     def path(self) -> str:
         """The configured path of the table; a relative path isn't resolved."""
@@ -328,9 +353,14 @@ class DestinationConfig(Section):
         path, table = self.table_path, self.table_name
         if path is None:
             path = self.path
-        update = {"table_path": path.replace(TOPIC, name)}
+        update: dict[str, object] = {"table_path": path.replace(TOPIC, name)}
         if table is not None or TOPIC in self.name:
             update["table_name"] = self.name.replace(TOPIC, _NOT_IN_NAMES.sub("_", name))
+        if self.route_by is not None:
+            update["route_by"] = self.route_by.with_paths(
+                lambda path: path.replace(TOPIC, name),
+                lambda table: table.replace(TOPIC, _NOT_IN_NAMES.sub("_", name)),
+            )
         return self.model_copy(update=update)
 
     @property

@@ -89,6 +89,9 @@ def _missing_homes(document: Document, config: PipelineConfig) -> list[Configura
     for key, topic in connector.topics.items():
         at: KeyPath = ("connector", "topics", key, "destination", "table-path")
         paths[at] = topic.destination.path
+        if (routes := topic.destination.route_by) is not None:
+            for number, route in enumerate(routes.paths):
+                paths["connector", "topics", key, "destination", "route-by", number] = route
         paths["connector", "topics", key, "schema-file"] = topic.schema_file or ""
     for key, folder in connector.migration.json_path.items():
         paths["connector", "migration", "json-path", key] = folder
@@ -132,6 +135,14 @@ def _topics(
                     "JSON files can't be migrated into tables of several topics; write a section "
                     "for each topic, or remove connector.migration",
                     at,
+                )
+            )
+        if topic.destination.route_by is not None and config.connector.migration.enabled:
+            problems.append(
+                document.error(
+                    "JSON files can't be migrated into the tables of route-by; remove "
+                    "connector.migration, or migrate them with a section without route-by",
+                    (*at, "destination", "route-by"),
                 )
             )
         section = TopicSection(key=key, config=topic, folder=folder, schema_file=schema_file)

@@ -15,9 +15,10 @@ from bayou.ingest.config.connections import (
     KafkaConfig,
     SparkConfig,
 )
-from bayou.ingest.config.destination import TOPIC
+from bayou.ingest.config.destination import TOPIC, DestinationConfig
 from bayou.ingest.config.operations import MaintenanceConfig, MigrationConfig, MonitoringConfig
 from bayou.ingest.config.registry import SchemaRegistryConfig
+from bayou.ingest.config.routing import VALUE
 from bayou.ingest.config.section import Section
 from bayou.ingest.config.storage import StorageConfig
 from bayou.ingest.config.topic import TopicConfig
@@ -84,13 +85,32 @@ class ConnectorConfig(Section):
                     f"topics.{key}.destination: all its tables have the name {name} in the "
                     "catalog; write {topic} in table-name"
                 )
-            other = topics.setdefault(name, key)
-            if other != key:
-                raise ValueError(
-                    f"topics.{other} and topics.{key} have the same table {name} in the catalog; "
-                    "write another table-name"
-                )
+            names = [name, *_route_names(key, destination, self.catalog)]
+            for name in names:
+                other = topics.setdefault(name, key)
+                if other != key or names.count(name) > 1:
+                    raise ValueError(
+                        f"topics.{other} and topics.{key} have the same table {name} in the "
+                        "catalog; write another table-name"
+                    )
         return self
+
+
+def _route_names(key: str, destination: DestinationConfig, catalog: CatalogConfig) -> list[str]:
+    """Return the catalog's names of the tables of `route-by`; one may contain `{value}`."""
+    routes = destination.route_by
+    if routes is None:
+        return []
+    if routes.table_path is not None and VALUE not in routes.names[-1]:
+        raise ValueError(
+            f"topics.{key}.destination.route-by: all tables of table-path have the name "
+            f"{routes.names[-1]} in the catalog; write {VALUE} in table-name"
+        )
+    try:
+        names = [catalog.qualified_name(n.replace(VALUE, "value")).lower() for n in routes.names]
+    except ValueError as error:
+        raise ValueError(f"topics.{key}.destination.route-by: {error}") from error
+    return names
 
 
 class PipelineConfig(Section):

@@ -26,6 +26,12 @@ def files_in_tables(document: Document, configuration: Configuration) -> list[Co
     """
     paths = [(topic.key, topic.table_path) for topic in configuration.topics]
     paths += [(s.key, s.table_path) for s in configuration.patterns if s.config.shares_table]
+    paths += [
+        (topic.key, path)
+        for topic in configuration.topics
+        if topic.routes is not None
+        for path in topic.routes.paths
+    ]
     tables = [(key, _location(path)) for key, path in paths]
     return [
         document.error(

@@ -108,14 +108,14 @@ class ProcessingConfig(Section):
             if name.lower() in known:
                 raise ValueError(f"{known[name.lower()]} and {name} are the same column name")
             known[name.lower()] = name
-            _check(sql, f"{name}: ")
+            check_expression(sql, f"{name}: ")
         return value
 
     @field_validator("where")
     @classmethod
     def _filters(cls, value: str | None) -> str | None:
         if value is not None:
-            _check(value)
+            check_expression(value)
         return value
 
     @field_validator("drop")
@@ -144,7 +144,7 @@ class ProcessingConfig(Section):
         """The expression of each derived column; derived columns that it reads are expanded."""
         expanded: dict[str, Expression] = {}
         for name, sql in self.columns.items():
-            expanded[name] = _expanded(_parsed(sql), expanded)
+            expanded[name] = _expanded(parsed_expression(sql), expanded)
         return expanded
 
     @property
@@ -152,9 +152,13 @@ class ProcessingConfig(Section):
         """The condition of `where`; derived columns that it reads are expanded."""
         if self.where is None:
             return None
-        condition = _expanded(_parsed(self.where), self.expressions)
+        condition = _expanded(parsed_expression(self.where), self.expressions)
         assert isinstance(condition, Predicate)  # the parser returns only subclasses of Predicate
         return condition
+
+    def expanded(self, expression: Expression) -> Expression:
+        """Return an expression in which derived columns are replaced by their expressions."""
+        return _expanded(expression, self.expressions)
 
     @property
     def where_reads_derived_columns(self) -> bool:
@@ -162,7 +166,7 @@ class ProcessingConfig(Section):
         if self.where is None:
             return False
         derived = {name.lower() for name in self.columns}
-        return not derived.isdisjoint(names_in(_parsed(self.where)))
+        return not derived.isdisjoint(names_in(parsed_expression(self.where)))
 
     @property
     def unstored(self) -> frozenset[str]:
@@ -182,7 +186,8 @@ def _is_reserved(name: str) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _parsed(sql: str) -> Expression:
+def parsed_expression(sql: str) -> Expression:
+    """Return a parsed SQL expression."""
     return parse_expression(sql)
 
 
@@ -208,9 +213,10 @@ def names_in(expression: Expression) -> Iterator[str]:
     return (path[0].lower() for path in referenced_columns(expression))
 
 
-def _check(sql: str, prefix: str = "") -> None:
+def check_expression(sql: str, prefix: str = "") -> None:
+    """Raise `ValueError` if an expression of a topic can't be parsed or isn't repeatable."""
     try:
-        names = set(names_in(_parsed(sql)))
+        names = set(names_in(parsed_expression(sql)))
     except PredicateError as error:
         raise ValueError(f"{prefix}{error.message.rstrip('.')}") from error
     for column, instead in _NOT_REPEATABLE.items():

@@ -10,9 +10,10 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from bayou.ingest.config.destination import DestinationConfig
-from bayou.ingest.config.processing import ProcessingConfig
+from bayou.ingest.config.processing import ProcessingConfig, names_in
 from bayou.ingest.config.section import Section, kebab
 from bayou.ingest.decode.formats import is_timestamp_format
+from bayou.kernel.expressions.model import Expression
 
 _NOT_IN_PARQUET = re.compile(r"[ ,;{}()\n\t=]")
 """Characters that column names can't have if the table has no column mapping."""
@@ -344,10 +345,28 @@ class TopicConfig(Section):
         return self.processing.on_filtered == "delete" and bool(self.destination.upsert_keys)
 
     @property
+    def route_expression(self) -> Expression | None:
+        """The expression of `route-by`; derived columns that it reads are expanded."""
+        routes = self.destination.route_by
+        return None if routes is None else self.processing.expanded(routes.parsed)
+
+    @property
+    def route_inputs(self) -> frozenset[str]:
+        """Lowercase names of the columns that `route-by` and `where` read; empty without both."""
+        expressions = (self.route_expression, self.processing.condition)
+        return frozenset(n for e in expressions if e is not None for n in names_in(e))
+
+    def without_routes(self) -> TopicConfig:
+        """Return the settings for records that `where` has filtered and `route-by` has routed."""
+        processing = self.processing.model_copy(update={"where": None})
+        destination = self.destination.model_copy(update={"route_by": None})
+        return self.model_copy(update={"processing": processing, "destination": destination})
+
+    @property
     def input_fields(self) -> frozenset[str]:
         """Lowercase names of fields that aren't stored, but that expressions or event time read."""
         processing = self.processing
-        read = set(processing.inputs)
+        read = {*processing.inputs, *self.route_inputs}
         if self.event_time is not None and self.event_time not in processing.columns:
             read.add(self.event_time.lower())
         return processing.unstored & read

@@ -25,6 +25,12 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\d+ new fields", "too many new fields"),
         (_FIELD, "{field} is invalid"),
         (r"the Kafka key: ", "invalid Kafka key"),
+        (
+            r"destination\.route-by: the value .* max-tables \(\d+\) is reached",
+            "max-tables is reached",
+        ),
+        (r"destination\.route-by: the value ", "the value of route-by has no table"),
+        (r"(?P<field>destination\.route-by): ", "{field} fails"),
         (r"(?P<field>processing\.[\w.-]+): ", "{field} fails"),
     )
 )

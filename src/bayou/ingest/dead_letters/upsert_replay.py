@@ -19,8 +19,8 @@ from bayou.api import table
 from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
-from bayou.ingest.inspection.seen_offsets import TopicOffsets, spans
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
+from bayou.ingest.seen_offsets import TopicOffsets, spans
 from bayou.ingest.topic_table.writer import DirectWriter
 from bayou.kernel.arrow.compute import pc
 

@@ -20,8 +20,8 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import deleted_keys_path
 from bayou.ingest.inspection.filtered_records import FilterHistory
 from bayou.ingest.inspection.kafka_records import kafka_records
-from bayou.ingest.inspection.seen_offsets import TopicOffsets
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan
+from bayou.ingest.seen_offsets import TopicOffsets
 from bayou.ingest.upsert import (
     BARE,
     DELETED,

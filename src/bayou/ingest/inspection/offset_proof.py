@@ -24,7 +24,6 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.inspection.filtered_records import FilterHistory
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.key_proof import KeyProof, prove_keys
-from bayou.ingest.inspection.seen_offsets import SeenOffsets, TopicOffsets, spans
 from bayou.ingest.inspection.topic_status import TopicTables
 from bayou.ingest.migration import Ledger
 from bayou.ingest.offsets import (
@@ -34,6 +33,8 @@ from bayou.ingest.offsets import (
     next_offsets,
     recorded_start,
 )
+from bayou.ingest.routing.inspection import routed_snapshots
+from bayou.ingest.seen_offsets import SeenOffsets, TopicOffsets, spans
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
@@ -44,7 +45,7 @@ class PartitionProof:
 
     Attributes:
         covered: the offset below which the tables should have all records.
-        rows: number of distinct offsets in the target.
+        rows: number of distinct offsets in the target and the tables of `route-by`.
         dead_letters: number of distinct offsets in the dead letter table.
         filtered: number of offsets below `covered` that aren't in the tables, because
             `processing.where` filtered out their records. Always 0 for an upsert.
@@ -53,7 +54,8 @@ class PartitionProof:
         unproven: offsets below `covered` that neither the tables nor the brokers have. Kafka may
             have deleted their records.
         waiting: number of offsets at or above `covered` that the brokers have.
-        ahead: offsets of rows at or above `covered`.
+        ahead: offsets of rows at or above `covered`, except rows of an interrupted batch, of which
+            tables of `route-by` cover the offsets.
         stale: for an upsert, offsets of rows that a newer record should have replaced or deleted.
     """
 
@@ -79,14 +81,17 @@ class PartitionProof:
 class OffsetProof:
     """The result for a topic.
 
-    For an upsert, `double_keys` is the number of duplicate rows: the first row of each key isn't
-    counted.
+    Attributes:
+        routed_tables: the paths of the tables of `route-by`, whose rows the result includes.
+        double_keys: for an upsert, the number of duplicate rows: the first row of each key isn't
+            counted.
     """
 
     topic: str
     table_path: str
     version: int
     partitions: tuple[PartitionProof, ...]
+    routed_tables: tuple[str, ...] = ()
     double_keys: int = 0
 
     @property
@@ -109,6 +114,13 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     keys = topic.upsert_keys
     rows = TopicOffsets()
     rows.read(snapshot, kafka.name, prefix="_kafka_")
+    # Read after the target, so that the target covers no rows that these snapshots don't have.
+    routed = routed_snapshots(configuration, topic, snapshot)
+    ends: dict[int, int] = dict(covered)
+    for table in routed:
+        rows.read(table, kafka.name, prefix="_kafka_")
+        for partition, end in next_offsets(kafka, table.transactions).items():
+            ends[partition] = max(end, ends.get(partition, 0))
     letters = TopicOffsets()
     options = configuration.connector.storage.storage_options()
     # Records that were migrated from files have no rows with Kafka's offsets.
@@ -137,6 +149,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
         kafka=kafka,
         by_key=by_key,
         history=history,
+        ends=ends,
     )
     proofs = tuple(
         verifier.verify(
@@ -155,6 +168,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
         table_path=tables.target.table_uri,
         version=snapshot.version,
         partitions=proofs,
+        routed_tables=tuple(table.kernel.path for table in routed),
         double_keys=0 if by_key is None else by_key.double_keys,
     )
 
@@ -165,6 +179,7 @@ class _PartitionVerifier:
     kafka: KafkaTopic
     by_key: KeyProof | None
     history: FilterHistory
+    ends: Mapping[int, int]
 
     def verify(
         self,
@@ -199,7 +214,7 @@ class _PartitionVerifier:
             gaps=spans(gaps),
             unproven=spans(missing - available),
             waiting=max(0, bounds.end - max(covered, bounds.start)),
-            ahead=spans(rows.once - BitMap64(range(covered))),
+            ahead=spans(rows.once - BitMap64(range(self.ends.get(partition, covered)))),
             stale=spans(stale),
         )
 

@@ -6,7 +6,6 @@ The cost is estimated by writing the sampled records to a temporary folder.
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,20 +13,20 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from bayou.api import table
-from bayou.engines import for_path
 from bayou.errors import BayouError
 from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.batch_bytes import record_limit
 from bayou.ingest.batch.existing_rows import existing_offsets
 from bayou.ingest.batch.expressions import unseen_fields
 from bayou.ingest.batch.record_reader import RecordReader
-from bayou.ingest.batch.rows import RowLayout
 from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.batch.topic_tables import TopicTables
 from bayou.ingest.broker import describe_topic, first_start
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import additions
 from bayou.ingest.inspection.kafka_records import sampled_records
+from bayou.ingest.inspection.routed_plan import RoutedTablePlan, routed_plan
+from bayou.ingest.inspection.run_cost import RunCost, run_cost
 from bayou.ingest.inspection.unconditional_commits import unconditional_commits
 from bayou.ingest.offsets import (
     KafkaTopic,
@@ -42,65 +41,6 @@ from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.schema.policy import SchemaPolicy, read_columns, unseen_masks
 from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.ingest.topic_errors import topic_error
-from bayou.kernel import Operation, Table, write_data
-from bayou.version import ENGINE_INFO
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunCost:
-    """An estimate of the files that a run would write to the target.
-
-    Dead letters, maintenance, and existing rows that an upsert writes again aren't included.
-
-    Attributes:
-        data_files: number of data files. A batch writes a file for each combination of Kafka
-            partition and table partition.
-        data_bytes: total size of the data files in bytes. It tends to be too high, because the
-            sample compresses less well than a batch.
-        log_files: number of commit files and checkpoints.
-    """
-
-    data_files: int
-    data_bytes: int
-    log_files: int
-
-
-def run_cost(
-    rows: Mapping[int, Sequence[pa.RecordBatch]],
-    layout: RowLayout,
-    *,
-    partition_columns: Sequence[str],
-    records: int,
-    commits: int,
-    checkpoint_interval: int,
-) -> RunCost:
-    """Estimate the cost of a run by writing sampled rows to a temporary table.
-
-    Args:
-        rows: the sampled rows of each Kafka partition.
-        records: number of records that the run would read.
-        commits: number of commits that the run would make.
-    """
-    sampled = sum(batch.num_rows for batches in rows.values() for batch in batches)
-    if not sampled or not commits:
-        return RunCost(data_files=0, data_bytes=0, log_files=0)
-    with tempfile.TemporaryDirectory(prefix="bayou-plan-") as folder:
-        engine = for_path(folder)
-        transaction = (
-            Table.for_path(engine, folder)
-            .create_transaction_builder(engine, engine_info=ENGINE_INFO, operation=Operation.WRITE)
-            .with_schema(layout.schema)
-            .with_partition_columns(tuple(partition_columns))
-            .build(engine)
-        )
-        state = transaction.transaction_state(engine)
-        adds = [add for batches in rows.values() for add in write_data(engine, state, batches)]
-    return RunCost(
-        data_files=len(adds) * commits,
-        data_bytes=round(sum(add.size for add in adds) / sampled * records),
-        log_files=commits + commits // checkpoint_interval,
-    )
-
 
 _SAMPLE = 1_000
 """Number of sampled records of each partition."""
@@ -125,6 +65,7 @@ class TopicPlan:
         filtered: number of sampled records that would be filtered out.
         table_differences: configured settings, such as `cluster-by`, that the table doesn't have.
         table_changes: whether the run would apply these settings to the table.
+        tables: the tables of `route-by` to which the sampled records would be written.
         unconditional_commits: for each engine in the table's history that by default commits to S3
             without put-if-absent, the newest version that the engine committed.
         cost: estimate of the files that the run would write; None if `error` is set.
@@ -149,6 +90,7 @@ class TopicPlan:
     filtered: int = 0
     table_differences: tuple[str, ...] = ()
     table_changes: bool = False
+    tables: tuple[RoutedTablePlan, ...] = ()
     unconditional_commits: Mapping[str, int] = field(default_factory=dict)
     cost: RunCost | None = None
     error: str | None = None
@@ -223,24 +165,50 @@ def _plan(
         bounds = sorted(kafka.bounds.items())
         spans = {p: OffsetSpan(start=starts[p], end=s.end) for p, s in bounds}
         plan = replace(plan, spans=spans, lost=lost)
-        return _with_sample(configuration, topic, schema, target, plan)
+        sampled = list(_first_records(configuration, plan))
+        count = sum(batch.num_rows for _, batch in sampled)
+        size = sum(batch.column("value").nbytes for _, batch in sampled)
+        processing = topic.config.processing
+        limit = record_limit(
+            processing.batch_size, processing.max_batch_bytes, size / count if count else 0.0
+        )
+        plan = replace(
+            plan,
+            commits=math.ceil(plan.records / limit),
+            bytes=round(size / count * plan.records) if count else 0,
+            sampled=count,
+            filters=processing.where is not None,
+        )
+        record_schema = RecordSchema.of(configuration, topic, schema)
+        if topic.routes is None:
+            return _with_rows(topic, record_schema, target, plan, sampled, limit=limit)
+        routed = routed_plan(
+            topic,
+            kafka,
+            tables,
+            record_schema,
+            sampled,
+            records=plan.records,
+            commits=plan.commits,
+        )
+        return replace(plan, **routed)
     except Exception as fault:  # noqa: BLE001  # a failure doesn't affect other topics
         return replace(plan, error=topic_error(fault, topic.key).message)
 
 
-def _with_sample(
-    configuration: Configuration,
+def _with_rows(
     topic: Topic,
-    schema: str | None,
+    record_schema: RecordSchema,
     target: TargetTable,
     plan: TopicPlan,
+    sampled: Sequence[tuple[int, pa.RecordBatch]],
+    *,
+    limit: int,
 ) -> TopicPlan:
     known = target.columns
-    record_schema = RecordSchema.of(configuration, topic, schema)
     policy = SchemaPolicy(topic, target, record_schema)
     columns = target.merged(known, read_columns(topic, record_schema.columns))
     added = {field.name: field for field in columns if known.get(field.name) is None}
-    sampled = list(_first_records(configuration, plan))
     while True:  # as in a batch: repeat with columns for new fields
         layout = policy.layout(columns)
         reader = RecordReader(policy.reading(layout, time.time_ns() // 1000))
@@ -261,13 +229,6 @@ def _with_sample(
     added = {path: field for path, field in added.items() if field.name.lower() not in unstored}
     new = target.new_columns(layout)
     added |= {field.name: field for field in layout.derived if field.name in new}
-    count = sum(batch.num_rows for _, batch in sampled)
-    size = sum(batch.column("value").nbytes for _, batch in sampled)
-    processing = topic.config.processing
-    limit = record_limit(
-        processing.batch_size, processing.max_batch_bytes, size / count if count else 0.0
-    )
-    plan = replace(plan, commits=math.ceil(plan.records / limit))
     cost = run_cost(
         _limited_to_batch(good, plan, limit),
         layout,
@@ -278,14 +239,13 @@ def _with_sample(
     )
     return replace(
         plan,
-        bytes=round(size / count * plan.records) if count else 0,
-        sampled=count,
         refused=dict(sorted(refused.items(), key=lambda item: -item[1])),
         new_columns={name: str(field.data_type) for name, field in added.items()},
         columns=layout.schema.names,
         unseen_masks=unseen_masks(topic, columns),
-        unseen_fields=unseen_fields(topic.config, columns) if count or not plan.creates else (),
-        filters=topic.config.processing.where is not None,
+        unseen_fields=(
+            unseen_fields(topic.config, columns) if plan.sampled or not plan.creates else ()
+        ),
         filtered=reader.filtered,
         cost=cost,
     )

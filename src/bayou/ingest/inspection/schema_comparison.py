@@ -18,6 +18,8 @@ from bayou.ingest.batch.expressions import unseen_fields
 from bayou.ingest.batch.stored_columns import record_columns_of
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import record_columns
+from bayou.ingest.routing.inspection import routed_snapshots
+from bayou.ingest.routing.routed_columns import all_columns
 from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.schema.policy import unseen_masks
 from bayou.ingest.schema.record_schema import topic_columns
@@ -134,7 +136,7 @@ class UnseenSettings:
 
     Attributes:
         masks: paths of `masks`.
-        fields: paths of fields that `processing.columns` or `processing.where` read.
+        fields: paths of fields that `processing.columns`, `processing.where` or `route-by` read.
     """
 
     masks: tuple[str, ...]
@@ -152,7 +154,8 @@ def unseen_settings(configuration: Configuration) -> dict[str, UnseenSettings]:
     topics = [
         t
         for t in configuration.topics
-        if t.schema_file is None and (t.config.masks or t.config.processing.inputs)
+        if t.schema_file is None
+        and (t.config.masks or t.config.processing.inputs or t.config.route_inputs)
     ]
     unseen: dict[str, UnseenSettings] = {}
 
@@ -171,7 +174,9 @@ def _unseen(configuration: Configuration, topic: Topic) -> UnseenSettings:
     columns = topic_columns(topic, None)
     handle = open_table(topic.table_path, configuration.connector.storage.storage_options())
     if handle.exists():
-        columns = record_columns_of(topic, handle.snapshot().kernel)
+        snapshot = handle.snapshot()
+        routed = routed_snapshots(configuration, topic, snapshot)
+        columns = all_columns(record_columns_of(topic, s.kernel) for s in (snapshot, *routed))
     elif not columns.fields:
         return UnseenSettings(masks=(), fields=())
     return UnseenSettings(

@@ -26,6 +26,7 @@ from bayou.ingest.offsets import (
     recorded_start,
     resume_positions,
 )
+from bayou.ingest.routing.inspection import RoutedTableStatus, routed_statuses
 from bayou.ingest.state import is_running_locally
 from bayou.ingest.topic_errors import topic_error
 
@@ -106,6 +107,8 @@ class TopicStatusReport:
         objective_seconds: the maximum of `freshness_seconds` (`slo.freshness-seconds`); None if not
             configured.
         running: whether a pipeline on this machine holds the topic's lock.
+        tables: the status of each table of `route-by`; empty if the topic has one table. `rows`,
+            `files` and `bytes` include them.
         maintenance: the last run of each maintenance task, from the state path of this machine and
             the table's newest 1,000 commits.
         error: message of the error because of which the status is incomplete; None if there was no
@@ -126,6 +129,7 @@ class TopicStatusReport:
     freshness_seconds: float | None = None
     objective_seconds: float | None = None
     running: bool = False
+    tables: tuple[RoutedTableStatus, ...] = ()
     maintenance: Mapping[str, LastRun]
     error: str | None = None
 
@@ -166,6 +170,7 @@ def _topic_status(configuration: Configuration, topic: Topic) -> TopicStatusRepo
             snapshot = tables.target.snapshot()
             facts = _table_facts(tables, snapshot.count(), status.maintenance)
             status = replace(status, **facts)
+            status = _with_routed(status, routed_statuses(configuration, topic, snapshot))
         else:
             status = replace(status, rows=0, files=0, bytes=0)
         waiting = 0
@@ -199,6 +204,18 @@ def _topic_status(configuration: Configuration, topic: Topic) -> TopicStatusRepo
         return replace(status, freshness_seconds=_freshness(properties, kafka, partitions))
     except Exception as fault:  # noqa: BLE001  # a failure doesn't affect other topics
         return replace(status, error=topic_error(fault, topic.key).message)
+
+
+def _with_routed(
+    status: TopicStatusReport, tables: tuple[RoutedTableStatus, ...]
+) -> TopicStatusReport:
+    return replace(
+        status,
+        tables=tables,
+        rows=(status.rows or 0) + sum(table.rows for table in tables),
+        files=(status.files or 0) + sum(table.files for table in tables),
+        bytes=(status.bytes or 0) + sum(table.bytes for table in tables),
+    )
 
 
 def _table_facts(

@@ -59,8 +59,8 @@ def migrate_json(
         dry_run: count files and records, and write nothing.
 
     Raises:
-        PipelineError: a file can't be read, migrated records of a file have changed, or another
-            process migrates the same files.
+        PipelineError: a file can't be read, migrated records of a file have changed, another
+            process migrates the same files, or the topic shares its table with other topics.
         BayouError: the records can't be written.
     """
     return _Migration(configuration, topic, source, batch_records, on_commit).run(dry_run=dry_run)
@@ -84,6 +84,13 @@ class _Migration:
         batch_records: int,
         on_commit: Callable[[MigrationReport], None] | None,
     ) -> None:
+        if topic.shares_table:
+            raise PipelineError(
+                f"topic {topic.key!r}: {topic.table_path} has records of several Kafka topics, so "
+                "JSON files can't be migrated into it. Write {topic} in table-path for a table for "
+                "each topic, or a section for the topic.",
+                topic=topic.key,
+            )
         storage_options = configuration.connector.storage.storage_options()
         self._topic = topic
         self._storage_options = storage_options

@@ -110,6 +110,8 @@ class TopicStatus:
         files: number of the table's data files; None if not counted yet.
         small_files: number of data files below 16 MiB; None if not counted.
         table_bytes: total size of the data files; None if not counted yet.
+        routed_tables: number of tables of `route-by`; None if the topic has one table, or not
+            counted yet. `files`, `small_files` and `table_bytes` include them.
         letters_waiting: number of rows in the dead letter table; None if not counted yet.
         letters_by_reason: `letters_waiting` by kind of reason; empty if there are too many rows.
         samples: values of the last hour, oldest first.
@@ -147,6 +149,7 @@ class TopicStatus:
     table_bytes: int | None = None
     letters_waiting: int | None = None
     letters_by_reason: Mapping[str, int] = field(default_factory=dict)
+    routed_tables: int | None = None
     maintenance: tuple[MaintenanceRun, ...] = ()
     samples: tuple[Sample, ...] = ()
 

@@ -171,6 +171,7 @@ class StatusStore:
         table_bytes: int,
         letters: int,
         reasons: Mapping[str, int] | None = None,
+        routed_tables: int | None = None,
     ) -> None:
         """Set what the last poll found of a topic's tables.
 
@@ -184,6 +185,7 @@ class StatusStore:
             state.table_bytes, state.letters_waiting = table_bytes, letters
             if reasons is not None:
                 state.letters_by_reason = dict(reasons)
+            state.routed_tables = routed_tables
 
     def watched(self, error: str | None) -> None:
         """Set the error message of the last poll of brokers and tables; None if it succeeded."""
@@ -334,6 +336,7 @@ class _Topic:
     table_bytes: int | None = None
     letters_waiting: int | None = None
     letters_by_reason: dict[str, int] = field(default_factory=dict)
+    routed_tables: int | None = None
     maintenance: dict[str, MaintenanceRun] = field(default_factory=dict)
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_MAX_SAMPLES))
 
@@ -450,6 +453,7 @@ class _Topic:
             table_bytes=self.table_bytes,
             letters_waiting=self.letters_waiting,
             letters_by_reason=self.letters_by_reason,
+            routed_tables=self.routed_tables,
             maintenance=tuple(self.maintenance.values()),
             samples=tuple(_shifted([*self.samples, sample], jump)),
         )

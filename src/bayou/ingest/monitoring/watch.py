@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from bayou.api import table
 from bayou.errors import BayouError
 from bayou.ingest.broker import end_offsets
 from bayou.ingest.config import Configuration, Topic
@@ -18,6 +19,7 @@ from bayou.ingest.inspection import TopicTables, group_letters
 from bayou.ingest.inspection.kafka_records import first_record_time
 from bayou.ingest.monitoring.status_store import StatusStore
 from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.routing.inspection import routed_topics
 from bayou.ingest.topic_errors import topic_error
 from bayou.kernel.arrow.compute import pc
 from bayou.redaction import without_secrets
@@ -127,10 +129,18 @@ class Watch:
         if not tables.target.exists():
             return
         detail = tables.target.detail()
+        handles = [tables.target]
+        if topic.routes is not None:
+            options = self._configuration.connector.storage.storage_options()
+            routed = routed_topics(topic, tables.target.snapshot())
+            handles += (h for t in routed if (h := table(t.table_path, options)).exists())
+        details = [detail, *(handle.detail() for handle in handles[1:])]
         small: int | None = None
-        if detail.num_files <= _MAX_COUNTED_FILES:
-            sizes: Any = tables.target.snapshot(detail.version).files().column("size")
-            small = pc.sum(pc.less(sizes, pa.scalar(_SMALL_FILE))).as_py() or 0
+        if sum(each.num_files for each in details) <= _MAX_COUNTED_FILES:
+            small = 0
+            for handle, each in zip(handles, details, strict=True):
+                sizes: Any = handle.snapshot(each.version).files().column("size")
+                small += pc.sum(pc.less(sizes, pa.scalar(_SMALL_FILE))).as_py() or 0
         dead_letters = tables.dead_letters
         letters = 0
         reasons: dict[str, int] | None = {}
@@ -141,11 +151,12 @@ class Watch:
         self._store.set_table(
             topic.key,
             version=detail.version,
-            files=detail.num_files,
+            files=sum(each.num_files for each in details),
             small_files=small,
-            table_bytes=detail.size_in_bytes,
+            table_bytes=sum(each.size_in_bytes for each in details),
             letters=letters,
             reasons=reasons,
+            routed_tables=None if topic.routes is None else len(handles) - 1,
         )
 
     def _reasons(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from bayou.ingest.offsets import (
     skip_lost_offsets,
     starting_offsets,
 )
+from bayou.ingest.routing.routed_batch import RoutedBatchWriter
 from bayou.ingest.schema.policy import unseen_masks
 from bayou.ingest.schema.record_schema import RecordSchema
 
@@ -61,24 +62,34 @@ def prepare_topic(
     kafka = describe_topic(topic.config.kafka_topic, properties)
     tables = TopicTables.of(topic, kafka, connector.storage.storage_options())
     record_schema = RecordSchema.of(configuration, topic, schema)
-    writer = MicroBatchWriter(
-        topic,
-        tables,
-        KafkaSource.of(kafka, properties, key=topic.key),
-        record_schema,
-        on_retry=reporter.attempt_failed,
-        change_lock=change_lock,
-    )
+    source = KafkaSource.of(kafka, properties, key=topic.key)
+    writer: MicroBatchWriter
+    if topic.routes is None:
+        writer = MicroBatchWriter(
+            topic,
+            tables,
+            source,
+            record_schema,
+            on_retry=reporter.attempt_failed,
+            change_lock=change_lock,
+        )
+    else:
+        writer = RoutedBatchWriter(
+            topic,
+            tables,
+            source,
+            record_schema,
+            kafka=kafka,
+            on_retry=reporter.attempt_failed,
+            change_lock=change_lock,
+        )
     positions = _start_positions(topic, kafka, properties, tables, writer, reporter=reporter)
     target = tables.target
-    differences = target.differences()
     applies = topic.config.destination.apply_table_changes
+    differences = writer.table_differences()
     if differences and applies:
-        with nullcontext() if change_lock is None else change_lock:
-            target.open()
-            target.apply_definition()
-        writer.open()
-    columns = target.merged(target.columns, record_schema.columns)
+        writer.apply_definition()
+    columns = target.merged(writer.columns, record_schema.columns)
     waiting = sum(max(0, kafka.bounds[p].end - offset) for p, offset in positions.items())
     return PreparedTopic(
         target=target,
@@ -94,7 +105,7 @@ def prepare_topic(
             positions=dict(positions),
             unseen_masks=unseen_masks(topic, columns),
             unseen_fields=() if target.version is None else unseen_fields(topic.config, columns),
-            table_differences=tuple(map(str, differences)),
+            table_differences=differences,
             table_changed=bool(differences) and applies,
         ),
     )

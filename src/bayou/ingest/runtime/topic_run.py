@@ -19,13 +19,12 @@ from bayou.errors import BayouError, KafkaError, RecordsLostError, StorageError
 from bayou.ingest.batch.batch_bytes import record_limit
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import Reporter, TopicSummary
-from bayou.ingest.maintenance import TopicMaintenance
 from bayou.ingest.migration import migrate_json
 from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.retries import attempt_failed_event, restart_interval, retry_delay
-from bayou.ingest.runtime.background_registration import BackgroundRegistration
 from bayou.ingest.runtime.prepared_topic import PreparedTopic, prepare_topic
 from bayou.ingest.runtime.shared_tables import SharedTables
+from bayou.ingest.runtime.topic_upkeep import TopicUpkeep
 from bayou.ingest.state import topic_lock
 from bayou.ingest.topic_errors import (
     SparkFailedError,
@@ -65,12 +64,9 @@ class TopicRun:
         lock = tables.change_lock(topic)
         self._open = partial(prepare_topic, configuration, topic, schema, reporter, lock)
         self._reporter = reporter
-        self._tables = tables
         self._resources = ExitStack()
         self._in_batch = threading.Lock()
-        self._registration: BackgroundRegistration | None = None
-        self._spark: SparkSession | None = None
-        self._maintenance: TopicMaintenance | None = None
+        self._upkeep = TopicUpkeep(topic, tables, reporter, self._in_batch)
         self._prepared: PreparedTopic | None = None
         self._positions: dict[int, int] = {}
         self._bytes_per_record = 0.0
@@ -120,8 +116,7 @@ class TopicRun:
         """
         with self._errors():
             self._topic.check_table()
-            self._registration = self._background_registration()
-            self._maintenance = self._tables.open_maintenance(self._topic, self._in_batch)
+            self._upkeep.open((self._topic,))
             state_path = self._configuration.state_path
             self._resources.enter_context(topic_lock(state_path, self._topic.key))
             source = self._configuration.json_path(self._topic)
@@ -140,10 +135,7 @@ class TopicRun:
         """Report the start; from now on the scheduler calls `run_batch` with the same session."""
         self._started = True
         with self._errors():
-            if self._maintenance is not None:
-                self._maintenance.use_executors(spark)
-            self._spark = spark
-            self._request_registration()
+            self._upkeep.start(spark)
             if self._prepared is not None:
                 self._reporter.topic_started(self._prepared.started)
             self._start_time = self._last_commit_time = time.monotonic()
@@ -167,7 +159,6 @@ class TopicRun:
                     self._prepare()
                 if end is not None:
                     self._take(spark, end)
-                    self._request_registration()
             except Exception as exception:
                 error = to_bayou_error(exception, self._topic.key)
                 pause = self.retry_pause(error, self._failures + 1)
@@ -198,23 +189,21 @@ class TopicRun:
             self._error = self._error or error
 
     def maintain(self) -> None:
-        """Start maintenance and updates of the catalog entry that are due, in the background."""
-        if self._registration is not None and self._spark is not None:
+        """Start maintenance and updates of catalog entries that are due, in the background."""
+        with self._errors():
+            self._upkeep.poll_registrations()
+        if self._started:
             with self._errors():
-                self._registration.poll(self._spark)
-        if self._maintenance is not None and self._started:
-            with self._errors():
-                self._maintenance.poll()
+                self._upkeep.poll()
 
     def complete(self) -> None:
         """Run maintenance that is due and wait for it; a run with `once` calls this at its end."""
         if self._error is None and self._started:
             with self._errors():
-                if self._registration is not None and self._spark is not None:
-                    self._registration.complete(self._spark)
-        if self._error is None and self._started and self._maintenance is not None:
+                self._upkeep.complete_registrations()
+        if self._error is None and self._started:
             with self._errors():
-                self._maintenance.complete()
+                self._upkeep.complete()
 
     def finish(self, *, restart: bool = False) -> TopicSummary:
         """Wait for the topic's running batch, end the topic, and return its summary.
@@ -227,12 +216,11 @@ class TopicRun:
             return self._totals
         self._is_finished = True
         with self._errors():
-            if self._maintenance is not None:
-                self._tables.close_maintenance(self._topic)
+            self._upkeep.close()
         self.end()
         with self._errors():
-            if self._error is None and self._registration is not None and self._spark is not None:
-                self._registration.end(self._spark)
+            if self._error is None:
+                self._upkeep.end_registrations()
         with self._errors():
             self._resources.close()
         self._totals = replace(
@@ -259,29 +247,9 @@ class TopicRun:
         self._ended = True
         self._error = self._error or error
 
-    def _background_registration(self) -> BackgroundRegistration | None:
-        registration = self._tables.registration(self._topic)
-        if registration is None:
-            return None
-
-        def report(error: BayouError, failures: int, pause: float) -> None:
-            event = attempt_failed_event(self._topic, "registration", failures, error)
-            self._reporter.attempt_failed(replace(event, of=None, pause=pause))
-
-        return BackgroundRegistration(
-            self._topic.key,
-            registration,
-            slots=self._tables.registration_slots,
-            on_failure=report,
-        )
-
-    def _request_registration(self) -> None:
-        """Register the table in the catalog, or update its entry, in the background."""
-        if self._registration is not None:
-            self._registration.request()
-
     def _prepare(self) -> PreparedTopic:
         prepared = self._open()
+        self._upkeep.open(prepared.writer.routed_topics)
         self._prepared, self._positions = prepared, dict(prepared.positions)
         self._totals = replace(self._totals, version=prepared.target.version)
         return prepared
@@ -312,9 +280,9 @@ class TopicRun:
         )
         self._last_commit_time = time.monotonic()
         if report.spans:
-            if self._maintenance is not None:
-                is_full = report.records >= limit or report.spans != spans
-                self._maintenance.count_batch(report, is_behind=is_full)
+            is_full = report.records >= limit or report.spans != spans
+            self._upkeep.open(self._prepared.writer.routed_topics)
+            self._upkeep.count_batch(report, is_behind=is_full)
             self._reporter.batch_committed(report)
 
 

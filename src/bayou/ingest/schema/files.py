@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bayou.errors import ConfigurationError, PredicateError
-from bayou.ingest.batch.expressions import derived_columns, row_filter
+from bayou.ingest.batch.expressions import derived_columns, route_value, row_filter
 from bayou.ingest.batch.masks import has_field, mask_problem
 from bayou.ingest.batch.rows import KAFKA_COLUMNS, TIME_PARTS
 from bayou.ingest.config import Configuration, Topic
@@ -89,6 +89,7 @@ def _check_expressions(configuration: Configuration, topic: Topic, columns: Stru
         try:
             derived_columns(topic.config, columns, complete=True)
             row_filter(topic.config, columns, complete=True)
+            route_value(topic.config, columns, complete=True)
         except PredicateError as error:
             setting = error.expression
             reason = error.message.removeprefix(f"{setting}: ").rstrip(".")

@@ -10,13 +10,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from bayou.errors import PipelineError, PredicateError
 from bayou.ingest.batch.expressions import (
     RowExpression,
     RowExpressions,
     derived_columns,
+    route_value,
     row_filter,
 )
 from bayou.ingest.batch.masks import has_field, mask_problem
@@ -24,7 +25,6 @@ from bayou.ingest.batch.record_reader import RecordReading
 from bayou.ingest.batch.rows import TIME_PARTS, RowLayout
 from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.config import Topic
-from bayou.ingest.config.processing import names_in
 from bayou.ingest.decode import DecodePlan, leaf_count, widened
 from bayou.ingest.events import BatchReport
 from bayou.ingest.schema.new_columns import with_new_columns, within_limit
@@ -197,10 +197,23 @@ def expression_errors(topic: Topic) -> Iterator[None]:
 
 
 class SchemaPolicy:
-    """The schema policy of one topic, which determines the columns of its rows."""
+    """The schema policy of one table, which determines the columns of its rows.
 
-    def __init__(self, topic: Topic, target: TargetTable, schema: RecordSchema) -> None:
+    Args:
+        shared: lowercase names of fields whose columns have the same types in all tables of
+            `route-by`, so that a new table gets them from another table.
+    """
+
+    def __init__(
+        self,
+        topic: Topic,
+        target: TargetTable,
+        schema: RecordSchema,
+        *,
+        shared: Collection[str] = (),
+    ) -> None:
         self._topic = topic
+        self._inferred_first = topic.config.route_inputs | {*shared}
         self._target = target
         self._schema = schema
         self._refused_names: frozenset[str] = frozenset()
@@ -302,15 +315,13 @@ class SchemaPolicy:
     def _infers_columns(self, layout: RowLayout) -> bool:
         """Whether the columns are inferred from this batch.
 
-        The fields that `where` reads are inferred first, then the fields of the records that aren't
-        filtered out. The table may already exist: a batch whose records are all filtered out
-        creates it.
+        The fields that `where` and `route-by` read are inferred first, then the fields of the
+        records that aren't filtered out or written to other tables. The table may already exist: a
+        batch without rows for the table creates it.
         """
         if self._schema.columns.fields:
             return not layout.record.fields
-        condition = self._topic.config.processing.condition
-        names = frozenset() if condition is None else frozenset(names_in(condition))
-        return all(field.name.lower() in names for field in layout.record)
+        return all(field.name.lower() in self._inferred_first for field in layout.record)
 
     def reading(self, layout: RowLayout, read_at: int) -> RecordReading:
         """Return the settings for converting the topic's records to rows of a layout.
@@ -374,7 +385,8 @@ class SchemaPolicy:
         False for a new table, because `layout` raises an error for a new table instead.
         """
         config = self._topic.config
-        return bool(config.masks or config.processing.inputs) and self._target.version is not None
+        is_read = bool(config.masks or config.processing.inputs or config.route_inputs)
+        return is_read and self._target.version is not None
 
     def _with_usable_column(self, columns: StructType, field: StructField) -> StructType | None:
         wider = self._with_column(columns, field)
@@ -383,6 +395,8 @@ class SchemaPolicy:
         try:
             layout = row_layout(self._topic, wider, self._target.schema, widens=self._target.widens)
             row_expressions(self._topic, layout, 0)
+            with expression_errors(self._topic):
+                route_value(self._topic.config, layout.record)
         except PipelineError:
             return None
         return wider

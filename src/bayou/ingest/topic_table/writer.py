@@ -20,6 +20,7 @@ from bayou.engines import for_path
 from bayou.errors import (
     CommitConflictError,
     ConcurrentTransactionError,
+    PipelineError,
 )
 from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.rows import RowLayout
@@ -58,6 +59,13 @@ class DirectWriter:
     def __init__(
         self, configuration: Configuration, topic: Topic, *, records_of_topic: bool = False
     ) -> None:
+        if topic.routes is not None:
+            raise PipelineError(
+                f"topic {topic.key!r}: route-by writes its records to several tables, which only "
+                "the pipeline does. Send the records to the Kafka topic, or use a section without "
+                "route-by.",
+                topic=topic.key,
+            )
         self._topic = topic
         schema_file = topic_schemas(replace(configuration, topics=(topic,)))[topic.section]
         schema = RecordSchema.of(configuration, topic, schema_file)

@@ -125,6 +125,19 @@ class Transaction:
             identity_counts=self._identity_counts,
         )
 
+    def with_transaction_ids(self, transaction_ids: Mapping[str, int]) -> Transaction:
+        """Return a copy of this transaction that also commits these transaction identifiers.
+
+        Files that were written with the state of this transaction can be committed with the copy.
+        For identifiers that are known before the files are written, see
+        `TransactionBuilder.with_transaction_id`.
+        """
+        ids = {**self._update.transaction_ids, **transaction_ids}
+        copy = Transaction(replace(self._update, transaction_ids=ids))
+        copy._identity_counts, copy._age = self._identity_counts, self._age
+        copy._reads = replace(self._reads, app_ids=self._reads.app_ids | ids.keys())
+        return copy
+
     @staticmethod
     def transform_logical_data(
         engine: Engine,

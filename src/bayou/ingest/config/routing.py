@@ -1,0 +1,279 @@
+"""Settings of `route-by`: one topic in several tables, by the value of an expression."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import (
+    Field,
+    GetJsonSchemaHandler,
+    NonNegativeInt,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema
+
+from bayou.ingest.config.processing import check_expression, parsed_expression
+from bayou.ingest.config.section import Section, property_text
+from bayou.kernel.expressions.model import Expression
+
+VALUE = "{value}"
+"""Placeholder of the value's name in `route-by.table-path` and `route-by.table-name`."""
+
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9_]{0,63}\Z")
+_HASHED = re.compile(r"_[0-9a-f]{8}\Z")
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+_MAX_READABLE = 40
+
+
+def value_name(value: str, *, plain: bool = True) -> str:
+    """Return the name that replaces `{value}`: lowercase letters, digits and underscores.
+
+    A value that consists of these characters is its own name. The name of any other value ends with
+    a part of the value's SHA-256. Values that differ only in case or in other characters therefore
+    have different names, also in catalogs and file systems that ignore case.
+
+    Args:
+        plain: whether a value can be its own name.
+    """
+    if plain and _PLAIN.match(value) and not _HASHED.search(value):
+        return value
+    readable = _NOT_IN_NAMES.sub("_", value.lower())[:_MAX_READABLE].strip("_") or "value"
+    digest = hashlib.sha256(value.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{readable}_{digest}"
+
+
+def value_fingerprint(value: str) -> int:
+    """Return a positive number that identifies a value, even if another one has the same name."""
+    digest = hashlib.sha256(value.encode(errors="surrogatepass")).digest()
+    return int.from_bytes(digest[8:16], "big") >> 1 or 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteTable:
+    """A table to which `route-by` routes records.
+
+    Attributes:
+        path: the table's path.
+        name: the table's name in a catalog.
+        value_name: the name that replaces `{value}` in the path; None if the path is listed in
+            `route-by.tables`.
+        fingerprint: the `value_fingerprint` of the table's value; 0 if the path is listed, because
+            several values can have the table.
+    """
+
+    path: str
+    name: str
+    value_name: str | None = None
+    fingerprint: int = 0
+
+
+class RouteTableConfig(Section):
+    """The table of one value: a section, or only its table-path."""
+
+    table_path: str = Field(
+        min_length=1,
+        description="Path of the table, as in destination.table-path. Several values can have the "
+        "same table.",
+    )
+    table_name: str | None = Field(
+        default=None,
+        description="Name of the table in connector.catalog. Default: the last part of table-path.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _may_be_path(cls, value: object) -> object:
+        return {"table-path": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(core_schema)]}
+
+    @property
+    def name(self) -> str:
+        return self.table_name or _last_part(self.table_path)
+
+
+class RouteByConfig(Section):
+    """Several tables for one topic: the value of an expression selects the table of a record."""
+
+    expression: str = Field(
+        description="SQL expression on the fields of a record, such as event_type or "
+        "lower(place.country). It can read the same columns as processing.columns, and derived "
+        "columns. Its result is converted to a string, the record's value."
+    )
+    table_path: str | None = Field(
+        default=None,
+        description="Path of the table of a value that isn't in tables. {value} is replaced by the "
+        "value's name: the value if it consists of lowercase letters, digits and underscores, "
+        "otherwise a similar name with a hash.",
+    )
+    table_name: str | None = Field(
+        default=None,
+        description="Name of this table in connector.catalog, with {value}. Default: the last part "
+        "of table-path.",
+    )
+    tables: dict[str, RouteTableConfig] = Field(
+        default={},
+        description="The tables of values: for each value, a table-path, or a section with "
+        "table-path and table-name.",
+    )
+    max_tables: PositiveInt = Field(
+        default=100,
+        description="Maximum number of tables that table-path defines. Records with further values "
+        "become dead letters.",
+    )
+    on_unmatched: Literal["default-table", "dead-letter"] = Field(
+        default="default-table",
+        description="What happens to a record whose value has no table, if table-path isn't set: "
+        "default-table writes it to the table of destination.table-path, dead-letter makes it a "
+        "dead letter.",
+    )
+    on_null: Literal["default-table", "dead-letter"] = Field(
+        default="default-table",
+        description="What happens to a record whose value is NULL, as with on-unmatched.",
+    )
+    accept_restore: dict[str, NonNegativeInt] = Field(
+        default={},
+        description="For tables of route-by, by table name: the version of the last RESTORE that "
+        "you accept, as in accept-restore of the topic.",
+    )
+
+    @field_validator("expression")
+    @classmethod
+    def _is_expression(cls, value: str) -> str:
+        check_expression(value)
+        return value
+
+    @field_validator("tables", mode="before")
+    @classmethod
+    def _values_are_strings(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        return {property_text(key): table for key, table in value.items()}
+
+    @model_validator(mode="after")
+    def _has_tables(self) -> RouteByConfig:
+        if self.table_path is None and not self.tables:
+            raise ValueError(
+                f"the tables are missing; set table-path with {VALUE}, or list values in tables"
+            )
+        for key, template in (("table-path", self.table_path), ("table-name", self.table_name)):
+            if template is not None and VALUE not in template:
+                raise ValueError(f"{key}: {template!r} doesn't contain {VALUE}; add it")
+        if self.table_name is not None and self.table_path is None:
+            raise ValueError("table-name needs table-path; set it, or set the names in tables")
+        names: dict[str, str] = {}
+        for table in self.tables.values():
+            if names.setdefault(table.table_path, table.name) != table.name:
+                raise ValueError(
+                    f"tables: {table.table_path} has the names {names[table.table_path]} and "
+                    f"{table.name}; write one"
+                )
+        return self
+
+    @property
+    def parsed(self) -> Expression:
+        """The parsed `expression`; derived columns aren't expanded."""
+        return parsed_expression(self.expression)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The configured paths; one may contain `{value}`."""
+        template = () if self.table_path is None else (self.table_path,)
+        return (*dict.fromkeys(t.table_path for t in self.tables.values()), *template)
+
+    def table(self, value: str, reserved: Collection[str] = ()) -> RouteTable | None:
+        """Return the table of a value; None if it has none.
+
+        Args:
+            reserved: names of values whose tables would be other tables of the topic.
+        """
+        listed = self.tables.get(value)
+        if listed is not None:
+            return RouteTable(path=listed.table_path, name=listed.name)
+        if self.table_path is None:
+            return None
+        name = value_name(value, plain=value not in reserved)
+        return replace(self._named(name), fingerprint=value_fingerprint(value))
+
+    def find(self, name: str) -> RouteTable | None:
+        """Return the table whose path or table name is `name`; None if there is none."""
+        for listed in self.tables.values():
+            if name in (listed.name, listed.table_path):
+                return RouteTable(path=listed.table_path, name=listed.name)
+        if self.table_path is None:
+            return None
+        for template in (self._name_template, self.table_path):
+            match = pattern_of(template).fullmatch(name)
+            if match is not None:
+                return self._named(match[1])
+        return None
+
+    def at(self, path: str) -> RouteTable:
+        """Return the table at a path, also if the configuration no longer has it."""
+        for listed in self.tables.values():
+            if listed.table_path == path:
+                return RouteTable(path=path, name=listed.name)
+        match = None
+        if self.table_path is not None:
+            match = pattern_of(self.table_path).fullmatch(path)
+        return (
+            RouteTable(path=path, name=_last_part(path)) if match is None else self._named(match[1])
+        )
+
+    def with_paths(self, change: Callable[[str], str], name: Callable[[str], str]) -> RouteByConfig:
+        """Return a copy with changed paths and names."""
+        tables = {
+            value: table.model_copy(
+                update={"table_path": change(table.table_path), "table_name": name(table.name)}
+            )
+            for value, table in self.tables.items()
+        }
+        update: dict[str, Any] = {"tables": tables}
+        if self.table_path is not None:
+            update["table_name"] = name(self._name_template)
+            update["table_path"] = change(self.table_path)
+        return self.model_copy(update=update)
+
+    @property
+    def _name_template(self) -> str:
+        assert self.table_path is not None
+        return self.table_name or _last_part(self.table_path)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The configured table names; one may contain `{value}`."""
+        template = () if self.table_path is None else (self._name_template,)
+        return (*dict.fromkeys(t.name for t in self.tables.values()), *template)
+
+    def _named(self, name: str) -> RouteTable:
+        assert self.table_path is not None
+        return RouteTable(
+            path=self.table_path.replace(VALUE, name),
+            name=self._name_template.replace(VALUE, name),
+            value_name=name,
+        )
+
+
+def pattern_of(template: str) -> re.Pattern[str]:
+    """Return a pattern that matches a template with any name instead of `{value}`."""
+    first, *others = map(re.escape, template.split(VALUE))
+    if not others:
+        return re.compile(first)
+    start, *rest = others
+    return re.compile(
+        f"{first}([a-z0-9][a-z0-9_]*){start}{''.join(f'[a-z0-9_]+{r}' for r in rest)}"
+    )
+
+
+def _last_part(path: str) -> str:
+    return path.rstrip("/").rsplit("/", 1)[-1]

@@ -1,0 +1,340 @@
+"""Replays dead letters of a topic whose records are appended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.api import SnapshotHandle, TableHandle, table
+from bayou.engines import for_path
+from bayou.errors import PipelineError, SchemaError
+from bayou.ingest.batch.filter_history import filter_properties
+from bayou.ingest.batch.record_reader import RecordReader, RecordReading
+from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.stored_columns import input_properties, record_columns_of
+from bayou.ingest.batch.target_checks import check_keys
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.config.table_paths import dead_letters_path
+from bayou.ingest.dead_letters.upsert_replay import letters_by_partition
+from bayou.ingest.decode import Decoded, DecodePlan
+from bayou.ingest.offsets import OffsetSpan, covered_offsets
+from bayou.ingest.schema.new_columns import with_new_columns, within_limit
+from bayou.ingest.schema.policy import (
+    check_masks,
+    read_columns,
+    row_expressions,
+    row_layout,
+)
+from bayou.ingest.schema.record_schema import RecordSchema
+from bayou.ingest.seen_offsets import TopicOffsets
+from bayou.kernel import Operation, delete_data_files, write_data
+from bayou.kernel.arrow.compute import pc
+from bayou.kernel.data_writer.data_writer import uses_partition_folders
+from bayou.kernel.engine import Engine
+from bayou.kernel.transaction.commit import discard_unless_committed
+from bayou.kernel.transaction.schema_evolution import merge_schemas
+from bayou.protocol.schema import StructField, StructType
+from bayou.version import ENGINE_INFO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult:
+    """The result of a replay.
+
+    Attributes:
+        replayed: number of dead letters that became rows.
+        already: number of dead letters whose rows the target already has, from an interrupted
+            replay.
+        filtered: number of dead letters whose records `processing.where` filters out now; they are
+            deleted without becoming rows.
+        refused: number of dead letters that still can't become rows. They remain in the dead letter
+            table with their original reasons.
+        reasons: number of refused dead letters for each reason that this replay found.
+        left: number of dead letters at offsets that the target hasn't recorded yet. They remain in
+            the dead letter table.
+        version: the version of the target that the replay committed; None if it committed none.
+    """
+
+    topic: str
+    replayed: int = 0
+    already: int = 0
+    filtered: int = 0
+    refused: int = 0
+    reasons: Mapping[str, int]
+    left: int = 0
+    version: int | None = None
+
+
+class AppendReplay:
+    """One attempt of a replay, based on one version of each table."""
+
+    def __init__(
+        self, configuration: Configuration, topic: Topic, schema: str | None, where: str | None
+    ) -> None:
+        options = configuration.connector.storage.storage_options()
+        self._topic = topic
+        self._name = topic.config.kafka_topic
+        self._schema = RecordSchema.of(configuration, topic, schema)
+        self._engine: Engine = for_path(topic.table_path, options)
+        self._target: TableHandle = table(topic.table_path, engine=self._engine)
+        self._dead_letters = table(dead_letters_path(topic.table_path), options)
+        self._where = f"topic = '{self._name}'" + (f" AND ({where})" if where else "")
+        self._letters = TopicOffsets()
+        self._within = OffsetSpan(start=0, end=0)  # the range of the offsets in `_letters`
+        self._reasons: dict[str, int] = {}
+        self._done: list[pa.RecordBatch] = []
+        self._replayed = self._already = self._filtered = self._refused = self._left = 0
+
+    def run(self, *, dry_run: bool) -> ReplayResult:
+        if not self._target.exists():
+            raise PipelineError(
+                f"topic {self._topic.key!r}: there is no table at {self._target.table_uri}. "
+                "Run the pipeline first.",
+                topic=self._topic.key,
+            )
+        if not self._dead_letters.exists():
+            return self._result(None)
+        dead_letters = self._dead_letters.snapshot()
+        snapshot = self._target.snapshot()
+        check_keys(self._topic, snapshot.kernel)
+        version = self._add_rows(dead_letters, snapshot, dry_run=dry_run)
+        if not dry_run:
+            self._delete_done()
+        return self._result(version)
+
+    def _result(self, version: int | None) -> ReplayResult:
+        return ReplayResult(
+            topic=self._topic.key,
+            replayed=self._replayed,
+            already=self._already,
+            filtered=self._filtered,
+            refused=self._refused,
+            reasons=dict(self._reasons),
+            left=self._left,
+            version=version,
+        )
+
+    def _add_rows(
+        self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle, *, dry_run: bool
+    ) -> int | None:
+        covered = covered_offsets(self._name, snapshot.transactions)
+        seen = self._seen(dead_letters, snapshot)
+        columns = self._columns(dead_letters, snapshot, covered, seen)
+        layout = self._layout(columns, snapshot)
+        application = f"bayou-replay/{dead_letters.kernel.table_id}"
+        transaction = (
+            snapshot.kernel.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
+            .with_schema_evolution(True)
+            .with_schema(layout.schema)
+            .with_table_properties(
+                {
+                    **input_properties(layout, snapshot.kernel.properties),
+                    **filter_properties(
+                        self._topic,
+                        snapshot.kernel.properties,
+                        covered,
+                        letters_by_partition(self._letters),
+                    ),
+                }
+            )
+            .with_transaction_id(application, snapshot.transactions.get(application, -1) + 1)
+            .with_operation_parameters(
+                {"mode": "Append", "replayedFrom": self._dead_letters.table_uri}
+            )
+            .build(self._engine)
+        )
+        folders = uses_partition_folders(snapshot.kernel.properties, snapshot.partition_columns)
+        rows = self._rows(dead_letters, covered, seen, layout, folders=folders)
+        if dry_run:
+            for _ in rows:
+                pass
+            return None
+        adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
+        if not adds and not self._filtered:
+            return None
+        with discard_unless_committed(
+            lambda: delete_data_files(self._engine, self._target.table_uri, adds)
+        ):
+            result = transaction.commit(self._engine, adds)
+        result.run_post_commit_hooks(self._engine)
+        return result.version
+
+    def _seen(self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle) -> TopicOffsets:
+        """Return the target's offsets between the lowest and highest offset of a dead letter."""
+        seen = TopicOffsets()
+        for batch in dead_letters.to_batches(["partition", "offset"], self._where):
+            self._letters.add(batch)
+        bounds = [self._letters.of(p).once for p in self._letters.partitions]
+        if bounds:
+            first, last = min(b.min() for b in bounds), max(b.max() for b in bounds)
+            self._within = OffsetSpan(start=first, end=last + 1)
+            seen.read(snapshot, self._name, prefix="_kafka_", within=self._within)
+        return seen
+
+    def _columns(
+        self,
+        dead_letters: SnapshotHandle,
+        snapshot: SnapshotHandle,
+        covered: Mapping[int, int],
+        seen: TopicOffsets,
+    ) -> StructType:
+        """Return the record columns of the rows to add.
+
+        These are the table's columns and the fields that only expressions read. If the schema
+        policy is `evolve`, columns of the schema file and of new fields are appended.
+        """
+        path = self._target.table_uri
+        columns = record_columns_of(self._topic, snapshot.kernel)
+        if self._topic.config.policy == "evolve":
+            columns = merge_schemas(path, columns, read_columns(self._topic, self._schema.columns))
+        elif not self._topic.config.input_fields:
+            return columns
+        reader = RecordReader(self._reading(self._layout(columns, snapshot), folders=True))
+        for batch in dead_letters.to_batches(filter=self._where):
+            for _ in reader.decode(self._waiting(batch, covered, seen)):
+                pass
+        new = reader.new_fields
+
+        def with_column(columns: StructType, field: StructField) -> StructType | None:
+            try:
+                return merge_schemas(path, columns, StructType((field,)))
+            except SchemaError:
+                return None  # its dead letters remain
+
+        new, _ = within_limit(columns, new, self._max_new_columns)
+        return with_new_columns(columns, new, with_column)[0]
+
+    @property
+    def _max_new_columns(self) -> int:
+        return self._topic.config.destination.delta_config.max_new_columns
+
+    def _rows(
+        self,
+        dead_letters: SnapshotHandle,
+        covered: Mapping[int, int],
+        seen: TopicOffsets,
+        layout: RowLayout,
+        *,
+        folders: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        reading = self._reading(layout, folders=folders, discover=False)
+        reader = RecordReader(reading)
+        for batch in dead_letters.to_batches(filter=self._where):
+            waiting = with_timestamps(self._waiting(batch, covered, seen, count=True))
+            for records, decoded, _ in reader.decode(waiting):
+                self._count(decoded, waiting)
+                seen.add(self._done[-1])  # a duplicate dead letter becomes one row
+                if len(decoded.positions):
+                    yield layout.rows(decoded, records, reading.ingestion_timestamp)
+
+    def _waiting(
+        self,
+        batch: pa.RecordBatch,
+        covered: Mapping[int, int],
+        seen: TopicOffsets,
+        *,
+        count: bool = False,
+    ) -> pa.RecordBatch:
+        """Return the dead letters whose offset is recorded, but whose row isn't in the target.
+
+        If `count` is true, all dead letters that aren't returned are counted in `ReplayResult.left`
+        or `ReplayResult.already`.
+        """
+        partitions, offsets = batch.column("partition"), batch.column("offset")
+        ready: Any = pa.array([False] * batch.num_rows)
+        existing: Any = ready
+        for partition in pc.unique(partitions).to_pylist():
+            in_partition = pc.equal(partitions, partition)
+            below = pc.and_(in_partition, pc.less(offsets, covered.get(partition, 0)))
+            ready = pc.or_(ready, below)
+            known = pa.array(seen.of(partition).once, pa.int64())
+            existing = pc.or_(existing, pc.and_(below, pc.is_in(offsets, known)))
+        if count:
+            self._left += batch.num_rows - (pc.sum(ready).as_py() or 0)
+            self._already += pc.sum(existing).as_py() or 0
+            self._done.append(offsets_of(batch.filter(existing)))
+        return deduplicated(batch.filter(pc.and_not(ready, existing)))
+
+    def _count(self, decoded: Decoded, waiting: pa.RecordBatch) -> None:
+        self._replayed += len(decoded.positions)
+        self._refused += len(decoded.bad_positions)
+        for row in pc.value_counts(decoded.reasons).to_pylist():
+            self._reasons[row["values"]] = self._reasons.get(row["values"], 0) + row["counts"]
+        self._filtered += len(decoded.filtered)
+        done = pa.concat_arrays([decoded.positions, decoded.filtered])
+        self._done.append(offsets_of(waiting.take(done)))
+
+    def _reading(
+        self, layout: RowLayout, *, folders: bool, discover: bool | None = None
+    ) -> RecordReading:
+        config = self._topic.config
+        read_at = time.time_ns() // 1000
+        plan = DecodePlan(
+            columns=layout.record,
+            json_schema=self._schema.validated_by,
+            discover=config.policy == "evolve" if discover is None else discover,
+            ignore=config.policy == "freeze",
+            taken=layout.taken - config.processing.unstored,
+            inputs=frozenset() if discover is False else config.input_fields,
+            skipped=config.skipped_fields,
+            max_new_fields=self._max_new_columns,
+        )
+        return RecordReading(
+            plan=plan,
+            layout=layout,
+            ingestion_timestamp=read_at,
+            format=self._schema.format,
+            masks=config.column_masks,
+            expressions=row_expressions(self._topic, layout, read_at),
+            partition_columns=config.destination.partition_columns,
+            folders=folders,
+        )
+
+    def _layout(self, columns: StructType, snapshot: SnapshotHandle) -> RowLayout:
+        check_masks(self._topic, columns)
+        return row_layout(self._topic, columns, snapshot.schema)
+
+    def _delete_done(self) -> None:
+        done = pa.Table.from_batches(self._done) if self._done else None
+        if done is None or not done.num_rows:
+            return
+        self._dead_letters.merge(
+            done,
+            f"target.topic = '{self._name}' AND target.partition = source.partition "
+            "AND target.offset = source.offset",
+            commit_metadata="replayed",
+        ).when_matched_delete().execute()
+
+
+def deduplicated(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the first dead letter at each offset; one record can have several dead letters."""
+    positions = pa.table(
+        {
+            "partition": batch.column("partition"),
+            "offset": batch.column("offset"),
+            "row": pa.array(range(batch.num_rows), pa.int64()),
+        }
+    )
+    firsts = positions.group_by(["partition", "offset"]).aggregate([("row", "min")])
+    if firsts.num_rows == batch.num_rows:
+        return batch
+    rows: Any = firsts.column("row_min").combine_chunks()
+    return batch.take(rows.take(pc.sort_indices(rows)))
+
+
+def with_timestamps(letters: pa.RecordBatch) -> pa.RecordBatch:
+    """Replace missing timestamps of dead letters by the time when their batch was read."""
+    at = letters.schema.get_field_index("timestamp")
+    kind: Any = letters.schema.field(at).type
+    read_at = letters.column("_ingestion_timestamp").cast(kind)
+    timestamps = pc.coalesce(letters.column(at), read_at)
+    return letters.set_column(at, letters.schema.field(at), timestamps)
+
+
+def offsets_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the columns `partition` and `offset` of dead letters."""
+    return batch.select(["partition", "offset"])

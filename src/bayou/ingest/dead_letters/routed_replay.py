@@ -1,0 +1,178 @@
+"""Replays dead letters of a topic with `route-by` into its tables.
+
+All dead letters at recorded offsets are read into memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from bayou.api import SnapshotHandle
+from bayou.errors import PipelineError
+from bayou.ingest.batch.filter_history import filter_properties
+from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.batch.topic_tables import TopicTables
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.dead_letters.append_replay import (
+    AppendReplay,
+    deduplicated,
+    offsets_of,
+    with_timestamps,
+)
+from bayou.ingest.dead_letters.upsert_replay import letters_by_partition
+from bayou.ingest.offsets import KafkaTopic, covered_offsets
+from bayou.ingest.routing.inspection import routed_snapshots
+from bayou.ingest.routing.routed_columns import (
+    RoutedColumns,
+    RoutedOutput,
+    RoutedRecordsRead,
+    read_routed,
+)
+from bayou.ingest.routing.routed_tables import RoutedTables
+from bayou.ingest.routing.router import DEFAULT_TABLE
+from bayou.kernel import write_data
+from bayou.kernel.arrow.compute import pc
+from bayou.kernel.transaction.commit import discard_unless_committed
+from bayou.protocol.actions import AddFile
+
+_BATCH_ROWS = 10_000
+
+
+class RoutedReplay(AppendReplay):
+    """One attempt of a replay, based on one version of each table."""
+
+    def __init__(
+        self, configuration: Configuration, topic: Topic, schema: str | None, where: str | None
+    ) -> None:
+        super().__init__(configuration, topic, schema, where)
+        self._configuration = configuration
+
+    def _add_rows(
+        self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle, *, dry_run: bool
+    ) -> int | None:
+        covered = covered_offsets(self._name, snapshot.transactions)
+        seen = self._seen(dead_letters, snapshot)
+        for table in routed_snapshots(self._configuration, self._topic, snapshot):
+            seen.read(table, self._name, prefix="_kafka_", within=self._within)
+        batches = [
+            self._waiting(batch, covered, seen, count=True)
+            for batch in dead_letters.to_batches(filter=self._where)
+        ]
+        letters = pa.Table.from_batches(batches).combine_chunks() if batches else None
+        if letters is None or not letters.num_rows:
+            return None
+        (waiting,) = letters.to_batches()
+        waiting = with_timestamps(deduplicated(waiting))
+        kafka = KafkaTopic(
+            name=self._name,
+            cluster_id=_cluster(self._name, snapshot.transactions),
+            topic_id=None,
+            bounds={},
+        )
+        options = self._configuration.connector.storage.storage_options()
+        topic_tables = TopicTables.of(self._topic, kafka, options)
+        topic_tables.target.open()
+        tables = RoutedTables(self._topic, kafka, topic_tables, self._schema)
+        tables.open()
+        columns = RoutedColumns(self._topic, tables, self._schema, time.time_ns() // 1000)
+        slices = [
+            waiting.slice(first, _BATCH_ROWS) for first in range(0, waiting.num_rows, _BATCH_ROWS)
+        ]
+        read = read_routed(columns, lambda: slices)
+        self._count_read(read, waiting)
+        if dry_run or not (read.rows or read.filtered):
+            return None
+        return self._commit(tables, read, dead_letters, covered)
+
+    def _count_read(self, read: RoutedRecordsRead, waiting: pa.RecordBatch) -> None:
+        refused: dict[int, BitMap64] = {}
+        for _, batch in read.dead_letters:
+            self._refused += batch.num_rows
+            for row in batch.select(["partition", "offset", "reason"]).to_pylist():
+                refused.setdefault(row["partition"], BitMap64()).add(row["offset"])
+                self._reasons[row["reason"]] = self._reasons.get(row["reason"], 0) + 1
+        self._replayed += sum(rows.num_rows for found in read.rows.values() for _, rows in found)
+        self._filtered += read.filtered
+        done = offsets_of(waiting)
+        for partition, offsets in refused.items():
+            at = pc.and_(
+                pc.equal(done.column("partition"), partition),
+                pc.is_in(done.column("offset"), pa.array(offsets.to_array(), pa.int64())),
+            )
+            done = done.filter(pc.invert(at))
+        self._done.append(done)
+
+    def _commit(
+        self,
+        tables: RoutedTables,
+        read: RoutedRecordsRead,
+        dead_letters: SnapshotHandle,
+        covered: Mapping[int, int],
+    ) -> int | None:
+        """Write rows, register new tables, and commit to routed tables, then the default table."""
+        application = f"bayou-replay/{dead_letters.kernel.table_id}"
+        target = tables.default.target
+        assert target.snapshot is not None
+        properties = filter_properties(
+            self._topic,
+            target.snapshot.properties,
+            covered,
+            letters_by_partition(self._letters) if read.filtered else None,
+        )
+        default = read.outputs[DEFAULT_TABLE]
+        transaction, _ = target.begin(default.layout, {}, properties=properties)
+        files: dict[int, Sequence[AddFile]] = {}
+        for number, rows in read.rows.items():
+            output = read.outputs[number]
+            used = transaction if number == DEFAULT_TABLE else output.transaction
+            if used is None:
+                raise self._lacks_columns(output)
+            state = used.transaction_state(output.table.engine)
+            files[number] = write_data(output.table.engine, state, [batch for _, batch in rows])
+        written = [read.outputs[number] for number in files if number != DEFAULT_TABLE]
+
+        def discard() -> None:
+            for number, adds in files.items():
+                read.outputs[number].table.target.discard(adds)
+
+        with discard_unless_committed(discard):
+            tables.register(output.table for output in written)
+        version: int | None = None
+        for number, adds in sorted(files.items(), reverse=True):
+            if number == DEFAULT_TABLE:
+                continue
+            routed = read.outputs[number].table.target
+            changed = read.outputs[number].transaction
+            assert changed is not None
+            ids = _next_id(application, routed)
+            with discard_unless_committed(partial(routed.discard, adds)):
+                version = routed.commit(changed.with_transaction_ids(ids), adds, {})
+        adds = files.get(DEFAULT_TABLE, ())
+        if adds or read.filtered:
+            ids = _next_id(application, target)
+            with discard_unless_committed(lambda: target.discard(adds)):
+                version = target.commit(transaction.with_transaction_ids(ids), adds, {})
+        return version
+
+    def _lacks_columns(self, output: RoutedOutput) -> PipelineError:
+        return PipelineError(
+            f"topic {self._topic.key!r}: {output.table.target.path} can't be created, because the "
+            "dead letters lack a field of partition-columns or cluster-by. Set a schema-file.",
+            topic=self._topic.key,
+        )
+
+
+def _next_id(application: str, target: TargetTable) -> dict[str, int]:
+    known = {} if target.snapshot is None else target.snapshot.transactions
+    return {application: known.get(application, -1) + 1}
+
+
+def _cluster(name: str, transactions: Mapping[str, int]) -> str:
+    """Return the id of the Kafka cluster whose offsets a table has recorded."""
+    parts = (application.split("/") for application in transactions)
+    return next((p[1] for p in parts if p[0] == "kafka" and p[2:3] == [name]), "")

@@ -1,0 +1,103 @@
+"""The tables of `route-by` that a topic has, for commands that start no pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayou.api import SnapshotHandle, table
+from bayou.ingest.background_task import run_parallel
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.routing.registry import absolute_path, check_table, registered_tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedTableStatus:
+    """The status of a table of `route-by`.
+
+    Attributes:
+        table: the name of the table.
+        version: the table's latest version.
+        rows: number of rows in this version.
+        files: number of data files in this version.
+        bytes: total size of these files.
+    """
+
+    table: str
+    table_path: str
+    version: int
+    rows: int
+    files: int
+    bytes: int
+
+
+def routed_statuses(
+    configuration: Configuration, topic: Topic, default: SnapshotHandle
+) -> tuple[RoutedTableStatus, ...]:
+    """Return the status of each table of `route-by`; see `routed_snapshots`."""
+    if topic.routes is None:
+        return ()
+    options = configuration.connector.storage.storage_options()
+    names = {t.table_path: t.routed_table for t in routed_topics(topic, default)}
+
+    def status(path: str) -> RoutedTableStatus | None:
+        handle = table(path, options)
+        if not handle.exists():
+            return None
+        snapshot, detail = handle.snapshot(), handle.detail()
+        return RoutedTableStatus(
+            table=names[path] or "",
+            table_path=path,
+            version=detail.version,
+            rows=snapshot.count(),
+            files=detail.num_files,
+            bytes=detail.size_in_bytes,
+        )
+
+    routed_snapshots(configuration, topic, default)
+    found = run_parallel(status, sorted(names))
+    return tuple(s for s in found if s is not None)
+
+
+def routed_topics(topic: Topic, default: SnapshotHandle | None) -> tuple[Topic, ...]:
+    """Return the topic with each registered table of `route-by` as its only table.
+
+    Some tables may not exist, because no batch has committed rows to them.
+
+    Args:
+        default: the default table; None if it doesn't exist.
+    """
+    routes = topic.routes
+    if routes is None or default is None:
+        return ()
+    paths = sorted(registered_tables(default.transactions))
+    return tuple(topic.routed(routes.at(absolute_path(p, topic.table_path))) for p in paths)
+
+
+def routed_snapshots(
+    configuration: Configuration, topic: Topic, default: SnapshotHandle
+) -> tuple[SnapshotHandle, ...]:
+    """Return the latest snapshots of the registered tables of `route-by` that exist.
+
+    Args:
+        default: the default table.
+
+    Raises:
+        PipelineError: a table was deleted, replaced or rolled back.
+    """
+    options = configuration.connector.storage.storage_options()
+    routes = topic.routes
+    if routes is None:
+        return ()
+    entries = sorted(registered_tables(default.transactions).items())
+
+    def snapshot(number: int) -> SnapshotHandle | None:
+        relative, entry = entries[number]
+        handle = table(absolute_path(relative, topic.table_path), options)
+        found = handle.snapshot() if handle.exists() else None
+        table_id = None if found is None else found.kernel.table_id
+        version = -1 if found is None else found.version
+        check_table(topic.key, handle.table_uri, entry, table_id, version)
+        return found
+
+    found = run_parallel(snapshot, range(len(entries)))
+    return tuple(s for s in found if s is not None)

@@ -1,0 +1,141 @@
+"""The tables of `route-by` that a topic has, as transaction identifiers of its default table.
+
+A table is registered before it is created: the default table gets the identifier
+`kafka/CLUSTER/TOPIC/route/PATH/registered`. Each commit of a batch to the default table then
+records the version of each table that the batch has written, as
+`kafka/CLUSTER/TOPIC/route/PATH/TABLE-ID`. So a run knows all tables, even if the configuration has
+changed, and notices if a table was deleted, replaced or rolled back.
+
+`PATH` is relative to the folder of the default table, so that the tables can be moved together.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bayou.errors import PipelineError
+from bayou.ingest.offsets import KafkaTopic
+
+_ENTRY = re.compile(r"kafka/[^/]*/[^/]*/route/(.+)/([^/]+)\Z", re.DOTALL)
+_REGISTERED = "registered"
+_WRITTEN = "written"
+REGISTRATIONS = "bayou-routes"
+"""Application id of the number of registrations, with which concurrent registrations conflict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredTable:
+    """A registered table of `route-by`.
+
+    Attributes:
+        path: the table's path, relative to the folder of the default table.
+        fingerprint: the `value_fingerprint` of the table's value; 0 for a listed table.
+        versions: the last recorded version by table id; empty if no batch was committed that has
+            rows for the table.
+    """
+
+    path: str
+    fingerprint: int = 0
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+
+def registered_tables(transactions: Mapping[str, int]) -> dict[str, RegisteredTable]:
+    """Return the registered tables of all topics by their relative path.
+
+    Args:
+        transactions: the transaction identifiers of the default table.
+    """
+    entries: dict[str, dict[str, int]] = {}
+    for application, version in transactions.items():
+        if (match := _ENTRY.match(application)) is not None:
+            path, entry = match.groups()
+            known = entries.setdefault(path, {})
+            known[entry] = max(version, known.get(entry, -1))
+    return {
+        path: RegisteredTable(
+            path=path, fingerprint=versions.pop(_REGISTERED, 0), versions=versions
+        )
+        for path, versions in entries.items()
+    }
+
+
+def registration_id(topic: KafkaTopic, path: str) -> str:
+    """Return the application id that registers a table."""
+    return f"{_prefix(topic)}route/{path}/{_REGISTERED}"
+
+
+def version_id(topic: KafkaTopic, path: str, table_id: str) -> str:
+    """Return the application id of the last version of a table that a topic has written."""
+    return f"{_prefix(topic)}route/{path}/{table_id}"
+
+
+def written_id(topic: KafkaTopic) -> str:
+    """Return the application id, in a table of `route-by`, of the number of a topic's commits.
+
+    Each commit increments it, so that commits of two pipelines conflict even if one of them only
+    repeats a batch.
+    """
+    return f"{_prefix(topic)}{_WRITTEN}"
+
+
+def check_table(key: str, path: str, known: RegisteredTable, id: str | None, version: int) -> None:
+    """Check that a table is the one of which a version is recorded, and that it has this version.
+
+    Args:
+        key: the topic's key, for messages.
+        id: the table's id; None if there is no table.
+
+    Raises:
+        PipelineError: the table was deleted, replaced or rolled back.
+    """
+    if not known.versions:
+        return
+    recorded = -1 if id is None else known.versions.get(id, -1)
+    if id is None:
+        change = "was deleted or moved"
+    elif id not in known.versions:
+        change = "was replaced by another table"
+    elif version < recorded:
+        change = f"was rolled back from version {recorded} to {version}"
+    else:
+        return
+    raise PipelineError(
+        f"topic {key!r}: {path} {change}, but the default table covers the offsets of its rows, so "
+        "they won't be read again. Restore this table, or move all tables of the topic away to "
+        "read its records again.",
+        topic=key,
+    )
+
+
+def relative_path(path: str, default: str) -> str:
+    """Return a table's path relative to the folder of the default table.
+
+    A URI in another bucket is returned unchanged.
+    """
+    root, folder = _split(posixpath.dirname(default.rstrip("/")))
+    other, rest = _split(path.rstrip("/"))
+    return posixpath.relpath(rest, folder) if root == other else path.rstrip("/")
+
+
+def absolute_path(path: str, default: str) -> str:
+    """Return the path that `relative_path` has made relative."""
+    if "://" in path:
+        return path
+    root, folder = _split(posixpath.dirname(default.rstrip("/")))
+    return root + posixpath.normpath(posixpath.join(folder, path))
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Split a path into scheme and bucket, which may be empty, and an absolute path."""
+    scheme, separator, rest = path.partition("://")
+    if not separator:
+        return "", path
+    bucket, _, key = rest.partition("/")
+    return f"{scheme}://{bucket}", f"/{key}"
+
+
+def _prefix(topic: KafkaTopic) -> str:
+    return f"kafka/{topic.cluster_id}/{topic.name}/"

@@ -1,0 +1,181 @@
+"""The executor side of a micro-batch with `route-by`: splits records, and writes data files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+
+import pyarrow as pa
+
+from bayou.errors import BayouError
+from bayou.ingest.batch.batch_task import ABORTS, BatchTask, BatchTaskResult, TaskRun
+from bayou.ingest.batch.record_reader import RecordReader, RecordReading
+from bayou.ingest.routing.router import RecordRouter, RecordRouting
+from bayou.kernel.engine.engine import EngineDescription
+from bayou.protocol.actions import encode_actions
+from bayou.protocol.schema import StructType
+from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
+
+_WAITING_BYTES = 64 << 20
+"""When the rows of all tables in memory reach this size, those of the largest are written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOutput:
+    """A table to which a task writes rows. Can be pickled.
+
+    Attributes:
+        row_state: see `BatchTask.row_state`.
+    """
+
+    engine: EngineDescription
+    table_path: str
+    row_state: bytes | None
+    reading: RecordReading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableResult:
+    """What a task wrote to one table, or would have to add to it. Can be pickled.
+
+    Attributes:
+        row_actions: encoded `add` actions.
+        new_fields: fields without a column in this table.
+    """
+
+    rows: int = 0
+    row_actions: bytes = b""
+    ignored: frozenset[str] = frozenset()
+    new_fields: StructType = field(default_factory=StructType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedResult(BatchTaskResult):
+    """The result of a task. `new_fields` are those that the router needs.
+
+    Attributes:
+        tables: the result of each table, by its number.
+        new_values: number of records of each value whose table isn't known yet. If there are any,
+            nothing was written, and the batch must be run again.
+    """
+
+    tables: Mapping[int, TableResult] = field(default_factory=dict)
+    new_values: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedBatchTask(BatchTask):
+    """The definition that all tasks of a micro-batch share. Can be pickled.
+
+    Attributes:
+        outputs: the tables. The number of a table is its index; the first is the default table.
+    """
+
+    routing: RecordRouting
+    outputs: tuple[TableOutput, ...]
+
+    def run(self, share: int) -> RoutedResult:
+        """Process the records of one task; `share` is the task's number."""
+        try:
+            return _RoutedTaskRun(self).run(self.records.read(share))
+        except BayouError as error:
+            return RoutedResult(failure=error)
+
+
+class _RunAgainError(Exception):
+    """The batch must be run again with more columns or tables."""
+
+
+_ABORTS: tuple[type[Exception], ...] = (*ABORTS, _RunAgainError)
+
+
+class _RoutedTaskRun(TaskRun):
+    def __init__(self, task: RoutedBatchTask) -> None:
+        super().__init__(task)
+        self._outputs = task.outputs
+        self._router = RecordRouter(task.routing)
+        self._readers: dict[int, RecordReader] = {}
+        self._counts: dict[int, int] = {}
+        self._rows_waiting: dict[int, list[pa.RecordBatch]] = {}
+        self._sizes: dict[int, int] = {}
+        self._row_actions: dict[int, list[bytes]] = {}
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> RoutedResult:
+        try:
+            for batch in self._counter.count(batches):
+                source = self._readable(self._undecided(batch))
+                if source.num_rows:
+                    self._take(source)
+            if self._runs_again:
+                raise _RunAgainError
+            for number in list(self._rows_waiting):
+                self._flush(number)
+            self._write_dead_letters()
+        except _ABORTS as error:
+            return self._routed(self._aborted_routed(error))
+        return self._routed(self._result())
+
+    @property
+    def _runs_again(self) -> bool:
+        return bool(
+            self._router.new_fields.fields
+            or self._router.new_values
+            or any(reader.new_fields.fields for reader in self._readers.values())
+        )
+
+    def _take(self, source: pa.RecordBatch) -> None:
+        routed = self._router.split(source)
+        if routed.dead_letters is not None:
+            self._refuse(routed.dead_letters)
+        for number, records in routed.tables.items():
+            reader = self._readers.get(number)
+            if reader is None:
+                reader = self._readers[number] = RecordReader(self._outputs[number].reading)
+            for rows, dead_letters in reader.read(records):
+                if dead_letters is not None:
+                    self._refuse(dead_letters)
+                if rows is not None:
+                    self._add(number, rows)
+
+    def _add(self, number: int, rows: pa.RecordBatch) -> None:
+        self._counts[number] = self._counts.get(number, 0) + rows.num_rows
+        if self._runs_again:
+            return
+        self._rows_waiting.setdefault(number, []).append(rows)
+        self._sizes[number] = self._sizes.get(number, 0) + rows.nbytes
+        while sum(self._sizes.values()) >= _WAITING_BYTES:
+            self._flush(max(self._sizes, key=self._sizes.__getitem__))
+
+    def _flush(self, number: int) -> None:
+        output, rows = self._outputs[number], self._rows_waiting.pop(number)
+        self._sizes.pop(number)
+        if output.row_state is None:
+            raise self._lacks_columns(output.table_path)
+        actions = write_task(output.engine, output.row_state, rows)
+        self._row_actions.setdefault(number, []).append(actions)
+
+    def _aborted_routed(self, error: Exception) -> BatchTaskResult:
+        for number, actions in self._row_actions.items():
+            output = self._outputs[number]
+            delete_task_files(output.engine, output.table_path, actions)
+        self._row_actions = {}
+        return self._aborted(error)
+
+    def _routed(self, result: BatchTaskResult) -> RoutedResult:
+        tables = {
+            number: TableResult(
+                rows=self._counts.get(number, 0),
+                row_actions=encode_actions(decode_adds(self._row_actions.get(number, []))),
+                ignored=reader.ignored,
+                new_fields=reader.new_fields,
+            )
+            for number, reader in self._readers.items()
+        }
+        known = {name.name: getattr(result, name.name) for name in fields(result)}
+        known |= {
+            "rows": sum(self._counts.values()),
+            "filtered": self._router.filtered,
+            "new_fields": self._router.new_fields,
+            "ignored": frozenset().union(*(reader.ignored for reader in self._readers.values())),
+        }
+        return RoutedResult(**known, tables=tables, new_values=dict(self._router.new_values))

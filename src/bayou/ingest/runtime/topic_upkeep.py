@@ -1,0 +1,129 @@
+"""Maintenance and catalog entries of all tables of a topic during a run.
+
+A topic has several tables if it has `route-by`; their number grows during the run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from bayou.errors import BayouError
+from bayou.ingest.config import Topic
+from bayou.ingest.events import BatchReport, Reporter
+from bayou.ingest.maintenance import TopicMaintenance
+from bayou.ingest.retries import attempt_failed_event
+from bayou.ingest.runtime.background_registration import BackgroundRegistration
+from bayou.ingest.runtime.shared_tables import SharedTables
+
+
+class TopicUpkeep:
+    """The maintenance and the catalog entries of the tables of one topic.
+
+    Args:
+        batches: the lock that a batch of the topic holds.
+    """
+
+    def __init__(
+        self, topic: Topic, tables: SharedTables, reporter: Reporter, batches: threading.Lock
+    ) -> None:
+        self._topic = topic
+        self._tables = tables
+        self._reporter = reporter
+        self._batches = batches
+        self._spark: SparkSession | None = None
+        self._opened: dict[str, Topic] = {}
+        self._maintenance: dict[str, TopicMaintenance] = {}
+        self._registrations: dict[str, BackgroundRegistration] = {}
+
+    def open(self, topics: Sequence[Topic]) -> None:
+        """Start the upkeep of tables; those that are already opened are skipped.
+
+        Args:
+            topics: the topic with each table as its only table.
+        """
+        for topic in topics:
+            path = topic.table_path
+            if path in self._opened:
+                continue
+            registration = self._tables.registration(topic)
+            if registration is not None:
+                self._registrations[path] = BackgroundRegistration(
+                    topic.key,
+                    registration,
+                    slots=self._tables.registration_slots,
+                    on_failure=self._registration_failed,
+                )
+                self._registrations[path].request()
+            self._maintenance[path] = self._tables.open_maintenance(topic, self._batches)
+            self._opened[path] = topic
+            if self._spark is not None:
+                self._maintenance[path].use_executors(self._spark)
+
+    def start(self, spark: SparkSession) -> None:
+        """Use a session for maintenance and catalog entries from now on."""
+        self._spark = spark
+        for maintenance in self._maintenance.values():
+            maintenance.use_executors(spark)
+
+    def count_batch(self, report: BatchReport, *, is_behind: bool) -> None:
+        """Count the records of a committed batch, and request updates of catalog entries."""
+        routed = {rows.table_path: rows.rows for rows in report.tables}
+        default = replace(report, rows=report.rows - sum(routed.values()))
+        for path, maintenance in self._maintenance.items():
+            if path == self._topic.table_path:
+                maintenance.count_batch(default, is_behind=is_behind)
+            elif path in routed:
+                rows = BatchReport(topic=report.topic, rows=routed[path], seconds=report.seconds)
+                maintenance.count_batch(rows, is_behind=is_behind)
+        for path, registration in self._registrations.items():
+            if path == self._topic.table_path or path in routed:
+                registration.request()
+
+    def poll(self) -> None:
+        """Start maintenance that is due, in the background."""
+        for maintenance in list(self._maintenance.values()):
+            maintenance.poll()
+
+    def poll_registrations(self) -> None:
+        """Start updates of catalog entries that are due, in the background.
+
+        Raises:
+            BayouError: an update has failed, and a retry can't succeed.
+        """
+        if self._spark is not None:
+            for registration in list(self._registrations.values()):
+                registration.poll(self._spark)
+
+    def complete(self) -> None:
+        """Run maintenance that is due and wait for it."""
+        for maintenance in self._maintenance.values():
+            maintenance.complete()
+
+    def complete_registrations(self) -> None:
+        """Update the catalog entries and wait for it.
+
+        Raises:
+            BayouError: an update failed.
+        """
+        if self._spark is not None:
+            for registration in self._registrations.values():
+                registration.complete(self._spark)
+
+    def end_registrations(self) -> None:
+        """Wait a moment for requested updates of catalog entries."""
+        if self._spark is not None:
+            for registration in self._registrations.values():
+                registration.end(self._spark)
+
+    def close(self) -> None:
+        """Stop the maintenance of tables that no other topic uses."""
+        for topic in self._opened.values():
+            self._tables.close_maintenance(topic)
+
+    def _registration_failed(self, error: BayouError, failures: int, pause: float) -> None:
+        event = attempt_failed_event(self._topic, "registration", failures, error)
+        self._reporter.attempt_failed(replace(event, of=None, pause=pause))
