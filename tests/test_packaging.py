@@ -8,11 +8,13 @@ import importlib.metadata
 import pkgutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import addresses
+import pyarrow as pa
 import pytest
 
 import bayou
@@ -44,6 +46,49 @@ def test_an_import_loads_no_heavy_module(imports: str, heavy: set[str]) -> None:
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True
     ).stdout
     assert heavy.intersection(loaded.splitlines()) == set()
+
+
+@pytest.mark.process
+def test_importing_bayou_loads_no_other_package() -> None:
+    loaded = _modules_after("import bayou")
+    assert not loaded & {"pyarrow", "numpy", "msgspec", "importlib.metadata", "bayou.kernel"}
+
+
+@pytest.mark.process
+def test_reading_a_small_table_loads_what_it_needs_only(tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    rows = pa.table({"id": [1, 2], "day": ["a", "b"]})
+    bayou.write(path, rows, partition_by="day")
+    loaded = _modules_after(f"import bayou; bayou.table({path!r}).to_arrow()")
+    assert "pyarrow.parquet" in loaded
+    assert not loaded & {
+        "bayou.api.alter",
+        "bayou.api.merge",
+        "bayou.kernel.commands",
+        "bayou.kernel.table_changes",
+        "bayou.kernel.transaction.builder",
+        "bayou.unity.client",
+        "duckdb",
+        "obstore",
+        "pandas",
+        "polars",
+        "sqlglot",
+    }
+
+
+def _modules_after(program: str) -> set[str]:
+    printed = subprocess.run(
+        [sys.executable, "-c", f"import sys; {program}; print(*sys.modules, sep='\\n')"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+    return set(printed.splitlines())
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert bayou.__version__ == project["version"]
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayou.kernel.expressions.functions import ALL
+from bayou.kernel.expressions.functions import all_functions
 
 __all__ = ["page"]
 
@@ -78,10 +78,15 @@ def page() -> str:
 
 
 def _parts() -> Iterator[str]:
-    inexact = [f"`{f.name}`" for fs in ALL.values() for f in fs if not getattr(f, "exact", True)]
+    inexact = [
+        f"`{f.name}`"
+        for fs in all_functions().values()
+        for f in fs
+        if not getattr(f, "exact", True)
+    ]
     yield _HEAD.replace("INEXACT", ", ".join(inexact))
     yield "\n## Functions\n\nAn unknown function is a `PredicateError`.\n"
-    for heading, functions in ALL.items():
+    for heading, functions in all_functions().items():
         yield f"\n### {heading}\n\n| function | returns | preserves order |\n|---|---|---|\n"
         for function in functions:
             ordered = "yes" if getattr(function, "monotonicity", None) is not None else ""

@@ -77,6 +77,9 @@ def _run(command: Sequence[str | Path], **environment: str) -> str:
 def _version(*, rehearse: bool) -> str:
     """Check that pyproject.toml, CHANGELOG.md and CITATION.cff name the same version and date."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    module = ROOT / "src" / "bayou" / "version.py"
+    if f'VERSION = "{version}"' not in module.read_text():
+        raise ReleaseError(f"{module} doesn't name version {version} of pyproject.toml. Change it.")
     heading = re.search(r"^## (\S+) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     cited = re.search(r'^version: "?([^"\n]+)', (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     for file, found in (("CHANGELOG.md", heading), ("CITATION.cff", cited)):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bayou.api.argument_checks import checked_names
+from bayou.api.conditions import Condition, checked_condition
 from bayou.api.parallel_iteration import available_cores, interleaved
 from bayou.errors import SchemaError
 from bayou.kernel import (
@@ -17,7 +18,6 @@ from bayou.kernel import (
     CloseableIterator,
     Engine,
     LoadedVectors,
-    Predicate,
     TableChanges,
     closeable,
     prefetch_vectors,
@@ -73,7 +73,7 @@ class ChangesHandle:
         return self._changes
 
     def to_arrow(
-        self, columns: Sequence[str] | None = None, filter: Predicate | str | None = None
+        self, columns: Sequence[str] | None = None, filter: Condition | None = None
     ) -> pa.Table:
         """Read the changed rows into memory.
 
@@ -91,7 +91,7 @@ class ChangesHandle:
         return self.to_batches(columns, filter).read_all()
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, filter: Predicate | str | None = None
+        self, columns: Sequence[str] | None = None, filter: Condition | None = None
     ) -> pa.RecordBatchReader:
         """Stream the changed rows in bounded memory. See `to_arrow` for the arguments."""
         reading = _PlannedRead.plan(self._engine, self._changes, columns, filter)
@@ -115,13 +115,13 @@ class _PlannedRead:
         engine: Engine,
         changes: TableChanges,
         columns: Sequence[str] | None,
-        filter: Predicate | str | None,
+        filter: Condition | None,
     ) -> _PlannedRead:
         known = [*changes.schema.names, *CHANGE_COLUMNS.names]
         requested = checked_names(columns, "columns")
         names = known if requested is None else list(requested)
         _check_columns(changes.read_state.path, names, known)
-        builder = changes.scan_builder().with_filter(filter)
+        builder = changes.scan_builder().with_filter(checked_condition(filter, "filter"))
         remaining = builder.build().remaining_filter
         filtered = {path[0] for path in referenced_columns(remaining)} if remaining else set()
         fields = tuple(f for f in changes.schema if f.name in filtered or f.name in names)

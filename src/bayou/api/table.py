@@ -20,12 +20,11 @@ from bayou.api.conditions import Condition
 from bayou.api.data_frames import DataFrames
 from bayou.api.maintenance import Maintenance
 from bayou.api.read import Timestamp, milliseconds
-from bayou.api.representation import as_html, as_text
 from bayou.api.row_operations import RowOperations
 from bayou.api.snapshot import SnapshotHandle
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
-from bayou.kernel import Catalog, CommitBoundary, Engine, Table
+from bayou.kernel import Catalog, Engine, Table
 from bayou.kernel.table_detail import TableDetail, table_detail
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.protocol.schema import StructType
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from bayou.api.alter import TableAlterer
     from bayou.api.changes import ChangesHandle
     from bayou.api.dataset import DeltaDataset
+    from bayou.kernel import CommitBoundary
 
 
 def table(
@@ -107,9 +107,13 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return self._table.exists(self._engine)
 
     def __repr__(self) -> str:
+        from bayou.api.representation import as_text
+
         return as_text(self._engine, self._table)
 
     def _repr_html_(self) -> str:
+        from bayou.api.representation import as_html
+
         return as_html(self._engine, self._table)
 
     def __dir__(self) -> list[str]:
@@ -305,6 +309,32 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         """
         return table_detail(self._engine, self._table.latest_snapshot(self._engine))
 
+    def load_cdf(  # noqa: PLR0917 - deltalake's order of parameters
+        self,
+        starting_version: int = 0,
+        ending_version: int | None = None,
+        starting_timestamp: dt.datetime | str | None = None,
+        ending_timestamp: dt.datetime | str | None = None,
+        columns: Sequence[str] | None = None,
+        predicate: Condition | None = None,
+    ) -> pa.RecordBatchReader:
+        """Stream the change data feed of a range: `changes` with the arguments of deltalake.
+
+        Args:
+            starting_version, ending_version: the range of versions, both ends included.
+            starting_timestamp, ending_timestamp: timestamps instead of versions.
+            columns, predicate: columns and filter; see `ChangesHandle.to_arrow`.
+
+        Raises:
+            VersionNotFoundError, ChangeDataFeedError, ArgumentError: see `changes`.
+
+        Example:
+            bayou.table("lake/orders").load_cdf(starting_version=1).read_all()
+        """
+        start = starting_version if starting_timestamp is None else starting_timestamp
+        end = ending_version if ending_timestamp is None else ending_timestamp
+        return self.changes(start, end).to_batches(columns, predicate)
+
     def changes(
         self, start: int | dt.datetime | str, end: int | dt.datetime | str | None = None
     ) -> ChangesHandle:
@@ -334,6 +364,8 @@ def _boundary(at: int | dt.datetime | str, argument: str) -> CommitBoundary:
         raise ArgumentError(
             f"{argument}: {at!r} isn't a table version. Give 0 or more.", argument=argument
         )
+    from bayou.kernel import CommitBoundary
+
     if isinstance(at, int):
         return CommitBoundary.at_version(at)
     return CommitBoundary.at_timestamp(milliseconds(at))

@@ -59,6 +59,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
     overwrite_schema: bool = False,
     replace_where: str | None = None,
     partition_overwrite: PartitionOverwrite = "static",
+    schema_mode: Literal["merge", "overwrite"] | None = None,
+    predicate: str | None = None,
     commit_metadata: CommitMetadata | None = None,
     transaction: tuple[str, int] | None = None,
     target_file_size: int | None = None,
@@ -89,6 +91,9 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
             new rows must satisfy it.
         partition_overwrite: `dynamic` if an overwrite replaces only the partitions that have new
             rows.
+        schema_mode: `merge` for `merge_schema`, `overwrite` for `overwrite_schema`, as in
+            deltalake.
+        predicate: `replace_where`, as in deltalake.
         commit_metadata: what the commit records for its readers: a string (`userMetadata`, as in
             Spark), or a dictionary of entries. `history` shows it.
         transaction: an application id and a version. If the table has recorded this version or a
@@ -121,6 +126,15 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         bayou.write("lake/visits", rows, mode="overwrite", replace_where="id < 10")
     """
     options = checked_strings(storage_options, "storage_options")
+    if schema_mode is not None:
+        _checked_choice(schema_mode, "schema_mode", ("merge", "overwrite"), "a schema mode")
+        merge_schema = merge_schema or schema_mode == "merge"
+        overwrite_schema = overwrite_schema or schema_mode == "overwrite"
+    if predicate is not None and replace_where is not None:
+        raise ArgumentError(
+            "predicate: predicate and replace_where are both set. Give one of them.",
+            argument="predicate",
+        )
     request = _Request(
         path=checked_path(path),
         mode=_checked_choice(mode, "mode", _MODES, "a write mode"),
@@ -128,7 +142,9 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         configuration=checked_strings(configuration, "configuration"),
         merge_schema=merge_schema,
         overwrite_schema=overwrite_schema,
-        replace_where=_optional_string(replace_where, "replace_where"),
+        replace_where=_optional_string(
+            predicate if replace_where is None else replace_where, "replace_where"
+        ),
         dynamic=_checked_choice(
             partition_overwrite, "partition_overwrite", ("static", "dynamic"), "a kind of overwrite"
         )

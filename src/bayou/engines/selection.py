@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.memory import MemoryEngine
 from bayou.errors import SerializationError
 from bayou.kernel.engine import Engine
 from bayou.kernel.engine.engine import EngineDescription
@@ -14,6 +13,8 @@ from bayou.kernel.engine.engine import EngineDescription
 def for_path(path: str, storage_options: Mapping[str, str] | None = None) -> Engine:
     """Return the engine for a table's path: `MemoryEngine` for `memory://`, else `ArrowEngine`."""
     if path.startswith("memory://"):
+        from bayou.engines.memory import MemoryEngine
+
         return MemoryEngine()
     return ArrowEngine(storage_options)
 
@@ -24,6 +25,8 @@ def from_description(description: EngineDescription) -> Engine:
     Raises:
         SerializationError: the kind of engine is unknown, or its factory can't be imported.
     """
+    from bayou.engines.memory import MemoryEngine
+
     match description.kind:
         case ArrowEngine.KIND:
             return ArrowEngine(description.options)

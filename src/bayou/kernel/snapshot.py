@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.checkpoint.stats import CheckpointStatisticsCache
@@ -15,7 +16,6 @@ from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.metrics import SnapshotReport, measured
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
-from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol.column_metadata import (
     IdentityColumn,
     check_constraints,
@@ -24,6 +24,9 @@ from bayou.protocol.column_metadata import (
     generation_expressions,
     identity_columns,
 )
+
+if TYPE_CHECKING:
+    from bayou.kernel.transaction.builder import TransactionBuilder
 
 
 class Snapshot(TableState):
@@ -156,6 +159,8 @@ class Snapshot(TableState):
         self, engine_info: str, operation: Operation
     ) -> TransactionBuilder:
         """Return a builder of a transaction that reads this version."""
+        from bayou.kernel.transaction.builder import TransactionBuilder
+
         return TransactionBuilder(
             table=self.path, read_state=self, engine_info=engine_info, operation=operation
         )

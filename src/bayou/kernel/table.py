@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayou.errors import TableNotFoundError
 from bayou.kernel.catalog import Catalog, CommittingCatalog
-from bayou.kernel.checkpoint.parts import write_checkpoint_with_workers
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.commit_times import read_history, version_at
 from bayou.kernel.log.segment import load_log_segment
-from bayou.kernel.maintenance.log_cleanup import LogCleanup, clean_up_log
-from bayou.kernel.maintenance.log_compaction import compact_log
 from bayou.kernel.operation import Operation
 from bayou.kernel.snapshot import Snapshot
-from bayou.kernel.table_changes.commit_range import CommitBoundary, CommitRangeBuilder
-from bayou.kernel.table_changes.table_changes import TableChanges, load_table_changes
-from bayou.kernel.transaction.builder import TransactionBuilder
-from bayou.kernel.transaction.committers import publish_ratified
+
+if TYPE_CHECKING:
+    from bayou.kernel.maintenance.log_cleanup import LogCleanup
+    from bayou.kernel.table_changes.commit_range import CommitBoundary, CommitRangeBuilder
+    from bayou.kernel.table_changes.table_changes import TableChanges
+    from bayou.kernel.transaction.builder import TransactionBuilder
 
 
 class Table:
@@ -93,6 +92,8 @@ class Table:
 
     def commit_range_builder(self, start: CommitBoundary) -> CommitRangeBuilder:
         """Return a builder of a commit range, for connectors that read the actions of commits."""
+        from bayou.kernel.table_changes.commit_range import CommitRangeBuilder
+
         return CommitRangeBuilder(self._path, start, catalog=self._catalog)
 
     def changes(
@@ -106,6 +107,8 @@ class Table:
             ChangeDataFeedError: the feed is disabled at a version of the range, or the range
                 contains an incompatible schema change; the message names the version.
         """
+        from bayou.kernel.table_changes.table_changes import load_table_changes
+
         return load_table_changes(engine, self._path, start, end, self._catalog)
 
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
@@ -113,6 +116,8 @@ class Table:
 
         Ratified commits are published first, because only published versions may have checkpoints.
         """
+        from bayou.kernel.checkpoint.parts import write_checkpoint_with_workers
+
         self.publish_commits(engine)
         return write_checkpoint_with_workers(engine, self._path, version, self._catalog)
 
@@ -125,6 +130,8 @@ class Table:
             The last published version; None if the table has no catalog, or if the catalog itself
             publishes commits.
         """
+        from bayou.kernel.transaction.committers import publish_ratified
+
         if not isinstance(self._catalog, CommittingCatalog):
             return None
         return publish_ratified(engine, self._path, self._catalog)
@@ -134,6 +141,8 @@ class Table:
 
         See `clean_up_log` of `bayou.kernel.maintenance.log_cleanup`.
         """
+        from bayou.kernel.maintenance.log_cleanup import clean_up_log
+
         return clean_up_log(engine, self._path, catalog=self._catalog)
 
     def compact_log(self, engine: Engine, first: int, last: int) -> bool:
@@ -141,6 +150,8 @@ class Table:
 
         See `compact_log` of `bayou.kernel.maintenance.log_compaction`.
         """
+        from bayou.kernel.maintenance.log_compaction import compact_log
+
         self.publish_commits(engine)
         return compact_log(engine, self._path, first, last)
 
@@ -148,6 +159,8 @@ class Table:
         self, engine: Engine, engine_info: str, operation: Operation
     ) -> TransactionBuilder:
         """Return a builder of a transaction that reads the latest version or creates the table."""
+        from bayou.kernel.transaction.builder import TransactionBuilder
+
         return TransactionBuilder(
             table=self._path,
             read_state=None,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import groupby
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from bayou.engines.arrow.storage.hdfs_files import HdfsFiles
 from bayou.engines.arrow.storage.local_files import LocalFiles
-from bayou.engines.arrow.storage.object_store_files import CredentialProvider, ObjectStoreFiles
 from bayou.engines.arrow.storage.object_uris import is_hdfs, is_local_path
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
+
+if TYPE_CHECKING:
+    from bayou.engines.arrow.storage.hdfs_files import HdfsFiles
+    from bayou.engines.arrow.storage.object_store_files import CredentialProvider, ObjectStoreFiles
 
 
 class ArrowFiles:
@@ -27,8 +31,9 @@ class ArrowFiles:
         credentials: CredentialProvider | None = None,
     ) -> None:
         self._local = LocalFiles()
-        self._object_stores = ObjectStoreFiles(storage_options or {}, credentials=credentials)
-        self._hdfs = HdfsFiles()
+        self._options = storage_options or {}
+        self._credentials = credentials
+        self._lock = threading.RLock()
 
     def resolve_path(self, path: str) -> str:
         return self._client(path).resolve_path(path)
@@ -84,4 +89,17 @@ class ArrowFiles:
     def _client(self, path: str) -> FileSystemClient:
         if is_local_path(path):
             return self._local
-        return self._hdfs if is_hdfs(path) else self._object_stores
+        with self._lock:  # both clients are created when they are first needed
+            return self._hdfs if is_hdfs(path) else self._object_stores
+
+    @cached_property
+    def _object_stores(self) -> ObjectStoreFiles:
+        from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
+
+        return ObjectStoreFiles(self._options, credentials=self._credentials)
+
+    @cached_property
+    def _hdfs(self) -> HdfsFiles:
+        from bayou.engines.arrow.storage.hdfs_files import HdfsFiles
+
+        return HdfsFiles()

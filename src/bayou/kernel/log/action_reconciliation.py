@@ -15,6 +15,7 @@ from typing import Protocol as Interface
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_array
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.schema import REMOVE_TYPE, removes_to_array
 from bayou.kernel.log.double_stats import (
@@ -198,10 +199,10 @@ class ActionAccumulator:
         commits.reverse()
         keys = (action.key for action in actions)
         strings = [path + KEY_SEPARATOR + (dv_id or "") for path, dv_id in keys]
-        numbers = pa.array(commits, pa.int32())
+        numbers = to_array(commits, pa.int32())
         actions.clear()
         commits.clear()
-        return ActionColumns(numbers, pa.array(strings, pa.string()), files)
+        return ActionColumns(numbers, to_array(strings, pa.string()), files)
 
 
 def reconcile(
@@ -263,5 +264,5 @@ def _joined(arrays: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
 @cache
 def _no_actions(kind: pa.StructType) -> ActionColumns:
     """Return empty columns from a cache, because creating them takes longer than a small replay."""
-    files: Any = pa.array([], kind)
-    return ActionColumns(pa.array([], pa.int32()), pa.array([], pa.string()), files)
+    files: Any = to_array([], kind)
+    return ActionColumns(to_array([], pa.int32()), to_array([], pa.string()), files)

@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_array
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR
 from bayou.protocol.actions import CommitInfo, Metadata
@@ -93,7 +94,8 @@ def double_files(
         change: the change. If None, the result is empty.
     """
     if change is None:
-        return pa.array([], pa.string())
+        empty: pa.Array[Any] = to_array([], pa.string())
+        return empty
     counts = pc.value_counts(_canonical_paths(all_keys))
     single = counts.field("values").filter(pc.equal(counts.field("counts"), 1))
     is_single = pc.is_in(_canonical_paths(keys), value_set=single)

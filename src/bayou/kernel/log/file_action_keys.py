@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_array
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import array_from_bytes, array_to_bytes
 from bayou.protocol.file_names import equivalent_paths
@@ -53,8 +54,8 @@ class FileActionKeys:
             {(name, dv_id or "") for path, dv_id in keys for name in equivalent_paths(path)}
         )
         return cls(
-            pa.array(sorted({path for path, _ in spelled}), pa.string()),
-            pa.array([path + KEY_SEPARATOR + dv_id for path, dv_id in spelled], pa.string()),
+            to_array(sorted({path for path, _ in spelled}), pa.string()),
+            to_array([path + KEY_SEPARATOR + dv_id for path, dv_id in spelled], pa.string()),
         )
 
     @classmethod

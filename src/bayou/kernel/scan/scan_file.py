@@ -21,6 +21,7 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import CorruptTableError
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.row import FilteredColumnarBatch, Row
 from bayou.kernel.arrow.serialization import WireFormat
@@ -272,7 +273,7 @@ def _values(column: pa.Array[Any]) -> Sequence[Any]:
 def scan_batch(table_root: str, adds: pa.StructArray) -> pa.RecordBatch:
     """Create a batch with `SCAN_SCHEMA` from an array of `ADD_TYPE`."""
     roots = pa.DictionaryArray.from_arrays(
-        pa.repeat(pa.scalar(0, pa.int8()), len(adds)), pa.array([table_root], pa.string())
+        pa.repeat(to_scalar(0, pa.int8()), len(adds)), to_array([table_root], pa.string())
     )
     return pa.RecordBatch.from_arrays([adds, roots], schema=SCAN_SCHEMA)
 
@@ -292,7 +293,7 @@ def file_actions_to_array(
         convert = _CONVERTERS.get(field.name)
         if convert is not None:
             values = [None if v is None else convert(v) for v in values]
-        columns.append(pa.array(values, field.type))
+        columns.append(to_array(values, field.type))
     return pa.StructArray.from_arrays(columns, fields=list(kind))
 
 

@@ -20,6 +20,7 @@ from bayou.errors import (
     SchemaError,
     StorageError,
 )
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.row import FilteredColumnarBatch
@@ -241,7 +242,8 @@ def _partition_scalar(state: ScanState, file: ScanFile, field: StructField) -> p
     serialized = file.partition_values.get(state.partition_key(field))
     try:
         value = partition_values.parse(serialized, field.data_type, state.time_zone)
-        return pa.scalar(value, to_arrow_type(field.data_type))
+        scalar: pa.Scalar[Any] = to_scalar(value, to_arrow_type(field.data_type))
+        return scalar
     except (ValueError, ArithmeticError, pa.ArrowInvalid) as error:
         raise CorruptTableError(
             f"{state.table}: file {file.path} has the invalid value {serialized!r} of partition "

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bayou.errors import ArgumentError, PredicateError
-from bayou.kernel.expressions.functions import ALL, inexact_function
+from bayou.kernel.expressions.functions import all_functions, inexact_function
 from bayou.kernel.expressions.literals import normalize_time_zone, parse_timestamp
 from bayou.kernel.expressions.model import (
     And,
@@ -54,7 +54,9 @@ from bayou.protocol.sql import tokenize
 from bayou.spark.types import same_type
 
 _DATETIME_FUNCTIONS = frozenset(
-    name for function in ALL["Dates and timestamps"] for name in (function.name, *function.aliases)
+    name
+    for function in all_functions()["Dates and timestamps"]
+    for name in (function.name, *function.aliases)
 )
 _COMPARISONS = (Column, Literal, Comparison, In, InExpressions, IsNull, And, Or, Not)
 _UTC = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "+00:00"})

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from bayou.errors import PredicateError
-from bayou.kernel.expressions.functions import ALL, find
+from bayou.kernel.expressions.functions import all_functions, find
 
-FUNCTIONS = [function for functions in ALL.values() for function in functions]
+FUNCTIONS = [function for functions in all_functions().values() for function in functions]
 NAMES = [name for function in FUNCTIONS for name in (function.name, *function.aliases)]
 
 

@@ -5,18 +5,18 @@ Start at `registry`, which lists all of them. `definition` has the classes that 
 
 from bayou.kernel.expressions.functions.definition import Binding, Call, Function, Macro
 from bayou.kernel.expressions.functions.registry import (
-    ALL,
+    all_functions,
     check_exact,
     find,
     inexact_function,
 )
 
 __all__ = [
-    "ALL",
     "Binding",
     "Call",
     "Function",
     "Macro",
+    "all_functions",
     "check_exact",
     "find",
     "inexact_function",

@@ -3,45 +3,60 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
+from functools import cache
 
 from bayou.errors import PredicateError
-from bayou.kernel.expressions.functions.arithmetic import FUNCTIONS as ARITHMETIC
-from bayou.kernel.expressions.functions.bitwise import FUNCTIONS as BITS
-from bayou.kernel.expressions.functions.collections import FUNCTIONS as COLLECTIONS
-from bayou.kernel.expressions.functions.conditional import FUNCTIONS as CONDITIONS
-from bayou.kernel.expressions.functions.datetime import FUNCTIONS as TIMES
 from bayou.kernel.expressions.functions.definition import Function, Macro
-from bayou.kernel.expressions.functions.hash import FUNCTIONS as HASHES
-from bayou.kernel.expressions.functions.math import FUNCTIONS as EXPONENTIALS
-from bayou.kernel.expressions.functions.string_building import FUNCTIONS as STRING_BUILDING
-from bayou.kernel.expressions.functions.string_search import FUNCTIONS as STRING_SEARCH
-from bayou.kernel.expressions.functions.strings import FUNCTIONS as STRINGS
 from bayou.kernel.expressions.model import Expression, operands_of
 from bayou.kernel.expressions.model import Function as FunctionCall
 
-ALL: dict[str, tuple[Function | Macro, ...]] = {
-    "Arithmetic": (*ARITHMETIC, *EXPONENTIALS),
-    "Strings": (*STRINGS, *STRING_SEARCH, *STRING_BUILDING),
-    "Bits, bytes and hashes": (*BITS, *HASHES),
-    "Dates and timestamps": TIMES,
-    "Conditions and casts": CONDITIONS,
-    "Arrays, maps and structs": COLLECTIONS,
-}
-"""The functions by their section in the documentation."""
 
-_BY_NAME: dict[str, Function | Macro] = {
-    name: function
-    for functions in ALL.values()
-    for function in functions
-    for name in (function.name, *function.aliases)
-}
+@cache
+def all_functions() -> Mapping[str, tuple[Function | Macro, ...]]:
+    """Return the functions by their section in the documentation.
+
+    The modules of the functions are imported by the first call, because reads without expressions
+    don't need them.
+    """
+    from bayou.kernel.expressions.functions import (
+        arithmetic,
+        bitwise,
+        collections,
+        conditional,
+        datetime,
+        math,
+        string_building,
+        string_search,
+        strings,
+    )
+    from bayou.kernel.expressions.functions import hash as hashes
+
+    return {
+        "Arithmetic": (*arithmetic.FUNCTIONS, *math.FUNCTIONS),
+        "Strings": (*strings.FUNCTIONS, *string_search.FUNCTIONS, *string_building.FUNCTIONS),
+        "Bits, bytes and hashes": (*bitwise.FUNCTIONS, *hashes.FUNCTIONS),
+        "Dates and timestamps": datetime.FUNCTIONS,
+        "Conditions and casts": conditional.FUNCTIONS,
+        "Arrays, maps and structs": collections.FUNCTIONS,
+    }
+
+
+@cache
+def _by_name() -> Mapping[str, Function | Macro]:
+    return {
+        name: function
+        for functions in all_functions().values()
+        for function in functions
+        for name in (function.name, *function.aliases)
+    }
 
 
 def find(name: str) -> Function | Macro:
     """Return the function with a name, ignoring case; raise a `PredicateError` if none has it."""
-    function = _BY_NAME.get(name.lower())
+    function = _by_name().get(name.lower())
     if function is None:
-        close = difflib.get_close_matches(name.lower(), _BY_NAME, n=1)
+        close = difflib.get_close_matches(name.lower(), _by_name(), n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise PredicateError(
             f"The function {name} isn't supported in expressions.{hint} The page "
@@ -54,7 +69,7 @@ def find(name: str) -> Function | Macro:
 def inexact_function(expression: Expression) -> str | None:
     """Return the name of a function in the expression whose `Function.exact` is False, or None."""
     if isinstance(expression, FunctionCall):
-        function = _BY_NAME.get(expression.name.lower())
+        function = _by_name().get(expression.name.lower())
         if isinstance(function, Function) and not function.exact:
             return expression.name
     names = map(inexact_function, operands_of(expression))

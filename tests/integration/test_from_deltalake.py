@@ -1,0 +1,93 @@
+"""The page for users of deltalake: programs written for deltalake, and every name that it has."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import deltalake
+import pytest
+from deltalake.table import TableAlterer, TableMerger, TableOptimizer
+
+from support.deltalake_snippets import SETUP, SNIPPETS, renamed
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "from-deltalake.md"
+OTHER_WORDS = {"load another version", "commit metadata", "query builder"}
+"""Programs that need more than another import and constructor; the page says what."""
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def run(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    exec(compile(program, "<program>", "exec"), {})
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_a_program_of_deltalake_is_valid(name, tmp_path, monkeypatch):
+    imports = "from deltalake import DeltaTable, write_deltalake\n"
+    run(imports + SETUP + SNIPPETS[name], tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("name", sorted(set(SNIPPETS) - OTHER_WORDS))
+def test_a_program_of_deltalake_runs_with_another_import_and_constructor(
+    name, tmp_path, monkeypatch
+):
+    run("import bayou\n" + renamed(SETUP + SNIPPETS[name]), tmp_path, monkeypatch)
+
+
+def test_few_programs_need_more():
+    assert len(SNIPPETS) == 40
+    assert len(OTHER_WORDS) <= 4
+    assert set(SNIPPETS) >= OTHER_WORDS
+
+
+@pytest.mark.process
+def test_the_programs_of_the_page_run(tmp_path):
+    program = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    environment = {**os.environ, "PYTHONPATH": ":".join(p for p in sys.path if p)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def public_names(owner: Any) -> list[str]:
+    return [
+        name
+        for name in dir(owner)
+        if not name.startswith("_") and not isinstance(getattr(owner, name, None), ModuleType)
+    ]
+
+
+OWNERS = {
+    "deltalake": [*deltalake.__all__],
+    "DeltaTable": public_names(deltalake.DeltaTable),
+    "TableMerger": public_names(TableMerger),
+    "TableOptimizer": public_names(TableOptimizer),
+    "TableAlterer": public_names(TableAlterer),
+    "write_deltalake": list(inspect.signature(deltalake.write_deltalake).parameters),
+    "exceptions": public_names(deltalake.exceptions),
+}
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_the_page_has_every_public_name(owner):
+    page = PAGE.read_text()
+    section = page.split(f"<!-- names of {owner} -->")[1].split("<!-- end -->")[0]
+    first_cells = "\n".join(re.findall(r"^\| (.*?) \|", section, re.MULTILINE))
+    documented = set(re.findall(r"`(\w+)", first_cells))
+    names = set(OWNERS[owner])
+    assert names - documented == set()
+    assert documented - names == set()
