@@ -275,3 +275,24 @@ def test_files_are_not_migrated_into_a_table_of_several_topics(shared, name):
     with pytest.raises(PipelineError, match="has records of several Kafka topics"):
         table.migrate(str(shared.folder / "old.json"))
     assert shared.rows() == [("b", 1)]
+
+
+def test_a_topic_of_a_pattern_gets_no_table_in_a_folder_of_others(tmp_path):
+    with EmbeddedBroker({"raw": 1, "orders": 1}) as broker:
+        pipeline = Shared(tmp_path, broker)
+        text = pipeline.file.read_text().replace(
+            "kafka-topics: [a, b, c]", "kafka-topic-pattern: .*"
+        )
+        pipeline.file.write_text(text.replace("table-path: all", "table-path: 'lake/{topic}'"))
+        (tmp_path / "lake" / "raw").mkdir(parents=True)
+        (tmp_path / "lake" / "raw" / "old.csv").write_text("x")
+        configuration, heard = pipeline.configuration, Failures()
+        tables = SharedTables(configuration, heard, nullcontext())
+        orders, raw = [new_topic_run(configuration, t, heard, tables) for t in configuration.topics]
+        for run in (orders, raw):
+            run.prepare(once=False)
+        assert orders.has_work
+        assert "raw isn't a table, but has other files" in raw.finish().error.message
+        plans = plan_run(configuration, configuration.topics)
+        assert [plan.error is None for plan in plans] == [True, False]
+        orders.finish()

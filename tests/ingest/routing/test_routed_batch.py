@@ -385,8 +385,8 @@ def test_rows_that_a_table_already_has_are_not_added_if_the_default_table_is_los
     assert proof(pipeline).holds
 
 
-def test_a_table_of_another_writer_is_refused(routed):
-    pipeline = routed()
+def test_a_listed_table_of_another_writer_is_refused(routed):
+    pipeline = routed("expression: kind\ntables: {a: lake/events_a}")
     bayou.write(str(pipeline.folder / "lake" / "events_a"), pa.table({"x": [1]}))
     pipeline.produce({"id": 1, "kind": "a"})
     with pytest.raises(PipelineError, match="'_kafka_topic', so it wasn't created by"):
@@ -432,3 +432,34 @@ def test_the_default_table_keeps_the_registry_through_checkpoints(routed):
     assert any(a.endswith("/route/events_a/registered") for a in transactions)
     pipeline.produce({"id": 7, "kind": "b"})
     assert pipeline.take_in().dead_letters == 1
+
+
+def test_a_value_with_the_name_of_a_folder_of_others_gets_no_table(routed):
+    """VACUUM of a table there would delete the files, and the table of others isn't ours."""
+    pipeline = routed('expression: kind\ntable-path: "lake/{value}"')
+    lake = pipeline.folder / "lake"
+    (lake / "raw" / "2024").mkdir(parents=True)
+    (lake / "raw" / "2024" / "part-00000-of-others.parquet").write_text("x")
+    bayou.write(str(lake / "copies" / "day" / "orders"), pa.table({"id": [1]}))
+    bayou.write(str(lake / "orders"), pa.table({"id": [1]}))
+    kinds = ["raw", "copies", "orders", "click", "raw"]
+    pipeline.produce(*({"id": n, "kind": kind} for n, kind in enumerate(kinds)))
+    report = pipeline.take_in()
+    assert (report.rows, report.dead_letters) == (1, 4)
+    assert ids(pipeline, "click") == [3]
+    assert not (lake / "raw" / "_delta_log").exists()
+    assert sum("isn't a table, but has other files" in reason for reason in reasons(pipeline)) == 3
+    assert any("orders has no column '_kafka_topic'" in reason for reason in reasons(pipeline))
+    assert proof(pipeline).holds
+    pipeline.produce({"id": 5, "kind": "raw"}, {"id": 6, "kind": "click"})
+    assert pipeline.take_in().dead_letters == 1
+
+
+def test_files_of_an_interrupted_batch_are_no_files_of_others(routed):
+    pipeline = routed()
+    pipeline.produce({"id": 1, "kind": "click"})
+    pipeline.take_in()
+    for name in ("events", "events_click"):
+        shutil.rmtree(pipeline.folder / "lake" / name / "_delta_log")
+    assert pipeline.take_in().rows == 1
+    assert ids(pipeline, "events_click") == [1]

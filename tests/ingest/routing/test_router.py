@@ -53,6 +53,7 @@ def router(expression="kind", *, where=None, columns=COLUMNS, named=(), other=No
         "named": other
         or {value_name(v): (n, value_fingerprint(v)) for n, v in enumerate(named, start=1)},
         "reserved": frozenset(),
+        "refused": {},
         "unknown": None,
         "null": 0,
         **more,

@@ -18,6 +18,7 @@ from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.batch_bytes import record_limit
 from bayou.ingest.batch.existing_rows import existing_offsets
 from bayou.ingest.batch.expressions import unseen_fields
+from bayou.ingest.batch.foreign_files import check_new_folder
 from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.batch.topic_tables import TopicTables
@@ -139,6 +140,7 @@ def _plan(
         tables = TopicTables.of(topic, kafka, options)
         target = tables.target
         target.open()
+        check_new_folder(topic, tables.engine, target.version)
         plan = replace(
             plan,
             creates=target.version is None,

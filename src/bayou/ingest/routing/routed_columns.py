@@ -260,6 +260,7 @@ def record_routing(
         listed={value: number_of(value) for value in routes.tables},
         named=named,
         reserved=tables.reserved,
+        refused=dict(tables.refused),
         unknown=unknown,
         null=DEFAULT_TABLE if routes.on_null == "default-table" else None,
         ingestion_timestamp=read_at,

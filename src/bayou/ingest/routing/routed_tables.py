@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pyroaring import BitMap64
 
 from bayou.engines import for_path
+from bayou.errors import PipelineError
 from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.expressions import KAFKA_INPUTS
+from bayou.ingest.batch.foreign_files import foreign_file
 from bayou.ingest.batch.rows import KAFKA_COLUMNS, RECORD_COLUMNS
 from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.batch.topic_tables import TopicTables
@@ -86,6 +88,9 @@ class RoutedTables:
         topic: the topic, with `route-by`.
         tables: has the default table, which the caller opens.
         schema: the schema of the topic's records.
+
+    Attributes:
+        refused: for each value whose table can't be created, the reason.
     """
 
     def __init__(
@@ -111,6 +116,7 @@ class RoutedTables:
         self._tables: dict[str, RoutedTable] = {}
         self._rows: dict[int, BitMap64] = {}
         self.reserved = reserved_names(topic)
+        self.refused: dict[str, str] = {}
 
     @property
     def routed(self) -> tuple[RoutedTable, ...]:
@@ -171,9 +177,29 @@ class RoutedTables:
             relative = relative_path(configured.path, self._topic.table_path)
             entry = RegisteredTable(path=relative, fingerprint=configured.fingerprint)
             table = self._new(entry, configured)
-            table.target.open()
+            if configured.value_name is None:
+                table.target.open()
+            elif (reason := self._refusal(table)) is not None:
+                self.refused[value] = reason
+                continue
             self._attach(path, table, entry)
             table.is_registered = False
+
+    def _refusal(self, table: RoutedTable) -> str | None:
+        """Open the table of a new value; return why the value can't have it, or None.
+
+        The value of a record can be the name of any folder beside the tables. It must neither stop
+        the topic nor let VACUUM delete other files.
+        """
+        try:
+            table.target.open()
+        except PipelineError as error:
+            return f"has no table: {error.message}"
+        path = table.topic.table_path
+        file = foreign_file(table.engine, path) if table.target.version is None else None
+        if file is None:
+            return None
+        return f"has no table: {path} isn't a table, but has other files, such as {file}"
 
     @property
     def is_full(self) -> bool:

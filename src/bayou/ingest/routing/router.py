@@ -44,6 +44,7 @@ class RecordRouting:
         named: for each `value_name`, the number of the table and the `value_fingerprint` of its
             value.
         reserved: see `RouteByConfig.table`.
+        refused: for each value whose table can't be created, the reason.
         unknown: what happens to a record with another value: None if the value is reported in
             `RecordRouter.new_values`, otherwise the number of a table, or the reason why the record
             becomes a dead letter.
@@ -58,6 +59,7 @@ class RecordRouting:
     listed: Mapping[str, int | None]
     named: Mapping[str, tuple[int, int]]
     reserved: frozenset[str]
+    refused: Mapping[str, str]
     unknown: int | str | None
     null: int | None
     ingestion_timestamp: int
@@ -141,6 +143,8 @@ class RecordRouter:
         routing = self._routing
         if value in routing.listed:
             return routing.listed[value]
+        if value in routing.refused:
+            return routing.refused[value]
         if routing.named:
             name = value_name(value, plain=value not in routing.reserved)
             number, fingerprint = routing.named.get(name, (None, 0))

@@ -9,6 +9,7 @@ from typing import Any
 
 from bayou.ingest.batch.existing_rows import cover_existing_rows
 from bayou.ingest.batch.expressions import unseen_fields
+from bayou.ingest.batch.foreign_files import check_new_folder
 from bayou.ingest.batch.micro_batch import MicroBatchWriter
 from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.batch.topic_tables import TopicTables
@@ -130,6 +131,7 @@ def _start_positions(
     """
     target, dead_letters = tables.target, tables.dead_letters
     writer.open()
+    check_new_folder(topic, tables.engine, target.version)
     if cover_existing_rows(topic, kafka, target, tables.storage_options):
         writer.open()
     transactions = {} if target.snapshot is None else target.snapshot.transactions
