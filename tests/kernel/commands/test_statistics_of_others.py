@@ -107,7 +107,7 @@ def test_a_vector_that_deletes_rows_which_the_file_lacks_loses_no_other(tmp_path
     [
         (lambda table: table.delete("id < 2"), [2, 3, 4]),
         (lambda table: table.delete("name = 'a'"), [1, 2, 3, 4]),
-        (lambda table: table.update({"id": "id + 10"}, "id < 2"), [2, 3, 4, 10, 11]),
+        (lambda table: table.update({"id": "id + 10"}, predicate="id < 2"), [2, 3, 4, 10, 11]),
         (lambda table: table.update({"id": "id + 10"}), [10, 11, 12, 13, 14]),
         (lambda table: table.delete("id >= 0"), []),
         (
