@@ -272,3 +272,21 @@ def test_a_replay_says_how_many_letters_are_filtered_out(small_pipeline, events)
     _, (replayed,) = events("dlq", "replay", small_pipeline.file, "events")
     assert (replayed["became_rows"], replayed["filtered_out"]) == (0, 1)
     assert events("verify", "--config", small_pipeline.file)[0] == 0
+
+
+def test_commands_show_the_tables_of_routes(routed, invoke):
+    pipeline = routed()
+    pipeline.produce({"id": 1, "kind": "a"}, {"id": 2, "kind": "b"})
+    file = str(pipeline.file)
+    text = invoke("validate", file).stdout
+    assert "lake/events_{value}" in text
+    text = invoke("plan", file).stdout
+    assert "Tables of route-by" in text
+    assert "events_a" in text
+    pipeline.take_in()
+    text = invoke("status", file).stdout
+    assert "events_b" in text
+    text = invoke("read", "events_a", "--config", file).stdout
+    assert "kind" in text
+    text = invoke("verify", "--config", file).stdout
+    assert "Exactly once" in text

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from bayou.errors import PipelineError
-from support.routed_pipelines import ids, proof
+from support.routed_pipelines import TEMPLATE, configured, ids, proof
 
 
 def test_an_older_copy_of_a_table_is_completed_if_the_default_table_is_as_old(routed):
@@ -51,3 +51,25 @@ def test_copies_that_were_made_in_between_need_no_order_after_the_default_table(
     found = [ids(pipeline, f"events_{value}") for value in "abc"]
     assert found == [[1, 3, 6], [2, 4], [5]]
     assert proof(pipeline).holds
+
+
+def test_a_table_that_was_deleted_on_purpose_is_created_again(routed):
+    pipeline = routed()
+    lake = pipeline.folder / "lake"
+    pipeline.produce({"id": 1, "kind": "a"}, {"id": 2, "kind": "b"})
+    pipeline.take_in()
+    shutil.rmtree(lake / "events_a")
+    pipeline.produce({"id": 3, "kind": "b"})
+    with pytest.raises(PipelineError, match="accept-deleted: \\[events_a\\]"):
+        pipeline.take_in()
+    configured(pipeline, TEMPLATE + "accept-deleted: [events_a]")
+    pipeline.take_in()
+    assert not (lake / "events_a").exists()
+    pipeline.produce({"id": 4, "kind": "a"})
+    pipeline.take_in()
+    configured(pipeline, TEMPLATE)
+    pipeline.produce({"id": 5, "kind": "a"})
+    pipeline.take_in()
+    assert (ids(pipeline, "events_a"), ids(pipeline, "events_b")) == ([4, 5], [2, 3])
+    found = proof(pipeline)
+    assert [(s.start, s.end) for p in found.partitions for s in p.gaps] == [(0, 1)]

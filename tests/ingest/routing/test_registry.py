@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import PipelineError
+from bayou.ingest.config import load_configuration
 from bayou.ingest.offsets import KafkaTopic, covered_offsets, next_offsets
 from bayou.ingest.routing.registry import (
     RegisteredTable,
@@ -70,14 +71,25 @@ def test_paths_are_relative_to_the_folder_of_the_default_table(path, default, re
     assert absolute_path(relative, default) == path
 
 
-def test_a_table_without_a_recorded_version_may_be_missing():
-    check_table("t", "p", RegisteredTable(path="p"), None, -1)
+def test_a_table_without_a_recorded_version_may_be_missing(tmp_path):
+    (tmp_path / "p.yaml").write_text(
+        "connector: {kafka: {bootstrap-servers: h}, topics: {t: {kafka-topic: t, destination: "
+        "{table-path: e, route-by: {expression: k, tables: {a: /p, b: /q}, accept-deleted: [q]}}}}}"
+    )
+    topic = load_configuration(tmp_path / "p.yaml", environment={}).topics[0]
+    p, q = (topic.routed(topic.routes.table(value)) for value in "ab")
+    check_table(p, RegisteredTable(path="p"), None, None)
     known = RegisteredTable(path="p", versions={ID: 3})
-    check_table("t", "p", known, ID, 3)
+    check_table(p, known, ID, 3)
     for table_id, version, change in (
-        (None, -1, "was deleted or moved"),
+        (None, None, "was deleted or moved"),
         ("other", 9, "was replaced by another table"),
         (ID, 2, "was rolled back from version 3 to 2"),
     ):
-        with pytest.raises(PipelineError, match=f"p {change}"):
-            check_table("t", "p", known, table_id, version)
+        with pytest.raises(PipelineError, match=f"/p {change}") as raised:
+            check_table(p, known, table_id, version)
+        assert ("route-by.accept-deleted: [p]" in raised.value.message) == (table_id != ID)
+    check_table(q, known, None, None)
+    check_table(q, known, "other", 0)
+    with pytest.raises(PipelineError, match="was rolled back"):
+        check_table(q, known, ID, 2)

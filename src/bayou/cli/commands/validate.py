@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from bayou.cli.arguments import (
 )
 from bayou.cli.exit_codes import WRONG_USAGE, exit_on_error
 from bayou.cli.output import output_for
+
+if TYPE_CHECKING:
+    from bayou.ingest.config.routing import RouteByConfig
 
 
 def validate(
@@ -81,6 +84,8 @@ def validate(
                     output.notice(with_topic(key, unseen_fields_warning(unseen.fields)))
         except BayouError as error:
             output.notice(f"fields of masks and expressions: not checked: {error.message}")
+        sections = configuration.connector.topics.values()
+        has_routes = any(section.destination.route_by is not None for section in sections)
         output.rows(
             f"{config} is valid",
             [
@@ -88,6 +93,7 @@ def validate(
                     "topic": topic.key,
                     "kafka topic": topic.config.kafka_topic,
                     "table": topic.table_path,
+                    **_routes(topic.config.destination.route_by, shown=has_routes),
                     "schema": str(topic.schema_file or "inferred"),
                 }
                 for topic in configuration.topics
@@ -97,9 +103,15 @@ def validate(
                     "topic": f"{section.key}/...",
                     "kafka topic": f"pattern {section.config.kafka_topic_pattern}",
                     "table": section.table_path,
+                    **_routes(section.config.destination.route_by, shown=has_routes),
                     "schema": str(section.schema_file or "inferred"),
                 }
                 for section in configuration.patterns
             ],
             event="topic",
         )
+
+
+def _routes(routes: RouteByConfig | None, *, shown: bool) -> dict[str, str]:
+    """Return the cell with the paths of `route-by`; empty if it isn't shown."""
+    return {"route-by": "" if routes is None else ", ".join(routes.paths)} if shown else {}

@@ -54,6 +54,7 @@ class LogReporter:
             seconds=round(event.seconds, 3),
             offsets=",".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(event.spans.items())),
             new_columns=",".join(event.new_columns),
+            routed=",".join(f"{table.table}:{table.rows}" for table in event.tables),
             fields_left_out=",".join(event.ignored),
             retries=event.retries,
         )

@@ -41,7 +41,8 @@ def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> 
     """
     key = topic.key
     if kafka is not None:
-        check_not_recreated(kafka, snapshot.transactions, key=key)
+        table = "the table" if topic.routed_table is None else snapshot.path
+        check_not_recreated(kafka, snapshot.transactions, key=key, table=table)
     missing = [n for n in KAFKA_COLUMNS.names if n not in snapshot.schema.names]
     if missing:
         raise PipelineError(

@@ -41,6 +41,7 @@ class Topic:
         table_problem: why the topic can't have its table; None if it can. Only topics of patterns
             can have a problem, because it is a `ConfigurationError` of other topics.
         routed_table: for a table of `route-by`, its name; None for the table of `table-path`.
+        accepts_deleted: whether the routed table may have been deleted.
     """
 
     key: str
@@ -51,6 +52,7 @@ class Topic:
     from_pattern: bool = False
     table_problem: str | None = None
     routed_table: str | None = None
+    accepts_deleted: bool = False
 
     def check_table(self) -> None:
         """Raise a `PipelineError` if the topic can't have its table."""
@@ -97,7 +99,13 @@ class Topic:
             update={"table_path": table.path, "table_name": table.name, "bucket": None}
         )
         config = config.model_copy(update={"destination": destination, "accept_restore": accepted})
-        return replace(self, config=config, table_path=table.path, routed_table=table.name)
+        return replace(
+            self,
+            config=config,
+            table_path=table.path,
+            routed_table=table.name,
+            accepts_deleted=routes is not None and table.name in routes.accept_deleted,
+        )
 
     @property
     def upsert_keys(self) -> UpsertKeys | None:

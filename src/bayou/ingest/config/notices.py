@@ -105,6 +105,12 @@ def notices(
                 note(at, "not used without where")
             elif not topic.destination.upsert_keys:
                 note(at, "not used: without enable-upsert and key-columns, no row is replaced")
+        if (routes := topic.destination.route_by) is not None:
+            at = ("connector", "topics", key, "destination", "route-by")
+            if "max_tables" in routes.model_fields_set and routes.table_path is None:
+                note((*at, "max-tables"), "not used without table-path: tables lists all tables")
+            if "on_unmatched" in routes.model_fields_set and routes.table_path is not None:
+                note((*at, "on-unmatched"), "not used with table-path: each value has a table")
         if topic.destination.ordering_column is not None and not topic.destination.upsert_keys:
             at = ("connector", "topics", key, "destination", "ordering-column")
             note(at, "not used: without enable-upsert and key-columns, every record is appended")

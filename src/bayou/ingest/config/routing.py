@@ -147,6 +147,12 @@ class RouteByConfig(Section):
         "you accept, as in accept-restore of the topic.",
     )
 
+    accept_deleted: tuple[str, ...] = Field(
+        default=(),
+        description="Names of tables of route-by that were deleted on purpose. New records of "
+        "their values create them again.",
+    )
+
     @field_validator("expression")
     @classmethod
     def _is_expression(cls, value: str) -> str:

@@ -285,6 +285,8 @@ connector:
         table-path: {table}
         # Useful from a few GB per day; can't be changed later.
         # partition-columns: ["year", "month", "day"]
+        # A table for each value of an expression; other records stay in the table above.
+        # route-by: {{expression: "event_type", table-path: "lake/events_{{value}}"}}
         delta-config:
           # Unknown fields become columns; with false their records become dead letters.
           enable-schema-evolution: true

@@ -92,11 +92,12 @@ def routed_snapshots(
 
     def snapshot(number: int) -> SnapshotHandle | None:
         relative, entry = entries[number]
-        handle = table(absolute_path(relative, topic.table_path), options)
+        path = absolute_path(relative, topic.table_path)
+        handle = table(path, options)
         found = handle.snapshot() if handle.exists() else None
         table_id = None if found is None else found.kernel.table_id
-        version = -1 if found is None else found.version
-        check_table(topic.key, handle.table_uri, entry, table_id, version)
+        version = None if found is None else found.version
+        check_table(topic.routed(routes.at(path)), entry, table_id, version)
         return found
 
     found = run_parallel(snapshot, range(len(entries)))

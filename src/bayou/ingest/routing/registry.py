@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bayou.errors import PipelineError
+from bayou.ingest.config import Topic
 from bayou.ingest.offsets import KafkaTopic
 
 _ENTRY = re.compile(r"kafka/[^/]*/[^/]*/route/(.+)/([^/]+)\Z", re.DOTALL)
@@ -81,32 +82,35 @@ def written_id(topic: KafkaTopic) -> str:
     return f"{_prefix(topic)}{_WRITTEN}"
 
 
-def check_table(key: str, path: str, known: RegisteredTable, id: str | None, version: int) -> None:
+def check_table(
+    topic: Topic, known: RegisteredTable, table_id: str | None, version: int | None
+) -> None:
     """Check that a table is the one of which a version is recorded, and that it has this version.
 
     Args:
-        key: the topic's key, for messages.
-        id: the table's id; None if there is no table.
+        topic: the topic with this table as its only table.
+        table_id: the table's id; None if there is no table.
+        version: the table's latest version; None if there is no table.
 
     Raises:
         PipelineError: the table was deleted, replaced or rolled back.
     """
     if not known.versions:
         return
-    recorded = -1 if id is None else known.versions.get(id, -1)
-    if id is None:
-        change = "was deleted or moved"
-    elif id not in known.versions:
-        change = "was replaced by another table"
-    elif version < recorded:
+    recorded = -1 if table_id is None else known.versions.get(table_id, -1)
+    advice = "Restore this table, or move all tables of the topic away to read its records again"
+    if version is not None and version < recorded:
         change = f"was rolled back from version {recorded} to {version}"
-    else:
+    elif recorded >= 0 or topic.accepts_deleted:
         return
+    else:
+        change = "was deleted or moved" if table_id is None else "was replaced by another table"
+        setting = f"connector.topics.{topic.section}.destination.route-by.accept-deleted"
+        advice += f". If it was deleted on purpose, set {setting}: [{topic.routed_table}]"
     raise PipelineError(
-        f"topic {key!r}: {path} {change}, but the default table covers the offsets of its rows, so "
-        "they won't be read again. Restore this table, or move all tables of the topic away to "
-        "read its records again.",
-        topic=key,
+        f"topic {topic.key!r}: {topic.table_path} {change}, but the default table covers the "
+        f"offsets of its rows, so they won't be read again. {advice}.",
+        topic=topic.key,
     )
 
 

@@ -189,6 +189,8 @@ class RoutedBatchWriter(MicroBatchWriter):
             version = self._target.commit(
                 transaction.with_transaction_ids(ids), adds, spans, tags=tags
             )
+        if version is None:
+            self._target.discard(adds)
         self.tables.recorded()
         self._covered = self._target.covered
         if added:

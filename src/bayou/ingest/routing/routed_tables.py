@@ -307,8 +307,7 @@ class RoutedTables:
     def _attach(self, path: str, table: RoutedTable, entry: RegisteredTable) -> None:
         """Add a table that was read: check its version, and find its rows that are ahead."""
         target = table.target
-        version = -1 if target.version is None else target.version
-        check_table(self._topic.key, target.path, entry, target.table_id, version)
+        check_table(table.topic, entry, target.table_id, target.version)
         table.recorded = entry.versions.get(target.table_id or "", -1)
         table.is_registered = True
         table.is_stale = False

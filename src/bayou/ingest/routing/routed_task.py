@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 
 import pyarrow as pa
@@ -18,6 +19,9 @@ from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
 _WAITING_BYTES = 64 << 20
 """When the rows of all tables in memory reach this size, those of the largest are written."""
+
+
+_CONCURRENT_FILES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +112,7 @@ class _RoutedTaskRun(TaskRun):
                     self._take(source)
             if self._runs_again:
                 raise _RunAgainError
-            for number in list(self._rows_waiting):
-                self._flush(number)
+            self._flush_all()
             self._write_dead_letters()
         except _ABORTS as error:
             return self._routed(self._aborted_routed(error))
@@ -145,6 +148,13 @@ class _RoutedTaskRun(TaskRun):
         self._sizes[number] = self._sizes.get(number, 0) + rows.nbytes
         while sum(self._sizes.values()) >= _WAITING_BYTES:
             self._flush(max(self._sizes, key=self._sizes.__getitem__))
+
+    def _flush_all(self) -> None:
+        """Write the waiting rows of all tables, several at the same time, as a store is slow."""
+        with ThreadPoolExecutor(_CONCURRENT_FILES) as pool:
+            # The pool waits for all tables, so that their files are known after an error.
+            for _ in pool.map(self._flush, list(self._rows_waiting)):
+                pass
 
     def _flush(self, number: int) -> None:
         output, rows = self._outputs[number], self._rows_waiting.pop(number)
