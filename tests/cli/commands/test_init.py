@@ -168,7 +168,7 @@ def test_other_keys_of_security_are_written_without_the_secrets(invoke, tmp_path
         ("key-location", "write KEY=VALUE"),
         ("password=hunter2", "read from KAFKA_PASSWORD"),
         ("oauth.client-secret=${NOT_SET_HERE}", "variable NOT_SET_HERE isn't set"),
-        ("key-locatoin=x", "security: key-locatoin"),
+        ("key-locatoin=x", "--security key-locatoin: unknown key; did you mean 'key-location'?"),
     ],
 )
 def test_a_setting_of_security_that_is_none_is_refused(invoke, tmp_path, setting, said):

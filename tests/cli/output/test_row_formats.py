@@ -82,6 +82,12 @@ def test_a_failed_command_leaves_the_file_as_it_was(invoke, rows, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "rows"]
 
 
+def test_a_file_in_a_folder_that_does_not_exist_is_wrong_usage(invoke, rows, tmp_path):
+    result = invoke("read", rows, "--output", tmp_path / "nowhere" / "out.csv")
+    assert result.exit_code == 2
+    assert f"--output: the folder {tmp_path / 'nowhere'} doesn't exist" in result.stderr
+
+
 def test_rows_of_reports_are_written_in_every_format(invoke, rows, tmp_path):
     for command in (("history", rows), ("schema", "show", rows)):
         for name in ("tsv", "csv", "json", "jsonl", "table"):

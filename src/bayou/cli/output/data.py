@@ -106,6 +106,11 @@ class DataOutput:
 @contextlib.contextmanager
 def _replaced_file(file: Path) -> Iterator[IO[bytes]]:
     """Open a temporary file that becomes `file` when it is complete."""
+    if not file.parent.is_dir():
+        raise ArgumentError(
+            f"--output: the folder {file.parent} doesn't exist. Create it, or name another folder.",
+            argument="output",
+        )
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     temporary = Path(name)
     try:

@@ -195,32 +195,39 @@ def _configuration_error(document: Document, error: ValidationError) -> Configur
 
 def _one_error(document: Document, detail: ErrorDetails) -> ConfigurationError:
     path: KeyPath = tuple(detail["loc"])
+    message, key = problem_of(detail, path)
+    return document.error(message, key)
+
+
+def problem_of(detail: ErrorDetails, path: KeyPath) -> tuple[str, KeyPath]:
+    """Return what is wrong with a key, in words of this package, and the path of the key.
+
+    Args:
+        path: path of the value that pydantic reports, from the document's root.
+    """
     match detail["type"]:
         case "extra_forbidden":
-            allowed = _allowed_keys(path[:-1])
-            return document.error(f"unknown key{_did_you_mean(str(path[-1]), allowed)}", path)
+            return f"unknown key{_did_you_mean(str(path[-1]), _allowed_keys(path[:-1]))}", path
         case "missing":
-            return document.error(f"the key {path[-1]!r} is missing", path[:-1] or path)
+            return f"the key {path[-1]!r} is missing", path[:-1] or path
         case "value_error":
             problem = detail["ctx"]["error"]
             key = (problem.key,) if isinstance(problem, SectionKeyError) else ()
-            return document.error(str(problem), (*path, *key))
+            return str(problem), (*path, *key)
         case "literal_error":
-            return document.error(f"must be {detail['ctx']['expected']}", path)
+            return f"must be {detail['ctx']['expected']}", path
         case "tuple_type":
-            return document.error("must be a list, such as [a, b]", path)
+            return "must be a list, such as [a, b]", path
         case "model_type" | "dict_type":
-            return document.error("must be a section with keys", path)
+            return "must be a section with keys", path
         case "too_short":
-            return document.error("is empty", path)
+            return "is empty", path
         case kind if kind in _MUST_BE:
-            limits = {
-                key: f"{value:g}" for key, value in detail.get("ctx", {}).items() if key in _LIMITS
-            }
-            return document.error(f"must be {_MUST_BE[kind].format(**limits)}", path)
+            limits = {k: f"{v:g}" for k, v in detail.get("ctx", {}).items() if k in _LIMITS}
+            return f"must be {_MUST_BE[kind].format(**limits)}", path
         case _:
             message = detail["msg"].removeprefix("Input ").strip()
-            return document.error(message[:1].lower() + message[1:], path)
+            return message[:1].lower() + message[1:], path
 
 
 _LIMITS = frozenset({"ge", "gt", "le", "lt"})

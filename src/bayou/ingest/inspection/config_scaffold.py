@@ -17,6 +17,7 @@ from bayou.errors import ArgumentError, ConfigurationError, PipelineError, Prere
 from bayou.ingest.broker import describe_topic, topic_names
 from bayou.ingest.config import load_configuration
 from bayou.ingest.config.connections import KafkaConfig
+from bayou.ingest.config.load import problem_of
 from bayou.ingest.inspection.kafka_records import sampled_records
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.schema.inference import inferred_schema
@@ -134,9 +135,21 @@ def _kafka(bootstrap_servers: str, security: Mapping[str, str]) -> KafkaConfig:
         )
     except ValidationError as error:
         (first, *_) = error.errors(include_url=False, include_input=False)
-        reason = str(first["msg"]).removeprefix("Value error, ")
-        key = "-".join(str(part) for part in first["loc"][1:2]) or "protocol"
-        raise ArgumentError(f"security: {key}: {reason}.", argument="security") from None
+        message, path = problem_of(first, ("connector", "kafka", *first["loc"]))
+        key = ".".join(str(part) for part in path[2:] if part != "security") or "protocol"
+        option = _OPTIONS.get(key, f"--security {key}")
+        end = "" if message.endswith("?") else "."
+        raise ArgumentError(f"{option}: {message}{end}", argument="security") from None
+
+
+_OPTIONS = {
+    "bootstrap-servers": "--bootstrap-servers",
+    "protocol": "--security-protocol",
+    "mechanism": "--sasl-mechanism",
+    "username": "--username",
+    "ca-location": "--ca-location",
+}
+"""Options of `bayou init` that set a key of the configuration."""
 
 
 def _security_lines(security: Mapping[str, str]) -> str:
