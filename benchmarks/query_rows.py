@@ -96,7 +96,7 @@ def _by_polars(frame: Any, query: str) -> int:
         low, high = (int(word) for word in query.split() if word.isdigit())
         frame = frame.filter((pl.col("id") >= low) & (pl.col("id") < high))
     grouped = frame.group_by("kind").agg(pl.col("count").sum().alias("total"))
-    return int(grouped.collect(engine="streaming")["total"].sum())
+    return sum(grouped.collect(engine="streaming")["total"].to_list())
 
 
 PROGRAMS: dict[str, Callable[[str, str], Work]] = {

@@ -56,6 +56,11 @@ class BatchTransform:
     schema: pa.Schema
     apply: Callable[[pa.RecordBatch], pa.RecordBatch]
 
+    def changed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+        """Return the changed batch, or nothing if it has no rows."""
+        rows = self.apply(batch)
+        return (rows,) if rows.num_rows else ()
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedRead:
@@ -192,16 +197,18 @@ class PlannedRead:
     def _read(
         self, prepared: Sequence[tuple[ScanFile, LoadedVectors]], transform: BatchTransform | None
     ) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
-        if len(prepared) == 1:
-            return lambda: self._matching_rows(*prepared[0], transform)
-        return lambda: joined_batches(
-            CloseableIterator(prepared).flat_map(lambda pair: self._matching_rows(*pair, transform))
-        )
+        def opened() -> CloseableIterator[pa.RecordBatch]:
+            if len(prepared) == 1:
+                batches = self._matching_rows(*prepared[0])
+            else:
+                files = CloseableIterator(prepared)
+                batches = joined_batches(files.flat_map(lambda pair: self._matching_rows(*pair)))
+            return batches if transform is None else batches.flat_map(transform.changed)
+
+        return opened
 
     @closeable
-    def _matching_rows(
-        self, file: ScanFile, vectors: LoadedVectors, transform: BatchTransform | None
-    ) -> Iterator[pa.RecordBatch]:
+    def _matching_rows(self, file: ScanFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
         names = self.schema.names
         with read_scan_file(self._engine, self._state, file, vectors=vectors) as batches:
             for batch in batches:
@@ -211,12 +218,8 @@ class PlannedRead:
                     if mask.true_count == 0:
                         continue
                     rows = batch.filter(mask)
-                if not rows.schema.equals(self.schema):
-                    rows = rows.select(names)
-                if transform is not None and rows.num_rows:
-                    rows = transform.apply(rows)
                 if rows.num_rows:
-                    yield rows
+                    yield rows if rows.schema.equals(self.schema) else rows.select(names)
 
 
 def _closing(batches: CloseableIterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
