@@ -1,6 +1,6 @@
 """Runs the `bayou` command as `python -m bayou.cli`."""
 
-from bayou.cli.main import main
+from bayou.cli.script import main
 
 if __name__ == "__main__":
     main()
