@@ -102,6 +102,20 @@ def test_a_name_of_another_table_is_raised(background, entry, failures):
     assert failures == []
 
 
+def test_the_name_of_a_table_that_a_record_chose_stops_nothing(entry, failures):
+    background = BackgroundRegistration(
+        "t",
+        entry,
+        slots=nullcontext(),
+        on_failure=lambda *failure: failures.append(failure),
+        stops=False,
+    )
+    entry.error = PipelineError("taken", topic="t")
+    background.request()
+    polled(background, lambda: failures)
+    assert [str(error) for error, _, _ in failures] == ["taken"]
+
+
 def test_the_end_of_a_run_needs_the_entry_only_if_it_must_be_complete(background, entry):
     entry.error = CatalogError("down", path="t")
     background.request()

@@ -31,6 +31,9 @@ class BackgroundRegistration:
         slots: limits how many catalog entries are updated at the same time.
         on_failure: called with the error of an update that will be retried, the number of
             consecutive failures, and the seconds until the retry.
+        stops: whether an error that a retry can't correct, such as a name of another table, is
+            raised. False for tables whose names depend on values of records, because a record must
+            not stop its topic.
     """
 
     def __init__(
@@ -40,11 +43,13 @@ class BackgroundRegistration:
         *,
         slots: AbstractContextManager[Any],
         on_failure: Callable[[BayouError, int, float], None],
+        stops: bool = True,
     ) -> None:
         self._topic = topic
         self._registration = registration
         self._slots = slots
         self._on_failure = on_failure
+        self._stops = stops
         self._task: BackgroundTask | None = None
         self._is_requested = False
         self._due = 0.0
@@ -102,7 +107,7 @@ class BackgroundRegistration:
             task.finish()
         except Exception as exception:
             error = to_bayou_error(exception, self._topic)
-            if not isinstance(error, _RETRIED):
+            if self._stops and not isinstance(error, _RETRIED):
                 raise error from exception
             self._failures += 1
             pause = retry_delay(self._failures)

@@ -56,6 +56,7 @@ class TopicUpkeep:
                     registration,
                     slots=self._tables.registration_slots,
                     on_failure=self._registration_failed,
+                    stops=path == self._topic.table_path,
                 )
                 self._registrations[path].request()
             self._maintenance[path] = self._tables.open_maintenance(topic, self._batches)
