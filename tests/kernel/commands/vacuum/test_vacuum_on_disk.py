@@ -16,6 +16,7 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
+from bayou.errors import StorageError
 from bayou.kernel import closeable
 from bayou.kernel.commands.vacuum import vacuum as vacuum_module
 from bayou.kernel.commands.vacuum.vacuum import vacuum
@@ -59,6 +60,7 @@ def test_a_file_that_is_committed_after_the_version_was_read_stays(tmp_path, mon
 
     def load_and_write(*arguments: Any, **options: Any) -> Any:
         state = load(*arguments, **options)
+        monkeypatch.undo()
         bayou.write(path, pa.table({"id": [2]}))
         newest = max(file.stat().st_mtime for file in Path(path).glob("*.parquet"))
         wait_until(lambda: time.time() > newest + 0.002)
@@ -67,6 +69,30 @@ def test_a_file_that_is_committed_after_the_version_was_read_stays(tmp_path, mon
     monkeypatch.setattr(vacuum_module, "load_table_state", load_and_write)
     bayou.table(path).vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert sorted(bayou.table(path).to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_end_is_recorded_although_the_metadata_changed_meanwhile(tmp_path, monkeypatch, fails):
+    path = str(tmp_path / "table")
+    bayou.write(path, pa.table({"id": [1]}))
+    delete = vacuum_module._delete
+
+    def alter_and_delete(*arguments: Any) -> int:
+        bayou.table(path).alter.set_properties({"mine": "1"})
+        bayou.table(path).alter.add_column("note", pa.string())
+        if fails:
+            raise StorageError("the store failed", path=path)
+        return delete(*arguments)
+
+    monkeypatch.setattr(vacuum_module, "_delete", alter_and_delete)
+    if fails:
+        with pytest.raises(StorageError, match="the store failed"):
+            bayou.table(path).vacuum()
+    else:
+        bayou.table(path).vacuum()
+    entry = bayou.table(path).history(1)[0]
+    assert entry["operation"] == "VACUUM END"
+    assert entry["operationParameters"] == {"status": "FAILED" if fails else "COMPLETED"}
 
 
 def test_lite_deletes_nothing_behind_a_link_to_another_place(disk, tmp_path):

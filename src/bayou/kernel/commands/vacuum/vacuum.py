@@ -7,6 +7,7 @@ remaining files.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from bayou.errors import ArgumentError, BayouError, TablePropertyError
+from bayou.errors import ArgumentError, BayouError, CommitConflictError, TablePropertyError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.commands.vacuum.plan import (
@@ -33,10 +34,13 @@ from bayou.kernel.table_features.writer_support import check_writable
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol.property_strings import PropertyValueError
 
+_LOG = logging.getLogger(__name__)
+
 _HOUR = 3_600_000
 _MAX_RETENTION_HOURS = 24 * 366 * 10_000
 _BATCH_SIZE = 1000
 _NUM_THREADS = 8
+_MAX_END_TRIES = 5
 
 DeleteFiles: TypeAlias = Callable[[Sequence[Sequence[str]]], None]
 """Function that deletes batches of files by path; missing files aren't an error."""
@@ -137,13 +141,16 @@ def vacuum(
         if plan.last_version is not None:
             record_lite(engine, state.path, plan.last_version)
     except BayouError:
-        history.commit(Operation.VACUUM_END, {"status": "FAILED"}, {})
+        try:
+            history.commit_end("FAILED", {})
+        except BayouError as error:
+            _LOG.warning("%s: the failed vacuum isn't recorded: %s", state.path, error)
         raise
     metrics = {
         "numDeletedFiles": deleted,
         "numVacuumedDirectories": plan.folders_seen,
     }
-    history.commit(Operation.VACUUM_END, {"status": "COMPLETED"}, metrics)
+    history.commit_end("COMPLETED", metrics)
     return VacuumMetrics(
         dry_run=False,
         inventory=plan.files,
@@ -192,8 +199,9 @@ def _requested_retention(
 class _History:
     """Writes the commits that record a vacuum in the history; they have no file actions.
 
-    The commits are based on the version that was read. VACUUM START conflicts with a RESTORE, which
-    may have restored files of the plan; no commit conflicts with any other commit.
+    VACUUM START is based on the version that was read. It conflicts with a RESTORE, which may have
+    restored files of the plan, and with changes of the metadata. VACUUM END is based on the latest
+    version, because the files are deleted whatever was committed meanwhile.
     """
 
     def __init__(
@@ -218,6 +226,19 @@ class _History:
         transaction = builder.with_operation_parameters(parameters).build(self._engine)
         result = transaction.commit(self._engine, (), operation_metrics=metrics)
         result.run_post_commit_hooks(self._engine)
+
+    def commit_end(self, status: str, metrics: Mapping[str, object]) -> None:
+        if not self._enabled:
+            return
+        for tried in range(1, _MAX_END_TRIES + 1):
+            state = self._state
+            self._state = load_table_state(self._engine, state.path, catalog=state.catalog)
+            try:
+                self.commit(Operation.VACUUM_END, {"status": status}, metrics)
+                return
+            except CommitConflictError:  # the metadata changed between the read and the commit
+                if tried == _MAX_END_TRIES:
+                    raise
 
 
 def _delete(engine: Engine, table: str, plan: VacuumPlan, delete_files: DeleteFiles | None) -> int:
