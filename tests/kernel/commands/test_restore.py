@@ -263,12 +263,38 @@ def test_nothing_is_restored_while_a_vacuum_deletes_files(path, old_files, monke
     assert ids(path) == [1, 2]
 
 
-def test_each_of_several_vacuums_must_have_ended(engine, path, snapshot, old_files):
+@pytest.mark.parametrize("first_started_before", [False, True])
+def test_each_of_several_vacuums_must_have_ended(
+    engine, path, snapshot, written, first_started_before
+):
+    written(rows(1))
     history = vacuum_module._History(engine, snapshot(), "test/1", enabled=True)
-    for operation in ("START", "START", "END"):
+    if first_started_before:
+        history.commit(Operation.VACUUM_START, {}, {})
+    written(rows(2))
+    version = snapshot().version
+    bayou.table(path).delete("true")
+    if not first_started_before:
+        history.commit(Operation.VACUUM_START, {}, {})
+        with pytest.raises(CommitConflictError, match="hasn't ended"):
+            bayou.table(path).restore(version)
+    for operation in ("START", "END"):
         history.commit(Operation(f"VACUUM {operation}"), {}, {})
     with pytest.raises(CommitConflictError, match="hasn't ended"):
-        bayou.table(path).restore(1)
+        bayou.table(path).restore(version)
     history.commit(Operation.VACUUM_END, {}, {})
-    bayou.table(path).restore(1)
+    bayou.table(path).restore(version)
+    assert ids(path) == [1, 2]
+
+
+def test_a_vacuum_that_started_before_a_version_deletes_none_of_its_files(
+    engine, path, snapshot, written
+):
+    written(rows(1))
+    history = vacuum_module._History(engine, snapshot(), "test/1", enabled=True)
+    history.commit(Operation.VACUUM_START, {}, {})
+    written(rows(2))
+    version = snapshot().version
+    bayou.table(path).delete("true")
+    bayou.table(path).restore(version)
     assert ids(path) == [1, 2]

@@ -249,24 +249,29 @@ def _adds(batch: ScanFileBatch) -> pa.StructArray:
 def _check_vacuums(engine: Engine, target: TableState, latest: TableState) -> None:
     """Raise an error if a vacuum may be deleting files of the target version.
 
-    The transaction conflicts with a vacuum that starts later. A vacuum that started more than a day
-    ago was probably killed. VACUUM END doesn't name its VACUUM START. If vacuums overlap, each end
-    therefore belongs to one start before it, and another start is left over.
+    Only a vacuum that started after the target version deletes its files. The transaction conflicts
+    with a vacuum that starts later. A vacuum that started more than a day ago was probably killed.
+
+    VACUUM END doesn't name its VACUUM START. If vacuums overlap, each end therefore counts for one
+    start before it, and one of the vacuums runs if a start is left over.
     """
-    commits = commit_files(engine, latest.path, target.version + 1, catalog=latest.catalog)
-    with commits as files:
-        newest_first = [(v, f) for v, f in files if v <= latest.version][::-1]
-    started_since = time.time_ns() // 1_000_000 - _MAX_VACUUM_MS
+    since = time.time_ns() // 1_000_000 - _MAX_VACUUM_MS
+    with commit_files(engine, latest.path, catalog=latest.catalog) as files:
+        recent = [(v, f) for v, f in files if v <= latest.version and f.modification_time >= since]
     ended = 0
-    with read_commits(engine, latest.path, newest_first) as commits_read:
-        for commit in commits_read:
+    started: CommitActions | None = None
+    with read_commits(engine, latest.path, recent[::-1]) as commits:
+        for commit in commits:
+            if started is None and commit.version <= target.version:
+                return
             operation = operation_of(commit)
             if operation == Operation.VACUUM_END:
                 ended += 1
-            elif operation == Operation.VACUUM_START and ended:
-                ended -= 1
-            elif operation == Operation.VACUUM_START and _timestamp(commit) >= started_since:
-                raise _vacuum_runs(target, commit)
+            elif operation == Operation.VACUUM_START:
+                started = started or commit
+                if not ended and _timestamp(commit) >= since:
+                    raise _vacuum_runs(target, started)
+                ended = max(ended - 1, 0)
 
 
 def _timestamp(commit: CommitActions) -> int:
@@ -277,10 +282,10 @@ def _timestamp(commit: CommitActions) -> int:
 def _vacuum_runs(target: TableState, start: CommitActions) -> CommitConflictError:
     return CommitConflictError(
         f"{target.path}: version {target.version} can't be restored, because the vacuum that "
-        f"started at version {start.version}, or another one since then, hasn't ended and may be "
-        "deleting the version's files. Nothing was changed; repeat the restore after the end of "
-        "the vacuum. If the vacuum was killed, set ignore_missing_files; then missing files aren't "
-        "looked for.",
+        f"started at version {start.version}, or one that ran at the same time, hasn't ended and "
+        "may be deleting the version's files. Nothing was changed; repeat the restore after the "
+        "end of the vacuum. If the vacuum was killed, set ignore_missing_files; then missing files "
+        "aren't looked for.",
         table=target.path,
         winning_version=start.version,
         winning_operation=Operation.VACUUM_START,
