@@ -230,7 +230,8 @@ def arrow_rows(rows: Sequence[dict[str, Any]], first_id: int) -> pa.Table:
     return pa.table(arrays)
 
 
-KINDS = ("plain", "vectors", "mapped", "partitioned", "deltalake")
+PARTITIONS = ("p", "i", "d", "m", "b", "da")
+KINDS = ("plain", "vectors", "mapped", "deltalake", *(f"by {name}" for name in PARTITIONS))
 
 
 def write_table(path: str, kind: str, files: Sequence[Sequence[dict[str, Any]]]) -> None:
@@ -244,7 +245,7 @@ def write_table(path: str, kind: str, files: Sequence[Sequence[dict[str, Any]]])
         if kind == "deltalake":
             deltalake.write_deltalake(path, data, mode="append")
         else:
-            partitions = ["p"] if kind == "partitioned" else None
+            partitions = [kind.removeprefix("by ")] if kind.startswith("by ") else None
             bayou.write(path, data, partition_by=partitions, configuration=properties)
         count += len(rows)
     if kind == "vectors":
@@ -259,7 +260,7 @@ def native() -> Any:
 
 
 @given(files=FILES, kind=st.sampled_from(KINDS), condition=conditions())
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_duckdb_returns_the_rows_that_it_returns_for_a_table_of_its_own(
     native: Any, files: Any, kind: str, condition: Any
 ) -> None:
@@ -273,7 +274,7 @@ def test_duckdb_returns_the_rows_that_it_returns_for_a_table_of_its_own(
 
 
 @given(files=FILES, kind=st.sampled_from(KINDS), condition=conditions())
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_polars_returns_the_rows_that_it_returns_for_a_frame_of_its_own(
     files: Any, kind: str, condition: Any
 ) -> None:
@@ -294,7 +295,7 @@ def test_polars_returns_the_rows_that_it_returns_for_a_frame_of_its_own(
 
 
 @given(files=FILES, kind=st.sampled_from(KINDS), condition=conditions())
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_pyarrow_returns_the_rows_that_it_returns_for_a_table_of_its_own(
     files: Any, kind: str, condition: Any
 ) -> None:
