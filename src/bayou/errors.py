@@ -413,7 +413,7 @@ class PredicateError(BayouError):
 
 
 class StatementError(BayouError):
-    """A SQL statement can't be parsed, or isn't supported.
+    """A SQL statement can't be parsed, isn't supported, or fails while it runs.
 
     Attributes:
         statement: the SQL statement.
