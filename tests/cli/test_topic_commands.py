@@ -38,7 +38,7 @@ def test_a_mask_of_no_field_is_told_by_the_plan_and_before_the_run(small_pipelin
     without_schema = small_pipeline.file.read_text().replace("      schema-file: schema.json\n", "")
     small_pipeline.file.write_text(without_schema)
     small_pipeline.produce({"id": 1, "name": "x"})
-    code, (notice, plan) = events("plan", small_pipeline.file)
+    code, (plan, notice) = events("plan", small_pipeline.file)
     assert (code, plan["unseen_masks"]) == (0, ["naem"])
     assert "topic 'events': masks: no record has the field 'naem'" in notice["text"]
     small_pipeline.take_in()
@@ -53,7 +53,7 @@ def test_plan_and_run_say_how_a_table_differs_from_its_definition(small_pipeline
     small_pipeline.take_in()
     small_pipeline.more = "        comment: every event\n"
     small_pipeline.write_file()
-    code, (notice, plan) = events("plan", small_pipeline.file)
+    code, (plan, notice) = events("plan", small_pipeline.file)
     assert code == 0
     assert plan["table_differences"] == ["comment is 'every event', the table has none"]
     assert "Set apply-table-changes: true" in notice["text"]
@@ -70,7 +70,7 @@ def test_plan_and_run_say_how_a_table_differs_from_its_definition(small_pipeline
 def test_a_plan_says_what_would_be_written(small_pipeline, events, invoke):
     small_pipeline.produce(*({"id": i, "name": f"name {i}"} for i in range(800)))
     _, (plan,) = events("plan", small_pipeline.file)
-    assert "1 file of rows" in invoke("plan", small_pipeline.file).stdout
+    assert "1 file of rows" in invoke("plan", small_pipeline.file, "-o", "table").stdout
     small_pipeline.take_in()
     written = small_pipeline.table.detail()
     assert (plan["cost"]["data_files"], plan["cost"]["log_files"]) == (1, 1)
@@ -102,7 +102,7 @@ def test_a_plan_tells_columns_that_the_records_would_add(taken_in, events):
 
 def test_a_plan_for_people_fits_a_page(taken_in, invoke):
     taken_in.produce({"id": "not a number"})
-    result = invoke("plan", taken_in.file)
+    result = invoke("plan", taken_in.file, "-o", "table")
     assert result.exit_code == 0
     assert "Would be dead letters" in result.stdout
 
@@ -111,7 +111,7 @@ def test_a_topic_that_could_not_run_is_said_in_the_plan(taken_in, invoke):
     taken_in.table.delete()
     taken_in.more = "        partition-columns: [name]\n"
     taken_in.write_file()
-    result = invoke("plan", taken_in.file)
+    result = invoke("plan", taken_in.file, "-o", "table")
     assert result.exit_code == 1
     assert "partitioned by" in result.stderr
     assert result.stderr.count("'events'") == 1
@@ -242,7 +242,7 @@ def test_commands_count_filtered_records_and_name_fields_that_no_record_has(
     small_pipeline.produce({"id": 1, "name": "a"}, {"id": 2, "name": "x"}, {"id": 3})
     _, (plan,) = events("plan", small_pipeline.file)
     assert (plan["filtered"], plan["new_columns"]["half"]) == (2, "double")
-    assert "2 of 3 sampled records" in invoke("plan", small_pipeline.file).stdout
+    assert "2 of 3 sampled records" in invoke("plan", small_pipeline.file, "-o", "table").stdout
     small_pipeline.take_in()
     code, lines = events("verify", "--config", small_pipeline.file)
     assert code == 0
@@ -260,7 +260,7 @@ def test_commands_count_filtered_records_and_name_fields_that_no_record_has(
     for command in (["validate"], ["plan"], ["run", "--once"]):  # nothing waits: no Spark
         code, lines = events(*command[:1], small_pipeline.file, *command[1:])
         assert code == 0
-        notices = [line["text"] for line in lines if line["event"] == "notice"]
+        notices = [line["text"] for line in lines if line.get("event") == "notice"]
         assert any("no record has the field 'ide'" in notice for notice in notices), command
 
 
@@ -280,11 +280,11 @@ def test_commands_show_the_tables_of_routes(routed, invoke):
     file = str(pipeline.file)
     text = invoke("validate", file).stdout
     assert "lake/events_{value}" in text
-    text = invoke("plan", file).stdout
+    text = invoke("plan", file, "-o", "table").stdout
     assert "Tables of route-by" in text
     assert "events_a" in text
     pipeline.take_in()
-    text = invoke("status", file).stdout
+    text = invoke("status", file, "-o", "table").stdout
     assert "events_b" in text
     text = invoke("read", "events_a", "--config", file).stdout
     assert "kind" in text

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from bayou.cli.arguments import (
-    AsJson,
     Config,
     OnlyTopics,
+    RowsAsJson,
+    RowsTo,
     Settings,
     load_topics,
     select_topics,
@@ -19,7 +20,7 @@ from bayou.cli.arguments import (
     with_topic,
 )
 from bayou.cli.exit_codes import FAILED, exit_on_error
-from bayou.cli.output import Output, output_for
+from bayou.cli.output import RowsOutput, rows_output
 
 if TYPE_CHECKING:
     from bayou.ingest.inspection import TopicPlan
@@ -31,7 +32,8 @@ def plan(
     config: Config,
     topic: OnlyTopics = None,
     settings: Settings = None,
-    as_json: AsJson = False,
+    output: RowsTo = None,
+    as_json: RowsAsJson = False,
 ) -> None:
     """Show what a run would do, without writing anything.
 
@@ -41,43 +43,45 @@ def plan(
     Example:
         bayou plan pipeline.yaml --topic user-events
     """
-    output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    printed = rows_output(output, as_json=as_json)
+    with exit_on_error(printed):
         from bayou.ingest.inspection import plan_run, unconditional_commits_warning
 
         configuration = load_topics(config, settings)
         for notice in configuration.notices:
-            output.notice(notice.text)
+            printed.notice(notice.text)
         configuration.check_runnable()
         plans = plan_run(configuration, select_topics(configuration, topic))
         for topic_plan in plans:
             if topic_plan.unseen_masks:
-                output.notice(
+                printed.notice(
                     with_topic(topic_plan.topic, unseen_masks_warning(topic_plan.unseen_masks))
                 )
             if topic_plan.unseen_fields:
-                output.notice(
+                printed.notice(
                     with_topic(topic_plan.topic, unseen_fields_warning(topic_plan.unseen_fields))
                 )
             if topic_plan.table_differences:
                 warning = table_differences_warning(
                     topic_plan.table_differences, changed=topic_plan.table_changes
                 )
-                output.notice(with_topic(topic_plan.topic, warning))
+                printed.notice(with_topic(topic_plan.topic, warning))
             if topic_plan.unconditional_commits:
                 warning = unconditional_commits_warning(
                     topic_plan.table_path, topic_plan.unconditional_commits
                 )
-                output.notice(with_topic(topic_plan.topic, warning))
-            if as_json:
-                output.facts("", _json_row(topic_plan), event="plan")
-            else:
-                _show(output, topic_plan)
+                printed.notice(with_topic(topic_plan.topic, warning))
+            if printed.is_table:
+                _show(printed, topic_plan)
+            elif topic_plan.error is not None:
+                printed.error(with_topic(topic_plan.topic, topic_plan.error), kind="TopicError")
+        if not printed.is_table:
+            printed.rows("", [_data_row(topic_plan) for topic_plan in plans], event="plan")
         if any(topic_plan.error is not None for topic_plan in plans):
             raise typer.Exit(FAILED)
 
 
-def _show(output: Output, topic_plan: TopicPlan) -> None:
+def _show(output: RowsOutput, topic_plan: TopicPlan) -> None:
     if topic_plan.error is not None:
         output.error(with_topic(topic_plan.topic, topic_plan.error), kind="TopicError")
         return
@@ -143,7 +147,7 @@ def _files(count: int) -> str:
     return f"{count:,} file" if count == 1 else f"{count:,} files"
 
 
-def _json_row(topic_plan: TopicPlan) -> dict[str, Any]:
+def _data_row(topic_plan: TopicPlan) -> dict[str, Any]:
     import msgspec
 
     row: dict[str, Any] = msgspec.to_builtins(topic_plan, str_keys=True)
