@@ -74,6 +74,11 @@ class TableAlterer(BoundTable):
     if there is nothing to change. See `ColumnName` for the names of nested columns. Concurrent
     appends don't conflict. A concurrent metadata change raises `MetadataChangedError`; then repeat
     the call.
+
+    Examples:
+        >>> alter = bayou.table("lake/orders").alter
+        >>> alter.add_column("note", "string", comment="from the customer")
+        >>> alter.set_table_properties({"delta.appendOnly": "false"})
     """
 
     __slots__ = ()
@@ -89,8 +94,8 @@ class TableAlterer(BoundTable):
             SchemaError: a name exists already or is invalid, or the struct of a nested field
                 doesn't exist.
 
-        Example:
-            bayou.table("lake/orders").alter.add_columns({"note": "string"})
+        Examples:
+            >>> bayou.table("lake/orders").alter.add_columns({"note": "string"})
         """
         new = [NewColumn(path=path, field=field) for path, field in _new_fields(fields)]
         if not new:
@@ -275,8 +280,8 @@ class TableAlterer(BoundTable):
             TablePropertyError: a constraint of this name exists already.
             ConstraintViolationError: a row violates the constraint; the message shows its values.
 
-        Example:
-            bayou.table("lake/orders").alter.add_constraint({"positive_price": "price > 0"})
+        Examples:
+            >>> bayou.table("lake/orders").alter.add_constraint({"positive_price": "price > 0"})
         """
         checked = checked_strings(constraints, "constraints")
         if not checked:
@@ -296,8 +301,8 @@ class TableAlterer(BoundTable):
         Raises:
             TablePropertyError: the constraint doesn't exist and `raise_if_not_exists` is true.
 
-        Example:
-            bayou.table("lake/orders").alter.drop_constraint("positive_price", False)
+        Examples:
+            >>> bayou.table("lake/orders").alter.drop_constraint("positive_price", False)
         """
         checked_string(name, "name")
         return drop_constraint(
@@ -347,8 +352,8 @@ class TableAlterer(BoundTable):
     def set_table_name(self, name: str) -> int:
         """Set the table's name, an entry of its metadata; "" removes it.
 
-        Example:
-            bayou.table("lake/orders").alter.set_table_name("orders")
+        Examples:
+            >>> bayou.table("lake/orders").alter.set_table_name("orders")
         """
         return set_name(
             self._engine, self._latest(), checked_string(name, "name"), engine_info=ENGINE_INFO
@@ -357,8 +362,8 @@ class TableAlterer(BoundTable):
     def set_table_description(self, description: str) -> int:
         """Set the table's description; "" removes it.
 
-        Example:
-            bayou.table("lake/orders").alter.set_table_description("One row for each order")
+        Examples:
+            >>> bayou.table("lake/orders").alter.set_table_description("One row for each order")
         """
         return self.set_table_properties({"comment": checked_string(description, "description")})
 
@@ -382,8 +387,8 @@ class TableAlterer(BoundTable):
         Raises:
             UnsupportedFeatureError: a feature is unknown, or Bayou can't write it.
 
-        Example:
-            bayou.table("lake/orders").alter.add_feature("allowColumnDefaults")
+        Examples:
+            >>> bayou.table("lake/orders").alter.add_feature("allowColumnDefaults")
         """
         names = (feature,) if isinstance(feature, str) else checked_names(feature, "feature")
         if not names:

@@ -37,6 +37,10 @@ class ChangesHandle:
 
     Each row has the table's columns and `_change_type` (`insert`, `delete`, `update_preimage`,
     `update_postimage`), `_commit_version` and `_commit_timestamp`. Rows are in commit order.
+
+    Examples:
+        >>> changes = bayou.table("lake/orders").changes(0)
+        >>> print(changes.end_version, changes.to_arrow().num_rows)
     """
 
     __slots__ = ("_changes", "_engine")

@@ -68,8 +68,8 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
         SchemaError, TablePropertyError, UnsupportedFeatureError: the definition isn't valid.
         CommitConflictError: another writer changed the table concurrently.
 
-    Example:
-        bayou.create("lake/users", {"id": "bigint", "name": "string"}, cluster_by="id")
+    Examples:
+        >>> bayou.create("lake/users", {"id": "bigint", "name": "string"}, cluster_by="id")
     """
     location_path = checked_path(path)
     options = checked_strings(storage_options, "storage_options")
@@ -114,8 +114,8 @@ def exists(path: str | os.PathLike[str], storage_options: Mapping[str, str] | No
     Args:
         path, storage_options: see `bayou.table`.
 
-    Example:
-        bayou.exists("lake/orders")
+    Examples:
+        >>> bayou.exists("lake/orders")
     """
     return table(path, storage_options).exists()
 

@@ -58,8 +58,8 @@ class DataFrames(ABC):
         Raises:
             PrerequisiteError: pandas isn't installed.
 
-        Example:
-            bayou.table("lake/orders").to_pandas(columns=["id"], filters=[("price", ">", 10)])
+        Examples:
+            >>> bayou.table("lake/orders").to_pandas(columns=["id"], filters=[("price", ">", 10)])
         """
         pandas = _pandas()
         if dtype_backend is not None and types_mapper is not None:
@@ -81,8 +81,8 @@ class DataFrames(ABC):
         Raises:
             PrerequisiteError: Polars isn't installed.
 
-        Example:
-            bayou.table("lake/orders").to_polars(filter="price > 10")
+        Examples:
+            >>> bayou.table("lake/orders").to_polars(filter="price > 10")
         """
         try:
             import polars as pl
@@ -100,8 +100,8 @@ class DataFrames(ABC):
     ) -> pa.Table:
         """Read rows into an Arrow table: `to_arrow` with the arguments of `to_pandas`.
 
-        Example:
-            bayou.table("lake/orders").to_pyarrow_table(columns=["id", "price"])
+        Examples:
+            >>> bayou.table("lake/orders").to_pyarrow_table(columns=["id", "price"])
         """
         return self.to_arrow(columns, _combined(partitions, filters))
 

@@ -65,6 +65,10 @@ def sql(
         ArgumentError: the query isn't one SELECT statement.
         TableNotFoundError: there is no table at a path.
         duckdb.Error: the query isn't valid, or fails.
+
+    Examples:
+        >>> orders = bayou.table("lake/orders")
+        >>> bayou.sql("SELECT count(*) FROM orders", orders=orders).fetchall()
     """
     if connection is None:
         connection = _connect("bayou.sql")

@@ -39,8 +39,8 @@ class Maintenance(BoundTable):
     def optimize(self) -> TableOptimizer:
         """OPTIMIZE: `optimize()` compacts or clusters; `optimize.compact`, `optimize.z_order`.
 
-        Example:
-            bayou.table("lake/orders").optimize(target_size=64_000_000)
+        Examples:
+            >>> bayou.table("lake/orders").optimize(target_size=64_000_000)
         """
         from bayou.api.optimize import TableOptimizer
 
@@ -75,10 +75,10 @@ class Maintenance(BoundTable):
             CommitConflictError: a restore committed concurrently; nothing was deleted.
             StorageError: the store failed. The history records the failure; repeat the call.
 
-        Example:
-            orders = bayou.table("lake/orders")
-            orders.vacuum().inventory["path"].to_pylist()
-            orders.vacuum(dry_run=False).num_deleted_files
+        Examples:
+            >>> orders = bayou.table("lake/orders")
+            >>> orders.vacuum().inventory["path"].to_pylist()
+            >>> orders.vacuum(dry_run=False).num_deleted_files
         """
         from bayou.kernel.commands.vacuum.vacuum import vacuum
 
@@ -118,8 +118,8 @@ class Maintenance(BoundTable):
             DataFileError: data files of the version are missing; the message names them.
             CommitConflictError: another writer committed concurrently, or a vacuum hasn't ended.
 
-        Example:
-            bayou.table("lake/orders").restore(0)
+        Examples:
+            >>> bayou.table("lake/orders").restore(0)
         """
         from bayou.kernel.commands.restore import restore
 
@@ -165,8 +165,8 @@ class Maintenance(BoundTable):
             VersionNotFoundError: the log can't reconstruct the version or timestamp.
             SchemaError, TablePropertyError, UnsupportedFeatureError: the clone can't be created.
 
-        Example:
-            bayou.table("lake/orders").clone("lake/orders_test")
+        Examples:
+            >>> bayou.table("lake/orders").clone("lake/orders_test")
         """
         from bayou.kernel.commands.clone import clone
 
@@ -212,8 +212,8 @@ class Maintenance(BoundTable):
                 `partition_schema`; the message names the file.
             StorageError: a file isn't Parquet.
 
-        Example:
-            bayou.table("lake/parquet_files").convert()
+        Examples:
+            >>> bayou.table("lake/parquet_files").convert()
         """
         from bayou.kernel.commands.convert import convert
 
@@ -244,8 +244,8 @@ class Maintenance(BoundTable):
         Raises:
             TableNotFoundError, VersionNotFoundError: the table or the version doesn't exist.
 
-        Example:
-            bayou.table("lake/orders").create_checkpoint()
+        Examples:
+            >>> bayou.table("lake/orders").create_checkpoint()
         """
         if version is not None:
             checked_version(version, "version")
@@ -260,8 +260,8 @@ class Maintenance(BoundTable):
         Returns:
             The number of deleted files.
 
-        Example:
-            bayou.table("lake/orders").cleanup_metadata()
+        Examples:
+            >>> bayou.table("lake/orders").cleanup_metadata()
         """
         return len(self._table.clean_up_log(self._engine).deleted)
 
@@ -274,8 +274,8 @@ class Maintenance(BoundTable):
             ArgumentError: the range has fewer than two versions.
             VersionNotFoundError: the log doesn't have all versions of the range.
 
-        Example:
-            bayou.table("lake/orders").compact_logs(0, 1)
+        Examples:
+            >>> bayou.table("lake/orders").compact_logs(0, 1)
         """
         first = checked_version(starting_version, "starting_version")
         last = checked_version(ending_version, "ending_version")
@@ -288,8 +288,8 @@ class Maintenance(BoundTable):
             UnsupportedFeatureError: the table has deletion vectors or column mapping, which readers
                 of manifests don't apply.
 
-        Example:
-            bayou.table("lake/orders").generate()
+        Examples:
+            >>> bayou.table("lake/orders").generate()
         """
         from bayou.kernel.maintenance.symlink_manifest import write_symlink_manifests
 

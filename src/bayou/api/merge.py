@@ -42,9 +42,11 @@ class TableMerger:
     Conditions and values can use the columns of source and target. If both have a column of the
     same name, put an alias before the name: `"source.price > target.price"`.
 
-        merge = bayou.table("lake/items").merge(changes, "target.id = source.id")
-        merge = merge.when_matched_delete("source.deleted").when_matched_update_all()
-        merge.when_not_matched_insert_all("NOT source.deleted").execute()
+    Examples:
+        >>> changes = pa.table({"id": [1, 9], "price": [None, 6.0], "country": ["NZ", "AU"]})
+        >>> merge = bayou.table("lake/orders").merge(changes, "target.id = source.id")
+        >>> merge = merge.when_matched_delete("source.price IS NULL").when_matched_update_all()
+        >>> merge.when_not_matched_insert_all("source.price > 0").execute()
     """
 
     __slots__ = ("_commit_metadata", "_definition", "_engine", "_except_cols", "_source", "_table")
@@ -76,10 +78,10 @@ class TableMerger:
                 may use columns of source and target. Generated columns are recomputed.
             predicate: update only rows for which the condition is true.
 
-        Example:
-            changes = pa.table({"id": [1], "price": [4.0]})
-            merge = bayou.table("lake/orders").merge(changes, "target.id = source.id")
-            merge.when_matched_update({"price": "source.price"}).execute()
+        Examples:
+            >>> changes = pa.table({"id": [1], "price": [4.0]})
+            >>> merge = bayou.table("lake/orders").merge(changes, "target.id = source.id")
+            >>> merge.when_matched_update({"price": "source.price"}).execute()
         """
         assignments = checked_values(updates, "updates")
         return self._with("MATCHED", "update", predicate, assignments)
@@ -112,10 +114,11 @@ class TableMerger:
                 a value gets its default or generated value, else NULL.
             predicate: insert only rows for which the condition is true.
 
-        Example:
-            changes = pa.table({"id": [7], "price": [4.0]})
-            merge = bayou.table("lake/orders").merge(changes, "target.id = source.id")
-            merge.when_not_matched_insert({"id": "source.id", "price": "source.price"}).execute()
+        Examples:
+            >>> changes = pa.table({"id": [7], "price": [4.0]})
+            >>> merge = bayou.table("lake/orders").merge(changes, "target.id = source.id")
+            >>> values = {"id": "source.id", "price": "source.price"}
+            >>> merge.when_not_matched_insert(values).execute()
         """
         assignments = checked_values(updates, "updates")
         return self._with("NOT MATCHED", "insert", predicate, assignments)

@@ -30,11 +30,11 @@ class TableOptimizer(BoundTable):
 
     `TableHandle.optimize` returns it. Rows stay unchanged, and concurrent appends don't conflict.
 
-    Example:
-        table = bayou.table("lake/orders")
-        table.optimize()
-        table.optimize.compact(partition_filters=[("country", "=", "NZ")])
-        table.optimize.z_order(["id"])
+    Examples:
+        >>> table = bayou.table("lake/orders")
+        >>> table.optimize()
+        >>> table.optimize.compact(partition_filters=[("country", "=", "NZ")])
+        >>> table.optimize.z_order(["id"])
     """
 
     __slots__ = ()
@@ -133,9 +133,9 @@ class TableOptimizer(BoundTable):
             CommitConflictError: another writer removed or changed a rewritten file.
             DataFileError: a file is missing or damaged.
 
-        Example:
-            metrics = bayou.table("lake/orders").optimize.compact()
-            print(metrics.num_files_removed, metrics.num_files_added)
+        Examples:
+            >>> metrics = bayou.table("lake/orders").optimize.compact()
+            >>> print(metrics.num_files_removed, metrics.num_files_added)
         """
         state = self._table.latest_snapshot(self._engine)
         if state.clustering_columns:
@@ -179,8 +179,8 @@ class TableOptimizer(BoundTable):
             SchemaError: a column doesn't exist, has no statistics, or partitions the table.
             PredicateError, CommitConflictError, DataFileError: see `compact`.
 
-        Example:
-            bayou.table("lake/orders").optimize.z_order(["id", "price"])
+        Examples:
+            >>> bayou.table("lake/orders").optimize.z_order(["id", "price"])
         """
         names = checked_names(columns, "columns") or ()
         limits = _limits(batch_size, max_concurrent_tasks)
@@ -206,6 +206,9 @@ class TableOptimizer(BoundTable):
         """Rewrite files that contain deleted rows or dropped columns (REORG TABLE APPLY (PURGE)).
 
         A later vacuum deletes the old files. See `compact` for arguments, result and errors.
+
+        Examples:
+            >>> bayou.table("lake/orders").optimize.purge()
         """
         limits = _limits(batch_size, max_concurrent_tasks)
         state = self._table.latest_snapshot(self._engine)

@@ -41,6 +41,9 @@ def scan_polars(
         PrerequisiteError: Polars isn't installed.
         TableNotFoundError, VersionNotFoundError, CorruptTableError, UnsupportedFeatureError: the
             version can't be read.
+
+    Examples:
+        >>> bayou.scan_polars("lake/orders").select("id").collect()
     """
     try:
         import polars as pl

@@ -52,9 +52,9 @@ class RowOperations(BoundTable):
             ConstraintViolationError: the table is append-only.
             CommitConflictError: a concurrent commit conflicts with this one.
 
-        Example:
-            orders = bayou.table("lake/orders")
-            orders.delete("id > 2").num_deleted_rows
+        Examples:
+            >>> orders = bayou.table("lake/orders")
+            >>> orders.delete("id > 2").num_deleted_rows
         """
         from bayou.kernel.commands.row_changes.delete import delete
 
@@ -94,10 +94,10 @@ class RowOperations(BoundTable):
             ConstraintViolationError: a new row violates a constraint, or the table is append-only.
             CommitConflictError: a concurrent commit conflicts with this one.
 
-        Example:
-            orders = bayou.table("lake/orders")
-            orders.update({"price": "price * 0.9"}, predicate="country = 'NZ'")
-            orders.update(new_values={"country": "AU"}, predicate="id = 1")
+        Examples:
+            >>> orders = bayou.table("lake/orders")
+            >>> orders.update({"price": "price * 0.9"}, predicate="country = 'NZ'")
+            >>> orders.update(new_values={"country": "AU"}, predicate="id = 1")
         """
         from bayou.kernel.commands.row_changes.update import update
 
@@ -134,11 +134,11 @@ class RowOperations(BoundTable):
         Returns:
             A builder. Add clauses with its `when_...` methods, then call `execute`.
 
-        Example:
-            orders = bayou.table("lake/orders")
-            changes = pa.table({"id": [1, 9], "price": [5.0, 6.0], "country": ["NZ", "AU"]})
-            merge = orders.merge(changes, "target.id = source.id")
-            merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        Examples:
+            >>> orders = bayou.table("lake/orders")
+            >>> changes = pa.table({"id": [1, 9], "price": [5.0, 6.0], "country": ["NZ", "AU"]})
+            >>> merge = orders.merge(changes, "target.id = source.id")
+            >>> merge.when_matched_update_all().when_not_matched_insert_all().execute()
         """
         from bayou.api.merge import TableMerger
         from bayou.kernel.commands.merge import MergeDefinition

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class SnapshotHandle(DataFrames):
     """One version of a table; immutable. `TableHandle.snapshot` returns it.
 
-    Example:
-        snapshot = bayou.table("lake/orders").snapshot(version=0)
-        print(snapshot.version, snapshot.schema, snapshot.count())
+    Examples:
+        >>> snapshot = bayou.table("lake/orders").snapshot(version=0)
+        >>> print(snapshot.version, snapshot.schema, snapshot.count())
     """
 
     __slots__ = ("_engine", "_snapshot")
@@ -98,8 +98,8 @@ class SnapshotHandle(DataFrames):
             columns: names of these columns, in result order; None for all. Without `num_records`
                 and `stats`, statistics aren't read.
 
-        Example:
-            bayou.table("lake/orders").snapshot().files(["path", "size"])
+        Examples:
+            >>> bayou.table("lake/orders").snapshot().files(["path", "size"])
         """
         return self.file_batches(columns, filter).read_all()
 
@@ -112,16 +112,16 @@ class SnapshotHandle(DataFrames):
     def file_uris(self, partition_filters: Condition | None = None) -> list[str]:
         """Return the full paths or URIs of the live files that may match a filter.
 
-        Example:
-            bayou.table("lake/orders").snapshot().file_uris([("country", "=", "NZ")])
+        Examples:
+            >>> bayou.table("lake/orders").snapshot().file_uris([("country", "=", "NZ")])
         """
         return file_uris(self._engine, self._snapshot, partition_filters)
 
     def partitions(self, partition_filters: Condition | None = None) -> list[dict[str, str | None]]:
         """Return the partitions that have files: serialized values by partition column.
 
-        Example:
-            bayou.table("lake/orders").snapshot().partitions()
+        Examples:
+            >>> bayou.table("lake/orders").snapshot().partitions()
         """
         return partitions(self._engine, self._snapshot, partition_filters)
 
@@ -168,9 +168,9 @@ class SnapshotHandle(DataFrames):
         Raises:
             PredicateError: the filter isn't valid.
 
-        Example:
-            dataset = bayou.table("lake/orders").to_pyarrow_dataset()
-            dataset.to_table(columns=["id"])
+        Examples:
+            >>> dataset = bayou.table("lake/orders").to_pyarrow_dataset()
+            >>> dataset.to_table(columns=["id"])
         """
         from bayou.api.dataset import to_dataset
 

@@ -63,6 +63,10 @@ def table(
             valid, or are combined with an engine.
         TableNotFoundError: Unity Catalog has no such table.
         CatalogError: Unity Catalog can't be reached, or refuses the request.
+
+    Examples:
+        >>> orders = bayou.table("lake/orders")
+        >>> orders.to_arrow(filter="price > 10")
     """
     location = checked_path(path)
     options = checked_strings(storage_options, "storage_options")
@@ -94,16 +98,20 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     `bayou.table` returns it. It exports an Arrow stream: `pyarrow.table(t)`, `polars.DataFrame(t)`
     and `duckdb.sql("SELECT * FROM t")` read it.
 
-    Example:
-        orders = bayou.table("lake/orders")
-        print(orders)
-        orders.to_pandas(columns=["id"], filters="price > 10")
+    Examples:
+        >>> orders = bayou.table("lake/orders")
+        >>> print(orders)
+        >>> orders.to_pandas(columns=["id"], filters="price > 10")
     """
 
     __slots__ = ()
 
     def exists(self) -> bool:
-        """Whether the table exists."""
+        """Whether the table exists.
+
+        Examples:
+            >>> bayou.table("lake/orders").exists()
+        """
         return self._table.exists(self._engine)
 
     def __repr__(self) -> str:
@@ -123,8 +131,8 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     def alter(self) -> TableAlterer:
         """ALTER TABLE: each method of `TableAlterer` commits a change and returns the version.
 
-        Example:
-            bayou.table("lake/orders").alter.add_columns({"note": "string"})
+        Examples:
+            >>> bayou.table("lake/orders").alter.add_columns({"note": "string"})
         """
         from bayou.api.alter import TableAlterer
 
@@ -133,40 +141,40 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     def version(self) -> int:
         """Return the number of the latest version.
 
-        Example:
-            bayou.table("lake/orders").version()
+        Examples:
+            >>> bayou.table("lake/orders").version()
         """
         return self.snapshot().version
 
     def schema(self) -> StructType:
         """Return the latest version's schema; `snapshot().arrow_schema` has Arrow types.
 
-        Example:
-            bayou.table("lake/orders").schema().names
+        Examples:
+            >>> bayou.table("lake/orders").schema().names
         """
         return self.snapshot().schema
 
     def metadata(self) -> Metadata:
         """Return the table's metadata: id, name, description, partition columns, configuration.
 
-        Example:
-            bayou.table("lake/orders").metadata().configuration
+        Examples:
+            >>> bayou.table("lake/orders").metadata().configuration
         """
         return self.snapshot().metadata()
 
     def protocol(self) -> Protocol:
         """Return the reader and writer versions and features.
 
-        Example:
-            bayou.table("lake/orders").protocol().min_reader_version
+        Examples:
+            >>> bayou.table("lake/orders").protocol().min_reader_version
         """
         return self.snapshot().protocol
 
     def count(self) -> int:
         """Count the rows. No data file is opened if all files have statistics.
 
-        Example:
-            bayou.table("lake/orders").count()
+        Examples:
+            >>> bayou.table("lake/orders").count()
         """
         return self.snapshot().count()
 
@@ -175,8 +183,8 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     ) -> pa.Table:
         """Return the live files that may contain rows that match; see `SnapshotHandle.files`.
 
-        Example:
-            bayou.table("lake/orders").files(["path", "num_records"])
+        Examples:
+            >>> bayou.table("lake/orders").files(["path", "num_records"])
         """
         return self.snapshot().files(columns, filter)
 
@@ -185,33 +193,33 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     ) -> pa.RecordBatchReader:
         """Stream the live files, for logs that don't fit into memory; see `files`.
 
-        Example:
-            for batch in bayou.table("lake/orders").file_batches(["size"]):
-                print(batch.num_rows)
+        Examples:
+            >>> for batch in bayou.table("lake/orders").file_batches(["size"]):
+            ...     print(batch.num_rows)
         """
         return self.snapshot().file_batches(columns, filter)
 
     def file_uris(self, partition_filters: Condition | None = None) -> list[str]:
         """Return the full paths or URIs of the live files that may match a filter.
 
-        Example:
-            bayou.table("lake/orders").file_uris([("country", "=", "NZ")])
+        Examples:
+            >>> bayou.table("lake/orders").file_uris([("country", "=", "NZ")])
         """
         return self.snapshot().file_uris(partition_filters)
 
     def partitions(self, partition_filters: Condition | None = None) -> list[dict[str, str | None]]:
         """Return the partitions that have files: serialized values by partition column.
 
-        Example:
-            bayou.table("lake/orders").partitions()
+        Examples:
+            >>> bayou.table("lake/orders").partitions()
         """
         return self.snapshot().partitions(partition_filters)
 
     def transaction_version(self, app_id: str) -> int | None:
         """Return the last transaction version of an application; None if it has committed none.
 
-        Example:
-            bayou.table("lake/orders").transaction_version("nightly load")
+        Examples:
+            >>> bayou.table("lake/orders").transaction_version("nightly load")
         """
         return self.snapshot().transactions.get(checked_string(app_id, "app_id"))
 
@@ -224,6 +232,9 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
             TableNotFoundError, VersionNotFoundError, CorruptTableError, UnsupportedFeatureError:
                 the version can't be read.
             ArgumentError: version and timestamp are both set, or one isn't valid.
+
+        Examples:
+            >>> bayou.table("lake/orders").snapshot(version=0).to_pandas()
         """
         if version is not None and timestamp is not None:
             raise ArgumentError(
@@ -265,6 +276,9 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
             PredicateError: the filter isn't valid.
             SchemaError: a column doesn't exist.
             DataFileError: a data file is missing or can't be read.
+
+        Examples:
+            >>> bayou.table("lake/orders").to_arrow(columns=["id"], filter="price > 10")
         """
         return self.snapshot(version, timestamp).to_arrow(columns, filter, limit)
 
@@ -281,6 +295,10 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         Files are read in parallel: batches of one file keep their order, batches of several files
         interleave. To stop early, delete the reader (`del reader`); its `close()` doesn't close the
         files.
+
+        Examples:
+            >>> for batch in bayou.table("lake/orders").to_batches():
+            ...     print(batch.num_rows)
         """
         return self.snapshot(version, timestamp).to_batches(columns, filter, limit)
 
@@ -290,7 +308,12 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         version: int | None = None,
         timestamp: Timestamp | None = None,
     ) -> DeltaDataset:
-        """Return a version as a `pyarrow.dataset`; see `SnapshotHandle.to_pyarrow_dataset`."""
+        """Return a version as a `pyarrow.dataset`; see `SnapshotHandle.to_pyarrow_dataset`.
+
+        Examples:
+            >>> dataset = bayou.table("lake/orders").to_pyarrow_dataset()
+            >>> dataset.count_rows()
+        """
         return self.snapshot(version, timestamp).to_pyarrow_dataset(filter)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -298,6 +321,9 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
 
         Each commit has `version`, `timestamp` (ms), `operation`, `operationParameters`,
         `operationMetrics`, `engineInfo`, ... as written in the log.
+
+        Examples:
+            >>> bayou.table("lake/orders").history(limit=1)[0]["operation"]
         """
         checked_number(limit, "limit", "a number of commits")
         return self._table.history(self._engine, limit)
@@ -306,6 +332,9 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         """Return details of the latest version: id, path, layout, files, properties, protocol.
 
         If the version has no version checksum, the files are counted by reading the log.
+
+        Examples:
+            >>> bayou.table("lake/orders").detail().size_in_bytes
         """
         return table_detail(self._engine, self._table.latest_snapshot(self._engine))
 
@@ -328,8 +357,8 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         Raises:
             VersionNotFoundError, ChangeDataFeedError, ArgumentError: see `changes`.
 
-        Example:
-            bayou.table("lake/orders").load_cdf(starting_version=1).read_all()
+        Examples:
+            >>> bayou.table("lake/orders").load_cdf(starting_version=1).read_all()
         """
         start = starting_version if starting_timestamp is None else starting_timestamp
         end = ending_version if ending_timestamp is None else ending_timestamp
@@ -351,6 +380,9 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
             ChangeDataFeedError: at a version of the range, `delta.enableChangeDataFeed` is off, or
                 a schema change does more than add columns; the message names the version.
             ArgumentError: the range ends before it starts, or a boundary isn't valid.
+
+        Examples:
+            >>> bayou.table("lake/orders").changes(1).to_arrow(filter="_change_type = 'insert'")
         """
         from bayou.api.changes import ChangesHandle
 

@@ -51,6 +51,10 @@ def variants_from_json(json_strings: Any) -> Any:
 
     Raises:
         ArgumentError: a string isn't JSON, or an object has a duplicate key.
+
+    Examples:
+        >>> rows = pa.table({"v": bayou.variants_from_json(['{"n": 1}'])})
+        >>> bayou.write("lake/payloads", rows)
     """
     rows: list[dict[str, bytes] | None] = []
     for number, json in enumerate(_values(json_strings)):
@@ -84,6 +88,10 @@ def variants_to_json(variants: Any) -> Any:
 
     Raises:
         ArgumentError: a value isn't a variant.
+
+    Examples:
+        >>> variants = bayou.variants_from_json(['{"n": 1}'])
+        >>> bayou.variants_to_json(variants)
     """
     strings: list[str | None] = []
     for number, row in enumerate(_values(variants)):

@@ -120,10 +120,10 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         CatalogError: Unity Catalog can't be reached, or refuses a request. If it refuses the entry
             of an external table after the commit, the message says so.
 
-    Example:
-        rows = pa.table({"id": [1, 2], "day": ["2024-01-05", "2024-01-06"]})
-        bayou.write("lake/visits", rows, partition_by="day")
-        bayou.write("lake/visits", rows, mode="overwrite", replace_where="id < 10")
+    Examples:
+        >>> rows = pa.table({"id": [1, 2], "day": ["2024-01-05", "2024-01-06"]})
+        >>> bayou.write("lake/visits", rows, partition_by="day")
+        >>> bayou.write("lake/visits", rows, mode="overwrite", replace_where="id < 10")
     """
     options = checked_strings(storage_options, "storage_options")
     if schema_mode is not None:
