@@ -463,3 +463,29 @@ def test_files_of_an_interrupted_batch_are_no_files_of_others(routed):
         shutil.rmtree(pipeline.folder / "lake" / name / "_delta_log")
     assert pipeline.take_in().rows == 1
     assert ids(pipeline, "events_click") == [1]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "      masks: {name: hash}\n",
+        "      masks: {name: 'truncate:3'}\n",
+        "      processing: {columns: {upper_name: upper(name)}}\n",
+    ],
+)
+def test_the_first_record_of_a_value_does_not_stop_the_topic(routed, more):
+    """Its table infers its columns, but a mask or an expression doesn't fit the record's type."""
+    pipeline = routed(more=more)
+    pipeline.produce({"id": 1, "kind": "a", "name": "one"})
+    pipeline.take_in()
+    pipeline.produce(
+        {"id": 2, "kind": "b", "name": {"x": 1}},
+        {"id": 3, "kind": "c", "name": [1]},
+        {"id": 4, "kind": "a", "name": "four"},
+    )
+    report = pipeline.take_in()
+    assert (report.rows, report.dead_letters) == (1, 2)
+    pipeline.produce({"id": 5, "kind": "b", "name": "five"})
+    assert pipeline.take_in().rows == 1
+    assert ids(pipeline, "events_b") == [5]
+    assert proof(pipeline).holds

@@ -382,11 +382,13 @@ class SchemaPolicy:
     def _is_restricted(self) -> bool:
         """Whether a new column is refused if a mask or an expression can't be applied to it.
 
-        False for a new table, because `layout` raises an error for a new table instead.
+        False for a new table, because `layout` raises an error for a new table instead. A new table
+        of `route-by` is created whenever a record has a new value, and must not stop the topic.
         """
         config = self._topic.config
         is_read = bool(config.masks or config.processing.inputs or config.route_inputs)
-        return is_read and self._target.version is not None
+        is_first = self._target.version is None and self._topic.routed_table is None
+        return is_read and not is_first
 
     def _with_usable_column(self, columns: StructType, field: StructField) -> StructType | None:
         wider = self._with_column(columns, field)
