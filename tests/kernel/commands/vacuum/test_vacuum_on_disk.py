@@ -78,7 +78,7 @@ def test_the_end_is_recorded_although_the_metadata_changed_meanwhile(tmp_path, m
     delete = vacuum_module._delete
 
     def alter_and_delete(*arguments: Any) -> int:
-        bayou.table(path).alter.set_properties({"mine": "1"})
+        bayou.table(path).alter.set_table_properties({"mine": "1"})
         bayou.table(path).alter.add_column("note", pa.string())
         if fails:
             raise StorageError("the store failed", path=path)
@@ -87,9 +87,9 @@ def test_the_end_is_recorded_although_the_metadata_changed_meanwhile(tmp_path, m
     monkeypatch.setattr(vacuum_module, "_delete", alter_and_delete)
     if fails:
         with pytest.raises(StorageError, match="the store failed"):
-            bayou.table(path).vacuum()
+            bayou.table(path).vacuum(dry_run=False)
     else:
-        bayou.table(path).vacuum()
+        bayou.table(path).vacuum(dry_run=False)
     entry = bayou.table(path).history(1)[0]
     assert entry["operation"] == "VACUUM END"
     assert entry["operationParameters"] == {"status": "FAILED" if fails else "COMPLETED"}
