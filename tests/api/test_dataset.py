@@ -18,7 +18,13 @@ import pytest
 
 import bayou
 from bayou.engines import for_path
-from bayou.errors import DataFileError, PredicateError, UnsupportedFeatureError
+from bayou.errors import (
+    ArgumentError,
+    DataFileError,
+    PredicateError,
+    SchemaError,
+    UnsupportedFeatureError,
+)
 from support.file_counts import CountingReporter, counting_engine, reading_threads
 from support.waiting import wait_until
 
@@ -159,6 +165,26 @@ def test_a_dataset_is_not_pickled(path: str) -> None:
 def test_an_invalid_condition_is_an_error_at_once(path: str) -> None:
     with pytest.raises(PredicateError, match="nope"):
         bayou.table(path).to_pyarrow_dataset(filter="nope = 1")
+
+
+def test_wrong_arguments_of_a_scanner_are_errors(path: str) -> None:
+    dataset = bayou.table(path).to_pyarrow_dataset()
+    with pytest.raises(SchemaError, match="Did you mean 'text'"):
+        dataset.to_table(columns=["txt"])
+    with pytest.raises(ArgumentError, match="isn't a pyarrow expression"):
+        dataset.scanner(filter="id > 3")
+    with pytest.raises(pa.ArrowInvalid, match="nope"):
+        dataset.to_table(filter=pc.field("nope") == 1)
+
+
+def test_a_table_without_rows_has_a_dataset(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.schema([("id", pa.int64())]).empty_table())
+    dataset = bayou.table(path).to_pyarrow_dataset()
+    assert dataset.to_table().num_rows == dataset.count_rows() == 0
+    assert dataset.to_table(columns={"x": pc.field("id") * 2}).schema.types == [pa.int64()]
+    assert bayou.sql("SELECT max(id) FROM t WHERE id > 1", t=path).fetchall() == [(None,)]
+    assert bayou.scan_polars(path).collect().width == 1
 
 
 def test_a_missing_data_file_is_the_error_of_the_kernel(path: str) -> None:

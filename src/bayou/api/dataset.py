@@ -13,8 +13,14 @@ from bayou.api.conditions import checked_condition
 from bayou.api.pushdown.filter_calls import FilterNode, top_level_columns
 from bayou.api.pushdown.pyarrow_expressions import read_expression
 from bayou.api.pushdown.skipping_predicates import skipping_predicate
-from bayou.api.read import BatchTransform, PlannedRead, row_count_from_statistics
+from bayou.api.read import (
+    BatchTransform,
+    PlannedRead,
+    check_columns,
+    row_count_from_statistics,
+)
 from bayou.api.scanner import Columns, DeltaScanner, batch_transform, raise_unreadable
+from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Predicate, Snapshot
 from bayou.protocol.schema import StructType
 
@@ -90,6 +96,14 @@ class DeltaDataset(pads.FileSystemDataset):
             filter: `pyarrow.compute.Expression`; only rows for which it is true are returned.
             batch_size: maximum number of rows in a batch.
         """
+        if filter is not None and not isinstance(filter, pads.Expression):
+            raise ArgumentError(
+                f"filter: {filter!r} isn't a pyarrow expression. Use pyarrow.compute.field, or "
+                "give an SQL condition to to_pyarrow_dataset.",
+                argument="filter",
+            )
+        if columns is not None and not isinstance(columns, Mapping):
+            check_columns(self._snapshot, list(columns))
         expression = self._conjunction(filter)
         tree = None if expression is None else read_expression(expression)
         skipping: Predicate | None = None

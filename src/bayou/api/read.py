@@ -95,7 +95,7 @@ class PlannedRead:
         requested = checked_names(columns, "columns")
         names = list(snapshot.schema.names if requested is None else requested)
         metadata = [n for n in names if n in Scan.METADATA_COLUMNS]
-        _check_columns(snapshot, [n for n in names if n not in metadata])
+        check_columns(snapshot, [n for n in names if n not in metadata])
         condition = checked_condition(filter, "filter")
         builder = snapshot.scan_builder().with_filter(condition).with_metadata_columns(metadata)
         remaining = builder.build().remaining_filter
@@ -263,7 +263,8 @@ def statistics_counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) 
         ) from error
 
 
-def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:
+def check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:
+    """Raise a `SchemaError` if the table lacks one of the columns."""
     known = set(snapshot.schema.names)
     unknown = [n for n in names if n not in known]
     if unknown:
