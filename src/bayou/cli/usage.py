@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import sys
 import textwrap
@@ -193,8 +194,9 @@ def usage_message(error: Any) -> str:
             problem = "has no value" if "does not take" in error.message else "a value is missing"
             return f"{error.option_name}: {problem}."
         case _ if "unexpected extra argument" in error.message:
-            extra = error.message.partition("(")[2].partition("(")[2] or error.message
-            return f"{command}: unexpected argument {extra.strip(' ()')!r}."
+            found = re.search(r"\(([^()]*)\)\.?$", error.message)
+            extra = found[1] if found else error.message
+            return f"{command}: unexpected argument {extra!r}."
         case _:
             return str(error.message)
 
