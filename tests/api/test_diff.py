@@ -93,6 +93,13 @@ def test_with_a_key_both_states_of_a_row_are_adjacent(write):
     assert rows["_change"].to_pylist() == ["-", "+", "-", "+"]
 
 
+def test_a_column_with_the_name_of_the_change_is_refused(write):
+    one = write("one", id=[1], _change=["x"]).snapshot()
+    with pytest.raises(ArgumentError, match="Select the other columns"):
+        one.diff(one)
+    assert difference(one, one, columns=["id"]) == {}
+
+
 def test_a_column_of_one_side_only_is_refused(write):
     one, two = write("one", id=[1]).snapshot(), write("two", id=[1], b=[1]).snapshot()
     for argument in ("columns", "key"):

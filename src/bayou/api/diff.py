@@ -74,7 +74,13 @@ def _compared_columns(
                     argument=argument,
                 )
     selected = on_both if requested is None else list(requested)
-    return [*(name for name in key or () if name not in selected), *selected]
+    compared = [*(name for name in key or () if name not in selected), *selected]
+    if CHANGE in compared:
+        raise ArgumentError(
+            f"columns: the result has a column {CHANGE!r} of its own. Select the other columns.",
+            argument="columns",
+        )
+    return compared
 
 
 def _same_fields(before: Snapshot, after: Snapshot, names: Sequence[str]) -> bool:
