@@ -39,7 +39,12 @@ def pipeline(tmp_path, monkeypatch):
     monkeypatch.setattr("bayou.ingest.batch.micro_batch.retry_delay", lambda _: 0)
     monkeypatch.setattr("bayou.ingest.broker.RecreatedTopicCheck", StillThere)
     (tmp_path / "schema.json").write_text(
-        json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}})
+        json.dumps(
+            {
+                "type": "object",
+                "properties": {"id": {"type": "integer"}, "kind": {"type": "string"}},
+            }
+        )
     )
 
     def run(*values):
@@ -52,7 +57,7 @@ def pipeline(tmp_path, monkeypatch):
                     "t": {
                         "kafka-topic": "t",
                         "schema-file": "schema.json",
-                        "destination": {"table-path": "lake/t"},
+                        "destination": {"table-path": "lake/t", **run.destination},
                     }
                 },
             }
@@ -60,6 +65,7 @@ def pipeline(tmp_path, monkeypatch):
             return take_in(file)[0]
 
     run.topic_id = None
+    run.destination = {}
     run.target = tmp_path / "lake" / "t"
     run.letters = f"{run.target}_dead_letters"
     return run
@@ -103,3 +109,17 @@ def test_letters_of_a_run_that_ended_before_its_rows_were_committed_still_decide
     report = pipeline(b"bad", b'{"id": 1}')
     assert (report.rows, report.dead_letters, report.left_out) == (1, 0, 1)
     assert bayou.table(pipeline.letters).to_arrow().num_rows == 1
+
+
+def test_a_routed_table_of_an_earlier_topic_is_not_continued(pipeline, tmp_path):
+    route_by = {"expression": "kind", "table-path": "lake/t_{value}"}
+    pipeline.destination = {"route-by": route_by}
+    pipeline.topic_id = "A"
+    pipeline(b'{"id": 1, "kind": "x"}', b'{"id": 2}')
+    pipeline.topic_id = "B"
+    with pytest.raises(PipelineError, match="the table has records of an earlier Kafka topic"):
+        pipeline(b'{"id": 3, "kind": "x"}')
+    shutil.rmtree(tmp_path / "lake" / "t")
+    assert pipeline(b'{"id": 3, "kind": "x"}').dead_letters == 1
+    (reason,) = bayou.table(pipeline.letters).to_arrow()["reason"].to_pylist()
+    assert "lake/t_x has records of an earlier Kafka topic 't'" in reason

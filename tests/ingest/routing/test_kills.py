@@ -138,3 +138,22 @@ def test_rows_of_an_interrupted_batch_stay_where_they_are_if_the_route_changes(r
     pipeline.take_in()
     check(pipeline, 3)
     assert len(tables(pipeline)) == 4
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "uncompressed"])
+def test_files_of_a_killed_batch_do_not_keep_a_value_from_its_table(routed, killer, codec):
+    pipeline = routed()
+    properties = f"          table-properties: {{delta.parquet.compression.codec: {codec}}}\n"
+    text = pipeline.file.read_text()
+    pipeline.file.write_text(
+        text.replace("        delta-config:\n", f"        delta-config:\n{properties}")
+    )
+    pipeline.produce({"id": 1, "kind": "click"})
+    with pytest.MonkeyPatch.context() as patch:
+        # A killed process deletes nothing.
+        patch.setattr("bayou.ingest.batch.target_table.delete_data_files", lambda *_: None)
+        assert killed(pipeline, killer, 0, after=False)
+    assert len(list((pipeline.folder / "lake" / "events_click").glob("*.parquet"))) == 1
+    pipeline.take_in()
+    check(pipeline, 1)
+    assert tables(pipeline) == ["events", "events_click"]

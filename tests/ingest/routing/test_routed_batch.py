@@ -489,3 +489,26 @@ def test_the_first_record_of_a_value_does_not_stop_the_topic(routed, more):
     assert pipeline.take_in().rows == 1
     assert ids(pipeline, "events_b") == [5]
     assert proof(pipeline).holds
+
+
+@pytest.mark.parametrize(
+    ("settings", "expression", "values"),
+    [
+        ("decode: string", "substring_index(value, ':', 1)", [b"a:1", b"b:2"]),
+        (
+            'flatten: "_"',
+            "place_kind",
+            [b'{"place": {"kind": "a"}}', b'{"place": {"kind": "b", "x": 1}}'],
+        ),
+        ("", "place.kind", [b'{"place": {"kind": "a"}}', b'{"place": {"kind": "b", "x": 1}}']),
+        ("timestamp-formats: {at: epoch-s}", "IF(year(at) = 1970, 'a', 'b')", [b'{"at": 5}']),
+        ("", "IF(n > 5 AND ok, 'a', NULL)", [b'{"n": 6, "ok": true}']),
+    ],
+)
+def test_each_format_can_be_routed(routed, settings, expression, values):
+    more = f"      {settings}\n" if settings else ""
+    pipeline = routed(f'expression: "{expression}"\ntable-path: "lake/e_{{value}}"', more=more)
+    pipeline.produce(*values)
+    assert pipeline.take_in().rows == len(values)
+    assert tables(pipeline) == [*("e_a", "e_b")[: len(values)], "events"]
+    assert proof(pipeline).holds

@@ -12,20 +12,25 @@ import re
 from bayou.errors import PipelineError
 from bayou.ingest.config import Topic
 from bayou.kernel.engine import Engine
+from bayou.protocol.properties import TableProperties, normalize
 
-_OWN = re.compile(r"part-\d{5}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-c000\.zstd\.parquet\Z")
+_OWN = r"part-\d{5}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-c000"
 """Data files of a batch, which may have been interrupted before it created the table."""
 
 _LOG = "_delta_log"
 
 
-def foreign_file(engine: Engine, path: str) -> str | None:
+def foreign_file(topic: Topic, engine: Engine) -> str | None:
     """Return a file in the folder of a new table that the pipeline hasn't written, or None.
 
     Names that begin with `_` or `.` aren't considered, as in a VACUUM, except for the log of a
     table inside the folder.
     """
-    root = engine.files.resolve_path(path).rstrip("/")
+    root = engine.files.resolve_path(topic.table_path).rstrip("/")
+    properties = normalize(topic.config.destination.delta_config.table_properties)
+    codec = TableProperties(properties).compression_codec
+    extension = r"\.zstd" if codec == "zstd" else r"(\.\w+)?"
+    own = re.compile(rf"{_OWN}{extension}\.parquet\Z")
     logs: list[str] = []
 
     def should_skip(folder: str) -> bool:
@@ -37,7 +42,7 @@ def foreign_file(engine: Engine, path: str) -> str | None:
     with engine.files.list_tree(root, should_skip) as files:
         for file in files:
             name = posixpath.basename(file.path)
-            if name and not name.startswith(("_", ".")) and not _OWN.match(name):
+            if name and not name.startswith(("_", ".")) and not own.match(name):
                 return file.path
     return logs[0] if logs else None
 
@@ -53,7 +58,7 @@ def check_new_folder(topic: Topic, engine: Engine, version: int | None) -> None:
     """
     if version is not None or not topic.from_pattern or topic.shares_table:
         return
-    file = foreign_file(engine, topic.table_path)
+    file = foreign_file(topic, engine)
     if file is not None:
         raise PipelineError(
             f"topic {topic.key!r}: {topic.table_path} isn't a table, but has other files, such as "

@@ -196,7 +196,7 @@ class RoutedTables:
         except PipelineError as error:
             return f"has no table: {error.message}"
         path = table.topic.table_path
-        file = foreign_file(table.engine, path) if table.target.version is None else None
+        file = foreign_file(table.topic, table.engine) if table.target.version is None else None
         if file is None:
             return None
         return f"has no table: {path} isn't a table, but has other files, such as {file}"
