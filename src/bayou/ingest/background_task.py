@@ -45,7 +45,8 @@ class BackgroundTask:
 def run_parallel(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
     """Call a function for each item in its own thread; return the results in the items' order.
 
-    If several calls fail, the exception for the first of their items is raised.
+    All calls have ended when this function returns or raises an exception. If several calls fail,
+    the exception for the first of their items is raised.
     """
     answers: dict[int, Answer] = {}
 
@@ -53,6 +54,12 @@ def run_parallel(function: Callable[[Item], Answer], items: Sequence[Item]) -> l
         answers[number] = function(items[number])
 
     tasks = [BackgroundTask(partial(store, number)) for number in range(len(items))]
+    faults: list[Exception] = []
     for task in tasks:
-        task.finish()
+        try:
+            task.finish()
+        except Exception as fault:  # noqa: BLE001  # raised when all calls have ended
+            faults.append(fault)
+    if faults:
+        raise faults[0]
     return [answers[number] for number in range(len(items))]
