@@ -322,7 +322,7 @@ def _without_scheme(path: str) -> str:
 
 
 def _encodings(path: str) -> Iterator[str]:
-    for escaped in (_HADOOP, _BAYOU, _DELTALAKE, _RUST_KERNEL, _RESERVED):
+    for escaped in (_HADOOP, _BAYOU, _DELTALAKE, _RESERVED):
         encoded = escaped.sub(_escape, path)
         yield encoded
         yield _ESCAPE.sub(_lower, encoded)
@@ -332,12 +332,12 @@ def _encodings(path: str) -> Iterator[str]:
 
 # Characters that are escaped. RFC 2396 allows A-Z a-z 0-9 _-!.~'()*,;:$&+=@/ in a path.
 _HADOOP = re.compile(
-    r"[^A-Za-z0-9_\-!.~'()*,;:$&+=@/\u00a1-\uffff\U00010000-\U0010ffff]"
+    r"(?![A-Za-z0-9_\-!.~'()*,;:$&+=@/])[\x00-\u00a0]"
     r"|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ud800-\udfff]"
 )
+# The Rust kernel escapes the same characters as Bayou.
 _BAYOU = re.compile(r"[^A-Za-z0-9_\-!.~'()*,;:$&+=@/]")
 _DELTALAKE = re.compile(r"[^A-Za-z0-9_\-!.~'(),;:$&+=@/]")
-_RUST_KERNEL = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f-\U0010ffff]')
 _RESERVED = re.compile(r"[^A-Za-z0-9_\-.~=/]")
 
 _ESCAPE = re.compile("%[0-9A-F]{2}")
