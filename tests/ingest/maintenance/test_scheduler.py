@@ -14,7 +14,7 @@ from bayou.api import TableHandle
 from bayou.errors import StorageError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.events import BatchReport
-from bayou.ingest.maintenance import LastRuns, TopicMaintenance
+from bayou.ingest.maintenance import LastRuns, TopicMaintenance, table_commands
 from bayou.ingest.maintenance import scheduler as upkeep_module
 from bayou.ingest.maintenance.cold_partitions import partitions_with_small_files
 
@@ -140,7 +140,7 @@ def test_what_an_earlier_process_failed_at_is_tried_again_and_told_when_it_succe
 
     with monkeypatch.context() as patched:
         patched.setattr(TableHandle, "vacuum", refuse)
-        patched.setattr(TableHandle, "optimize", refuse)
+        patched.setattr(table_commands._InProcess, "optimize", refuse)
         upkeep.complete()
     upkeep, listener, _ = made(settings, every=0.0)  # another process, no new record
     upkeep.complete()
@@ -321,16 +321,16 @@ def test_deleted_keys_that_could_not_be_packed_are_tried_again_by_the_clock(
     for _ in range(2):
         written(topic.table_path, 1)
         bayou.write(beside, pa.table({"id": [1]}))
-    whole = TableHandle.optimize
+    whole = table_commands._InProcess.optimize
 
     def refuse(handle, *arguments, **options):
-        if handle.path == beside:
+        if handle.handle.table_uri == beside:
             raise StorageError("no", path=beside)
         return whole(handle, *arguments, **options)
 
     kept.count_batch(batch(2, seconds=-60), is_behind=False)
     with monkeypatch.context() as patched:
-        patched.setattr(TableHandle, "optimize", refuse)
+        patched.setattr(table_commands._InProcess, "optimize", refuse)
         done(kept)
     done(kept)
     assert bayou.table(beside).snapshot().files().num_rows == 1

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.api import TableHandle
 from bayou.errors import ConfigurationError, StorageError
 from bayou.ingest.config import load_configuration
-from bayou.ingest.maintenance import check_retention, maintain_table
+from bayou.ingest.maintenance import check_retention, maintain_table, table_commands
 from bayou.ingest.maintenance.cold_partitions import partitions_with_small_files
 
 
@@ -91,7 +90,7 @@ def test_a_step_that_fails_leaves_what_others_did_in_the_report(tmp_path, monkey
     for number in range(6):
         rows = pa.table({"id": [number], "day": [number % 2]})
         bayou.write(path, rows, partition_by=["day"])
-    optimize, steps = TableHandle.optimize, []
+    optimize, steps = table_commands._InProcess.optimize, []
 
     def second_refused(handle, *given, **named):
         steps.append(given)
@@ -99,7 +98,7 @@ def test_a_step_that_fails_leaves_what_others_did_in_the_report(tmp_path, monkey
             raise StorageError("no", path=path)
         return optimize(handle, *given, **named)
 
-    monkeypatch.setattr(TableHandle, "optimize", second_refused)
+    monkeypatch.setattr(table_commands._InProcess, "optimize", second_refused)
     report = maintain_table("t", bayou.table(path), "optimize")
     assert (report.result, report.error.message, report.left) == ("failed", "no", 1)
     assert (report.version, report.files_removed, report.files_added) == (6, 3, 1)
