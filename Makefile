@@ -6,6 +6,7 @@
 # make test-peers delta-spark reads what Bayou writes, and the reverse
 # make test-ui   the status page in a browser; needs Chromium, node and npm
 # make pictures  the pictures of the status page in docs, from a real run; needs Chromium, node and npm
+# make recording the picture of the demo in the README, from a real run; needs tmux
 # make nightly   test-all, 10,000 steps of random histories, 100 kills, full fuzzing; takes hours
 # make soak      a pipeline under load for MINUTES=30: memory, lag, small files
 # make check     style, types, layers, docs
@@ -19,7 +20,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-all test-slow test-peers test-ui pictures nightly soak check bench docs site release deploy-check docker-requirements matrix clean java
+.PHONY: help demo test test-unit test-all test-slow test-peers test-ui pictures recording nightly soak check bench docs site release deploy-check docker-requirements matrix clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -116,6 +117,9 @@ $(UI)/node_modules/.installed: tests/ui/package.json
 
 test-ui: $(VENV)/.installed-dev $(UI)/node_modules/.installed
 	@BAYOU_UI=$(CURDIR)/$(UI)/node_modules $(BIN)/python -m pytest -q tests/ui
+
+recording: java $(VENV)/.installed
+	@$(BIN)/python tools/record_demo.py
 
 pictures: java $(VENV)/.installed-dev $(UI)/node_modules/.installed
 	@$(BIN)/python tools/pictures.py $(UI)/node_modules

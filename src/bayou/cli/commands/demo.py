@@ -74,7 +74,11 @@ def _show(output: Output, result: DemoResult, question: str) -> None:
     )
     output.text("The question", question)
     output.rows(f"The answer, in {result.answer_seconds:.1f} s", result.answer, event="answer")
-    commits = history_rows(result.history[:_SHOWN_COMMITS])
+    # Without the engine, a row fits into 80 columns.
+    commits = [
+        {name: value for name, value in row.items() if name != "engine"}
+        for row in history_rows(result.history[:_SHOWN_COMMITS])
+    ]
     output.rows("The table's history", commits, event="commit")
     output.text("Try next", "\n".join(_commands(result)))
 
@@ -98,7 +102,7 @@ def _commands(result: DemoResult) -> list[str]:
     python = f"{prefix}python"
     bayou = f"{prefix}bayou"
     return [
-        "# The rows of a month, with pandas",
+        "# The most delayed flights, with pandas",
         shlex.join([python, "-c", delayed]),
         "# SQL without Spark, by DuckDB",
         shlex.join([bayou, "sql", query, "-t", f"flights={path}"]),
