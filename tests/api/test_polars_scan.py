@@ -124,8 +124,8 @@ def test_errors_are_those_of_the_kernel(path: str, tmp_path: Path) -> None:
         bayou.scan_polars(tmp_path / "nothing")
     frame = bayou.scan_polars(path)
     Path(bayou.table(path).to_pyarrow_dataset().files[0]).unlink()
-    with pytest.raises(DataFileError, match="is missing"):
-        frame.collect()
+    with pytest.raises((DataFileError, pl.exceptions.ComputeError), match="is missing"):
+        frame.collect()  # Polars before 2 raises an error of its own with the message
 
 
 @pytest.mark.parametrize("arguments", [{"version": 0}, {"storage_options": {"a": "b"}}], ids=str)

@@ -54,7 +54,7 @@ def _node(tree: Any) -> FilterNode:
     match tree:
         case {"Column": str(name)}:
             return FieldPath(names=(name,))
-        case {"Literal": _}:
+        case _ if _is_constant(tree):
             scalar = _scalar(tree)
             return _UNKNOWN if scalar is None else Constant(scalar=scalar)
         case {"BinaryExpr": {"left": left, "op": "NotEqValidity", "right": right}}:
@@ -125,12 +125,9 @@ def _scalar(tree: Any) -> Any:
 
 
 def _series(tree: Any) -> pl.Series | None:
-    """Return the values of a literal, converted by Polars itself."""
-    match tree:
-        case {"Literal": _}:
-            pass
-        case _:
-            return None
+    """Return the values of a constant, computed by Polars itself; None if it isn't a constant."""
+    if not _is_constant(tree):
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -138,3 +135,16 @@ def _series(tree: Any) -> pl.Series | None:
             return pl.select(literal).to_series()
     except (pl.exceptions.PolarsError, ValueError, TypeError):
         return None
+
+
+def _is_constant(tree: Any) -> bool:
+    match tree:
+        case {"Literal": _}:
+            return True
+        case {"Cast": {"expr": operand}}:
+            return _is_constant(operand)
+        case {"Function": {"input": list(inputs), "function": {"TemporalExpr": dict(function)}}}:
+            # Polars before 2 has a time with a zone as a function of a time without one.
+            return list(function) == ["ReplaceTimeZone"] and all(map(_is_constant, inputs))
+        case _:
+            return False
