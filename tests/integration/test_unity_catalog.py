@@ -157,6 +157,22 @@ def test_a_managed_table_is_created_and_written_by_its_name(managed, server):
     assert "delta.checkpointInterval" not in server.entry().metadata.properties
 
 
+def test_an_empty_table_is_created_by_its_name(server, tmp_path):
+    managed, external = server.name("numbers"), server.name("empty")
+    table = bayou.create(managed, {"id": "bigint", "v": "bigint"}, description="numbers")
+    assert (table.version(), table.count()) == (0, 0)
+    assert table.metadata().description == "numbers"
+    assert "catalogManaged" in (table.protocol().writer_features or [])
+    bayou.write(managed, rows(0, 3))
+    assert ids(managed) == [0, 1, 2]
+    location = str(tmp_path / "empty")
+    bayou.create(external, {"id": "bigint"}, location=location)
+    assert bayou.table(external).table_uri.endswith("empty")
+    assert bayou.exists(location)
+    with pytest.raises(TableAlreadyExistsError):
+        bayou.create(external, {"id": "bigint"})
+
+
 def test_many_commits_are_published_and_checkpointed(managed, server):
     bayou.table(managed).alter.set_table_properties({"delta.checkpointInterval": "5"})
     for i in range(14):

@@ -101,7 +101,7 @@ def open_for_write(
             raise ArgumentError(
                 f"{name}: the catalog requires {key} = {value} of a managed table, not "
                 f"{properties[key]!r}. Leave the property out.",
-                argument="properties",
+                argument="configuration",
             )
     return _new_managed(client, name, options, staging, required)
 
