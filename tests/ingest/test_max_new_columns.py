@@ -35,7 +35,7 @@ def names(table):
 
 
 def reasons(table):
-    letters = table.handle.path + "_dead_letters"
+    letters = table.handle.table_uri + "_dead_letters"
 
     return bayou.table(letters).to_arrow().column("reason").to_pylist()
 

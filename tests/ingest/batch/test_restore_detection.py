@@ -80,7 +80,7 @@ def test_an_auto_compaction_after_a_batch_does_not_hide_a_restore(
             small_pipeline.table.alter.set_table_properties(auto_compact)  # version 1
     monkeypatch.setattr(auto_compaction, "_COUNTS", auto_compaction._SmallFileCounts())
     monkeypatch.setattr(auto_compaction, "_MIN_FILES", 2)
-    path, load = small_pipeline.table.path, auto_compaction.load_table_state
+    path, load = small_pipeline.table.table_uri, auto_compaction.load_table_state
 
     def restored_before(engine, table, **options):
         if table == path:  # another process, between the batch and the compaction
