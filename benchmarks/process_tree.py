@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -36,7 +37,11 @@ class Run:
     peak: Mapping[str, int]
 
 
-def run_watched(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Run:
+def run_watched(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    limit: float | None = None,
+) -> Run:
     """Run a program to its end.
 
     Kinds of process are `driver` for the program itself, `JVM` for its Java descendants, and
@@ -45,9 +50,11 @@ def run_watched(command: Sequence[str], environment: Mapping[str, str] | None = 
     Args:
         command: the program and its arguments.
         environment: additional environment variables.
+        limit: maximum duration in seconds; after that, the program and its descendants are killed.
 
     Raises:
         RuntimeError: the program failed; the message has the end of its stderr.
+        TimeoutError: the program was killed.
     """
     began, start = time.time(), time.perf_counter()
     process = subprocess.Popen(
@@ -60,9 +67,13 @@ def run_watched(command: Sequence[str], environment: Mapping[str, str] | None = 
     watch = _Watch(process.pid)
     watch.start()
     try:
-        output, errors = process.communicate()
+        output, errors = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"{' '.join(command)} took longer than {limit:.0f} s") from error
     finally:
-        process.kill()
+        if process.poll() is None:
+            _kill_tree(process.pid)
+            process.communicate()
         watch.end()
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{errors[-3000:]}")
@@ -94,8 +105,15 @@ class _Watch(threading.Thread):
         self.join()
 
 
-def _sizes(root: int) -> Iterator[tuple[str, int]]:
-    """Yield kind and memory in bytes of a process and each of its descendants."""
+def _kill_tree(root: int) -> None:
+    """Kill a process and its descendants."""
+    for pid, _ in _descendants(root):
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, signal.SIGKILL)
+
+
+def _descendants(root: int) -> Iterator[tuple[int, _Process]]:
+    """Yield a process and each of its descendants that is a program of its own."""
     found: dict[int, _Process] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -110,8 +128,14 @@ def _sizes(root: int) -> Iterator[tuple[str, int]]:
         # A child that has yet to become another program borrows its parent's memory.
         borrowed = parent is not None and parent.memory == process.memory
         if above == root and not borrowed:
-            is_java = process.program == "java"
-            yield "JVM" if is_java else "driver" if pid == root else "workers", process.size
+            yield pid, process
+
+
+def _sizes(root: int) -> Iterator[tuple[str, int]]:
+    """Yield kind and memory in bytes of a process and each of its descendants."""
+    for pid, process in _descendants(root):
+        is_java = process.program == "java"
+        yield "JVM" if is_java else "driver" if pid == root else "workers", process.size
 
 
 class _Process(NamedTuple):

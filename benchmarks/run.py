@@ -22,6 +22,7 @@ import plan_million_files
 import query_rows
 import read_changes
 import scan_rows
+import spark_many_files
 import spark_replay
 import spark_scan
 import spark_stream
@@ -45,6 +46,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "stream": lambda console, runs: spark_stream.run(
         console, (100_000,), tuple(spark_stream.WAYS), runs
     ),
+    "many-files": lambda console, _: spark_many_files.run(console),
     "scan": lambda console, runs: scan_rows.run(
         console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs
     ),

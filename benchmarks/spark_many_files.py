@@ -1,10 +1,12 @@
 """Measures queries on a table of very many files, with a driver of 1 GB, beside delta-spark.
 
 usage: PYTHONPATH=tools spark_many_files.py [--files N ...] [--way WAY ...] [--query QUERY ...]
+                                            [--limit SECONDS]
 
 Each query runs in its own process on local[2] with `spark.driver.memory=1g`, cold: the time is that
-of the first query of the session, without the start of Spark. Memory is measured as PSS; the JVM is
-also the executor. delta-spark runs in `.venv-peers`.
+of the first query of the session, without the start of Spark. A process that takes longer than the
+limit is killed. Memory is measured as PSS; the JVM is also the executor. delta-spark runs in
+`.venv-peers`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ WAYS = {"enable": "Bayou, after enable", "source": "Bayou, without enable", PEER
 FILES = (1_000_000,)
 FILTERED = 4_000
 """Number of files that the filter leaves."""
+
+LIMIT = 300.0
+"""Maximum seconds of a process."""
 
 
 def filtered(spark: Any, table: str, files: int) -> int:
@@ -75,7 +80,13 @@ def measured(way: str, query: str, table: str, files: int) -> None:
     print(json.dumps({"seconds": time.perf_counter() - start, "result": result}))
 
 
-def run(console: Any, files: Sequence[int], ways: Sequence[str], queries: Sequence[str]) -> None:
+def run(
+    console: Any,
+    files: Sequence[int] = FILES,
+    ways: Sequence[str] = tuple(WAYS),
+    queries: Sequence[str] = tuple(QUERIES),
+    limit: float = LIMIT,
+) -> None:
     """Measure the queries, and print a table for each number of files."""
     import process_tree
     import spark_sessions
@@ -94,10 +105,14 @@ def run(console: Any, files: Sequence[int], ways: Sequence[str], queries: Sequen
                     console.print(f"{PEER}: there is no {spark_sessions.PEERS} (make test-peers)")
                     continue
                 command = [interpreter, __file__, "--measure", way, query, table, str(number)]
+                environment = spark_sessions.environment(way)
                 try:
-                    watched = process_tree.run_watched(command, spark_sessions.environment(way))
+                    watched = process_tree.run_watched(command, environment, limit)
+                except TimeoutError:
+                    grid.add_row(query, WAYS[way], f"> {limit:.0f}")
+                    continue
                 except RuntimeError as error:
-                    grid.add_row(query, WAYS[way], f"failed: {_reason(str(error))}")
+                    grid.add_row(query, WAYS[way], "failed", _reason(str(error)))
                     continue
                 answer = json.loads(watched.lines[-1])
                 peaks = (f"{watched.peak[k] / 1e6:,.0f}" for k in ("driver", "JVM", "workers"))
@@ -120,10 +135,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--files", type=int, nargs="*", default=FILES)
     parser.add_argument("--way", nargs="*", choices=WAYS, default=tuple(WAYS))
     parser.add_argument("--query", nargs="*", choices=QUERIES, default=tuple(QUERIES))
+    parser.add_argument("--limit", type=float, default=LIMIT)
     asked = parser.parse_args(arguments)
     from rich.console import Console
 
-    run(Console(width=120), asked.files, asked.way, asked.query)
+    run(Console(width=120), asked.files, asked.way, asked.query, asked.limit)
 
 
 if __name__ == "__main__":
