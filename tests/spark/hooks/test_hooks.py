@@ -2,6 +2,7 @@ import pytest
 
 from bayou import spark as bayou_spark
 from bayou.spark.hooks import hooks
+from bayou.spark.jvm.readers_writers import reader_state
 
 pytestmark = pytest.mark.spark
 
@@ -83,6 +84,36 @@ def test_streams_tell_all_that_was_set_on_them(spark, asked):
     assert request.df is rates
     request = rates.writeStream.toTable("answered", format="delta")
     assert (request.method, request.table, request.path) == ("toTable", "answered", None)
+
+
+def test_what_handlers_set_on_a_reader_does_not_stay(spark, monkeypatch, tmp_path):
+    path, other = str(tmp_path / "t"), str(tmp_path / "other")
+    spark.range(3).write.format("delta").mode("append").save(path)
+    spark.range(2).write.parquet(other)
+    handed = []
+
+    def handler(request):
+        handed.append(request)
+        target = request.reader if hasattr(request, "reader") else request.writer
+        target.option("fs.s3a.secret.key", "not for others").option("mine", "2")
+        return NotImplemented
+
+    for hook in ("load", "stream_load", "stream_start"):
+        monkeypatch.setitem(hooks._handlers, hook, [handler])
+    reader = spark.read.format("delta").option("mine", "1")
+    streamed = spark.readStream.format("delta").option("mine", "1")
+    for _ in range(2):
+        assert reader.load(path).count() == 3
+        frame = streamed.load(path)
+        written = frame.writeStream.format("delta").option("mine", "1")
+        written = written.option("checkpointLocation", str(tmp_path / "c"))
+        written.trigger(availableNow=True)
+        for _ in range(2):
+            written.start(str(tmp_path / "copy")).awaitTermination()
+    assert {request.options["mine"] for request in handed} == {"1"}
+    assert all("fs.s3a.secret.key" not in request.options for request in handed)
+    assert reader_state(reader).options == {"mine": "1"}
+    assert reader.load(other, format="parquet").count() == 2
 
 
 def test_a_handler_that_declines_leaves_it_to_spark(spark, asked, tmp_path):

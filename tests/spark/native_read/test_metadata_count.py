@@ -97,6 +97,23 @@ def test_a_table_that_was_replaced_since_is_not_counted(ours, table, reader):
         frame.count()
 
 
+@pytest.mark.parametrize("reader", ["native", "source"])
+def test_a_reader_that_is_used_again_counts_what_it_reads(ours, table, tmp_path, reader):
+    ours.conf.set("spark.bayou.reader", reader)
+    other = str(tmp_path / "other")
+    ours.range(7).write.parquet(other)
+
+    def used():
+        reused = ours.read.format("delta")
+        assert reused.load(str(table)).count() == ROWS
+        return reused
+
+    assert used().load(str(table), filter="id > 3").count() == 6
+    assert used().load(str(table), versionAsOf=0).count() == 5
+    assert used().load(f"{table}@v0").count() == 5
+    assert used().load(other, format="parquet").count() == 7
+
+
 def test_deleted_rows_are_not_counted(ours, tmp_path):
     path = str(tmp_path / "t")
     properties = {"delta.enableDeletionVectors": "true"}

@@ -30,6 +30,7 @@ from bayou.spark.hooks.requests import (
     SqlRequest,
     TableReadRequest,
     WriteToRequest,
+    own_options,
     read_request,
     stream_write_request,
     write_request,
@@ -346,16 +347,17 @@ def _answer(hook: HookName, create_request: Callable[..., Any], proceed: Callabl
             error_reason(error),
         )
         return proceed()
-    if hook == "stream_start":
-        for handler in tuple(_handlers["query_start"]):
-            handler(request)
-    if request.format != "delta" and getattr(request, "method", "") != "insertInto":
+    with own_options(request):
+        if hook == "stream_start":
+            for handler in tuple(_handlers["query_start"]):
+                handler(request)
+        if request.format != "delta" and getattr(request, "method", "") != "insertInto":
+            return proceed()
+        for handler in tuple(_handlers[hook]):
+            answer = handler(request)
+            if answer is not NotImplemented:
+                return answer
         return proceed()
-    for handler in tuple(_handlers[hook]):
-        answer = handler(request)
-        if answer is not NotImplemented:
-            return answer
-    return proceed()
 
 
 def pass_settings_as_options(request: ReadRequest) -> Any:

@@ -7,7 +7,8 @@ readers and writers is in Python.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from bayou.spark.jvm.readers_writers import (
     ReaderState,
     WriterState,
     reader_state,
+    restored_options,
     stream_writer_state,
     writer_state,
 )
@@ -28,7 +30,7 @@ class ReadRequest:
     """A call of `DataFrameReader.load` or `DataStreamReader.load`.
 
     Attributes:
-        reader: Spark's reader; options that a handler sets on the reader apply to `proceed`.
+        reader: Spark's reader; options that a handler sets on the reader apply to `proceed` only.
         format: the format, in lower case.
         paths: the argument of `load`; if it is None, the option `path`; empty if neither is set.
         options: the options in the user's spelling, without `path`. If names differ only in case,
@@ -155,7 +157,7 @@ class StreamWriteRequest:
     The columns of `partitionBy` and `clusterBy` are None if not set.
 
     Attributes:
-        writer: Spark's writer; options that a handler sets on the writer apply to `proceed`.
+        writer: Spark's writer; options that a handler sets on the writer apply to `proceed` only.
         df: the streaming DataFrame; None with Connect.
         format: the format, in lower case; `foreachbatch` if `foreachBatch` was called.
         path: the argument of `start`; if it is None, the option `path`. None if neither is set, and
@@ -277,6 +279,40 @@ def stream_write_request(
         clustering_columns=state.clustering_columns,
         proceed=proceed,
     )
+
+
+@contextmanager
+def own_options(request: ReadRequest | WriteRequest | StreamWriteRequest) -> Iterator[None]:
+    """Context manager that removes the options that handlers set on a reader or writer.
+
+    A program can use the reader again, for another table or another format. The options that
+    handlers set describe one table: its version, credentials of its store, a folder of its stream.
+    """
+    target = request.reader if isinstance(request, ReadRequest) else request.writer
+    if not request.connect:
+        with restored_options(target):
+            yield
+    elif isinstance(request, ReadRequest):
+        options = target._options  # noqa: SLF001  # no public API
+        target._options = dict(options)  # noqa: SLF001  # the plan refers to this copy
+        try:
+            yield
+        finally:
+            target._options = options  # noqa: SLF001
+    else:
+        options = _connect_writer_options(request)
+        saved = dict(options)
+        try:
+            yield
+        finally:
+            options.clear()
+            options.update(saved)
+
+
+def _connect_writer_options(request: WriteRequest | StreamWriteRequest) -> Any:
+    if isinstance(request, WriteRequest):
+        return request.writer._write.options  # noqa: SLF001  # no public API
+    return request.writer._write_proto.options  # noqa: SLF001
 
 
 _MODES = {"errorifexists": "error", "default": "error"}

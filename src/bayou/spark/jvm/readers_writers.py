@@ -6,7 +6,8 @@ The functions raise `JvmError` if the Spark version lacks one of these fields.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,14 @@ from pyspark.sql.types import StructType
 
 from bayou.spark.jvm.objects import JavaObject, java_class, java_items, scala_items, tested_with
 
-__all__ = ["ReaderState", "WriterState", "reader_state", "stream_writer_state", "writer_state"]
+__all__ = [
+    "ReaderState",
+    "WriterState",
+    "reader_state",
+    "restored_options",
+    "stream_writer_state",
+    "writer_state",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +87,31 @@ def stream_writer_state(writer: Any) -> WriterState:
     )
 
 
+@tested_with("4.2", "4.3")
+@contextmanager
+def restored_options(target: Any) -> Iterator[None]:
+    """Context manager that removes the options that its block sets on a reader or writer."""
+    java = target._jreader if hasattr(target, "_jreader") else target._jwrite
+    field = _field(java, "extraOptions")
+    options = field.get(java)
+    try:
+        yield
+    finally:
+        field.set(java, options)
+
+
 def _get(java: JavaObject, name: str) -> Any:
-    """The value of an object's field that the object's class or superclass declares."""
+    return _field(java, name).get(java)
+
+
+def _field(java: JavaObject, name: str) -> JavaObject:
+    """A field that an object's class or superclass declares, accessible."""
     own_class = java.getClass()
     for declared in (own_class, own_class.getSuperclass()):
         fields = {f.getName(): f for f in declared.getDeclaredFields()}
         if name in fields:
             fields[name].setAccessible(True)
-            return fields[name].get(java)
+            return fields[name]
     return own_class.getDeclaredField(name)  # raises the JVM's NoSuchFieldException
 
 
