@@ -161,9 +161,8 @@ def commit_write(
     except ProtocolChangedError:
         if snapshot is not None:
             raise
-        return commit_write(
-            engine, write, plan, written, catalog=catalog
-        )  # another writer has created the table
+        # Another writer has created the table.
+        return commit_write(engine, write, plan, written, catalog=catalog)
     if created_meanwhile and snapshot is not None:
         written_by = TransactionState.from_bytes(plan.state)
         if not transaction.transaction_state(engine).allows_files_of(written_by):
@@ -176,8 +175,14 @@ def commit_write(
     if not actions and not transaction.changes_metadata and write.application is None:
         return WriteResult(version=plan.read_version, files_committed=True)
     metrics = write_metrics(write, changes, written)
-    with discard_unless_committed(lambda: changes.discard(engine, table.path)):
-        result = transaction.commit(engine, actions, operation_metrics=metrics, tags=write.tags)
+    try:
+        with discard_unless_committed(lambda: changes.discard(engine, table.path)):
+            result = transaction.commit(engine, actions, operation_metrics=metrics, tags=write.tags)
+    except (ProtocolChangedError, MetadataChangedError):
+        if snapshot is not None:
+            raise
+        # Another writer has created the table.
+        return commit_write(engine, write, plan, written, catalog=catalog)
     result.run_post_commit_hooks(engine)
     compact_after(engine, transaction, result)
     return WriteResult(version=result.version, files_committed=not result.already_committed)
