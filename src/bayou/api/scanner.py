@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -100,8 +100,9 @@ def batch_transform(schema: pa.Schema, columns: Columns, expression: Any) -> Bat
     names = schema.names if columns is None else list(columns)
 
     def select(batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows = batch if expression is None else _filtered(batch, expression)
-        return rows if rows.schema.names == names else rows.select(names)
+        rows: Any = batch if expression is None else cast("Any", batch).filter(expression)
+        selected: pa.RecordBatch = rows if rows.schema.names == names else rows.select(names)
+        return selected
 
     return BatchTransform(schema=select(_empty(schema)).schema, apply=select)
 
@@ -114,23 +115,10 @@ def _computed(schema: pa.Schema, columns: Mapping[str, Any], expression: Any) ->
 
     def compute(batch: pa.RecordBatch) -> pa.RecordBatch:
         rows: Any = memory(batch).to_table(columns=projection, filter=expression)
-        combined = _combined(rows)
-        return nothing if combined is None else combined
+        computed: list[pa.RecordBatch] = rows.combine_chunks().to_batches()
+        return computed[0] if computed else nothing
 
     return BatchTransform(schema=projected, apply=compute)
-
-
-def _filtered(batch: pa.RecordBatch, expression: Any) -> pa.RecordBatch:
-    # pyarrow 20's RecordBatch.filter fails if no row matches.
-    rows = pa.Table.from_batches([batch]).filter(expression)
-    combined = _combined(rows)
-    return batch.slice(0, 0) if combined is None else combined
-
-
-def _combined(rows: pa.Table) -> pa.RecordBatch | None:
-    """Return the rows as one batch; None if there are none."""
-    batches = rows.combine_chunks().to_batches()
-    return batches[0] if batches and rows.num_rows else None
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
