@@ -42,7 +42,9 @@ connector:
       kafka-topic: user.events
       slo: {{freshness-seconds: 60}}
       processing: {{flush-interval: 5}}
-      destination: {{table-path: lake/user_events}}
+      destination:
+        table-path: lake/user_events
+        delta-config: {{enable-schema-evolution: true}}
     order-events:
       kafka-topic: order.events
       schema-file: order.json
