@@ -30,6 +30,7 @@
     │   └── EvaluationError               an expression fails for a value: overflow, 1/0, ...
     ├── StatementError                    a SQL statement can't be parsed or executed
     ├── ArgumentError                     an argument or option with an invalid value
+    │   └── ArgumentTypeError             an argument of the wrong type
     ├── SerializationError                bytes that this version of Bayou can't decode
     ├── ConfigurationError                the pipeline's YAML is invalid
     ├── KafkaError                        an error of brokers, topics or offsets
@@ -49,6 +50,7 @@ from bayou.redaction import without_secrets
 
 __all__ = [
     "ArgumentError",
+    "ArgumentTypeError",
     "BayouError",
     "CatalogError",
     "ChangeDataFeedError",
@@ -437,6 +439,10 @@ class ArgumentError(BayouError, ValueError):
     def __init__(self, message: str, *, argument: str) -> None:
         super().__init__(message, argument=argument)
         self.argument = argument
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument has the wrong type. `argument` is its name."""
 
 
 class SerializationError(BayouError):

@@ -16,6 +16,8 @@ PROGRAM = """
     warnings.simplefilter("ignore")
     from pyspark.sql import SparkSession, functions as F
 
+    from pyspark.errors import AnalysisException
+
     import bayou.errors
     from bayou import spark as bayou_spark
 
@@ -44,11 +46,16 @@ PROGRAM = """
     query.awaitTermination(120)
     copied = spark.read.format("delta").load(path + "-copy").count()
     print("streamed", copied, "last batch", query.lastProgress["batchId"] > 0)
-    for change in (lambda w: w, lambda w: w.mode("append").partitionBy("id")):
-        try:
-            change(spark.range(1).write.format("delta")).save(path)
-        except bayou.errors.ArgumentError as error:
-            print("refused", "Spark Connect" in str(error))
+    new = path + "-new"
+    pairs = spark.range(3).selectExpr("id", "id % 2 AS p")
+    pairs.write.format("delta").partitionBy("p").save(new)
+    print("partitioned", *spark.sql(f"DESCRIBE DETAIL delta.`{new}`").first().partitionColumns)
+    try:
+        pairs.write.format("delta").save(new)
+    except AnalysisException as error:
+        print("exists", error.getCondition())
+    pairs.write.format("delta").mode("ignore").save(new)
+    print("ignored", spark.read.format("delta").load(new).count())
     few = spark.range(2).write.format("delta").mode("overwrite")
     few.option("replaceWhere", "id < 3").save(path)
     print("replaced", spark.read.format("delta").load(path).count())
@@ -70,7 +77,7 @@ MORE = """
     except bayou.errors.ArgumentError as error:
         print("by name", "Spark Connect" in str(error))
     try:
-        spark.range(1).writeTo(f"delta.`{path}`").append()
+        spark.range(1).writeTo("named").using("delta").create()
     except bayou.errors.ArgumentError as error:
         print("by name", "Spark Connect" in str(error))
     try:
@@ -112,7 +119,7 @@ MORE = """
     try:
         DeltaTable.forName(spark, "named")
     except bayou.errors.ArgumentError as error:
-        print("names", "forPath" in str(error))
+        print("names", "path" in str(error))
     bayou_spark.disable(spark)
     print("without pushdown", read.where("id >= 15").count())
     spark.stop()
@@ -141,8 +148,9 @@ PRINTED = [
     "old 10",
     "error True",
     "streamed 20 last batch True",
-    "refused True",
-    "refused True",
+    "partitioned p",
+    "exists DELTA_PATH_EXISTS",
+    "ignored 3",
     "replaced 19",
     "sql 10",
     "hooked WRITE",

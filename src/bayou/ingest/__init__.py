@@ -12,14 +12,16 @@ from bayou import lazy_import
 
 if TYPE_CHECKING:
     from bayou.ingest.config import load_configuration
+    from bayou.ingest.notebook_progress import NotebookProgress
     from bayou.ingest.runtime.pipeline import run_pipeline
     from bayou.ingest.topic_table.topic_table import TopicTable
 
-__all__ = ["TopicTable", "load_configuration", "run_pipeline"]
+__all__ = ["NotebookProgress", "TopicTable", "load_configuration", "run_pipeline"]
 
 __getattr__ = lazy_import.lazy_getattr(
     __name__,
     {
+        "NotebookProgress": "bayou.ingest.notebook_progress",
         "TopicTable": "bayou.ingest.topic_table.topic_table",
         "load_configuration": "bayou.ingest.config",
         "run_pipeline": "bayou.ingest.runtime.pipeline",

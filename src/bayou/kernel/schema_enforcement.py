@@ -57,15 +57,15 @@ def _conform_fields(
     if duplicate is not None:
         raise SchemaError(
             f"{table}: the data has column {prefix + duplicate!r} twice; names are "
-            "case-insensitive. Rename or drop one of the columns.",
+            "case-insensitive (DELTA_DUPLICATE_COLUMNS_FOUND). Rename or drop one of the columns.",
             table=table,
             column=prefix + duplicate,
         )
     if unknown:
         raise SchemaError(
             f"{table}: the table has no column {', '.join(repr(prefix + n) for n in unknown)}; it "
-            f"has {', '.join(prefix + n for n in schema.names)}. Drop the column from the data, or "
-            "add it to the table.",
+            f"has {', '.join(prefix + n for n in schema.names)} (DELTA_METADATA_MISMATCH). Drop "
+            "the column from the data, or add it to the table.",
             table=table,
             column=prefix + unknown[0],
         )
@@ -226,9 +226,9 @@ def _refuse_nulls(
     if nulls:
         row = _describe_row(parent, null.index(True).as_py())
         raise ConstraintViolationError(
-            f"{table}: column {path!r} is NOT NULL, but {nulls} of {len(array)} values are "
-            f"null{row} (DELTA_NOT_NULL_CONSTRAINT_VIOLATED). Nothing was written; correct or drop "
-            "these rows.",
+            f"{table}: NOT NULL constraint violated: column {path!r} is NOT NULL, but {nulls} of "
+            f"{len(array)} values are null{row} (DELTA_NOT_NULL_CONSTRAINT_VIOLATED). Nothing was "
+            "written; correct or drop these rows.",
             table=table,
             constraint=f"NOT NULL {path}",
         )

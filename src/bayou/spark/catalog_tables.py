@@ -15,11 +15,12 @@ from pyspark.errors import PySparkException
 
 from bayou.errors import ArgumentError, StorageError
 from bayou.protocol.schema import StructType
-from bayou.protocol.sql import quote_identifier, string_literal
+from bayou.protocol.sql import quote_identifier, string_literal, tokenize
 from bayou.spark.hooks.hooks import plain_sql
 from bayou.spark.hooks.requests import TableReadRequest
 from bayou.spark.jvm.catalog import CatalogTable
 from bayou.spark.jvm.objects import JvmError, error_reason
+from bayou.spark.session.connection import is_classic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +149,8 @@ def read(request: TableReadRequest) -> Any:
 
     Returns NotImplemented if no Delta table has the name.
     """
+    if not is_classic(request.spark):
+        return NotImplemented
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
         return NotImplemented
@@ -156,14 +159,17 @@ def read(request: TableReadRequest) -> Any:
 
 
 def named_table(spark: Any, name: str) -> NamedTable | None:
-    """Resolve a name in a classic session's catalog.
+    """Resolve a name in the session's catalog.
 
     Returns None for a view, a table of another format or a malformed name.
 
     Raises:
         ArgumentError: the catalog has no location for a table of this name, for example because the
-            database doesn't exist.
+            database doesn't exist; or the session is one of Spark Connect, and the name isn't a
+            path name.
     """
+    if not is_classic(spark):
+        return _path_name(name)
     try:
         table = CatalogTable(spark, name)
     except JvmError:
@@ -186,11 +192,24 @@ def named_table(spark: Any, name: str) -> NamedTable | None:
     return NamedTable(name=name, path=location, exists=True)
 
 
+def _path_name(name: str) -> NamedTable:
+    """Return the table of a path name; other names aren't known under Spark Connect."""
+    parts = [token.text for token in tokenize(name) if token.is_name]
+    if len(parts) == 2 and parts[0].lower() == "delta":
+        return NamedTable(name=name, path=parts[1], exists=True, is_path=True)
+    raise ArgumentError(
+        f"{name}: under Spark Connect, the path of a named table isn't known. Use its path.",
+        argument="name",
+    )
+
+
 def refresh_columns(spark: Any, name: str, path: str) -> None:
-    """Copy a table's columns from its log to the catalog.
+    """Copy a table's columns from its log to the catalog; only in a classic session.
 
     An error of the catalog is ignored, because reads and writes don't use the catalog's columns.
     """
+    if not is_classic(spark):
+        return
     schema = spark.read.format("delta").load(path).schema
     with contextlib.suppress(JvmError):
         CatalogTable(spark, name).set_columns(schema.json())

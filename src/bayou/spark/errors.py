@@ -14,7 +14,9 @@ import sys
 from bayou import errors
 from bayou.errors import BayouError
 
-_RAISED_ERROR = re.compile(r"\bbayou\.errors\.(\w+): (.*)$", re.MULTILINE)
+_RAISED_ERROR = re.compile(
+    r"\bbayou\.(?:errors|spark\.exceptions)\.(\w+?)(?:Exception)?: (.*)$", re.MULTILINE
+)
 
 
 class readable_errors:  # noqa: N801  # a context manager, read as a verb
@@ -54,7 +56,7 @@ def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
     if isinstance(error, BayouError):
         return error
     match = _RAISED_ERROR.search(str(error))
-    error_class = None if match is None else getattr(errors, match[1], None)
+    error_class = None if match is None else _error_class(match[1])
     if match is None or not (isinstance(error_class, type) and issubclass(error_class, BayouError)):
         return None
     result = error_class.__new__(error_class)
@@ -64,6 +66,11 @@ def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
             setattr(result, name, None)
     result.table = table  # type: ignore[attr-defined]
     return result
+
+
+def _error_class(name: str) -> object:
+    """The class of `bayou.errors` for a name without the suffix `Exception`."""
+    return getattr(errors, name, None) or getattr(errors, f"{name}Error", None)
 
 
 def _in_worker() -> bool:

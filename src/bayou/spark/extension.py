@@ -18,6 +18,7 @@ from pyspark.sql.utils import is_remote
 
 from bayou.redaction import is_secret_name, without_secrets
 from bayou.spark import catalog_tables, native_read
+from bayou.spark.commands import replace_matching
 from bayou.spark.hooks import hooks
 from bayou.spark.hooks.hooks import pass_settings_as_options
 from bayou.spark.jvm.session import has_resource, set_for_new_sessions, start_java
@@ -84,6 +85,7 @@ def enable(spark: Any) -> None:
         )
         return
     hooks.register("load", native_read.load)
+    hooks.register("save", replace_matching.save)
     hooks.register("save", writer_hooks.save)
     hooks.register("stream_start", writer_hooks.start)
     hooks.register("query_start", check_schema_locations)

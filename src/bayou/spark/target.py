@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from pyspark.sql import SparkSession
-
 from bayou.api.table import TableHandle
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot, Table
 from bayou.spark.executors.engine import SessionEngine
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
+from bayou.spark.session.connection import is_classic
 from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.loaded_version import LOADED_VERSION, loaded_version
 from bayou.spark.session.storage_options import storage_options
@@ -28,11 +27,6 @@ _TRANSACTION_VERSION = "spark.databricks.delta.write.txnVersion"
 _TRANSACTION_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _FILE_SYSTEM = ("fs.", "dfs.")
 _STORAGE = ("aws_", "azure_", "google_", "allow_http", "allow_invalid_certificates", "timeout")
-
-
-def is_classic(spark: Any) -> bool:
-    """Whether a session is classic (with access to the JVM) rather than Spark Connect."""
-    return isinstance(spark, SparkSession)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -240,7 +240,7 @@ def test_a_field_of_a_struct_is_set_also_where_the_struct_is_null(spark, table, 
     with pytest.raises(SchemaError, match="no column 's.z'"):
         made.update(is_three("id"), {"s.z": "1"})
     merging = made.alias("t").merge(source.alias("u"), "t.id = u.id")
-    with pytest.raises(SchemaError, match="DELTA_NESTED_FIELD_NOT_SUPPORTED"):
+    with pytest.raises(SchemaError, match="DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION"):
         merging.whenNotMatchedInsert(values={"id": "u.id", "s.a": "1"}).execute()
 
 

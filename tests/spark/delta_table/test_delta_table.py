@@ -126,5 +126,11 @@ def test_manifests_are_generated(table, tmp_path):
     made = table({"id": [1]})
     made.generate("symlink_format_manifest")
     assert Path(tmp_path, "t", "_symlink_format_manifest", "manifest").exists()
-    with pytest.raises(ArgumentError, match="DELTA_UNSUPPORTED_GENERATE_MODE"):
+    with pytest.raises(ArgumentError, match="DELTA_MODE_NOT_SUPPORTED"):
         made.generate("other")
+
+
+def test_a_notebook_shows_the_table_as_html(table):
+    shown = table({"id": [1, 2]})._repr_html_()
+    assert "<table" in shown
+    assert "id" in shown

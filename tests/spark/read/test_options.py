@@ -29,7 +29,6 @@ def test_two_ways_to_travel_are_one_too_many():
         ("pushFilters", "yes"),
         ("maxPartitionBytes", "0"),
         ("minPartitions", "many"),
-        ("timestampAsOf", "now"),
         ("bayou.replay.numPartitions", "0"),
     ],
 )
@@ -37,6 +36,11 @@ def test_a_value_that_makes_no_sense_names_its_option(name, value):
     with pytest.raises(ArgumentError, match=f"{name}.*: '{value}' isn't") as caught:
         SourceOptions.parse({"path": "/t", name: value})
     assert caught.value.argument == name
+
+
+def test_a_timestamp_that_makes_no_sense_names_its_option():
+    with pytest.raises(ArgumentError, match=r"timestampAsOf: .*'now'.* cannot be converted"):
+        SourceOptions.parse({"path": "/t", "timestampAsOf": "now"})
 
 
 def test_storage_options_have_the_names_of_deltalake_and_no_other_option_is_one():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.errors import ConstraintViolationError, SchemaError, StatementError
+from bayou.errors import ArgumentError, ConstraintViolationError, SchemaError, StatementError
 from bayou.spark import sql
 
 pytestmark = pytest.mark.spark
@@ -105,8 +105,46 @@ def test_what_cannot_be_altered_is_said(numbers):
     run = numbers(1)
     with pytest.raises(SchemaError, match="SYNC IDENTITY requires an identity column"):
         run("ALTER TABLE {t} ALTER COLUMN id SYNC IDENTITY")
-    with pytest.raises(StatementError, match="REPLACE COLUMNS isn't supported"):
+    with pytest.raises(SchemaError, match="DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP"):
         run("ALTER TABLE {t} REPLACE COLUMNS (id BIGINT)")
+    with pytest.raises(StatementError, match="name, type and comment of id"):
+        run("ALTER TABLE {t} REPLACE COLUMNS (id BIGINT DEFAULT 1)")
+    with pytest.raises(ArgumentError, match="DELTA_CANNOT_SET_LOCATION_ON_PATH_IDENTIFIER"):
+        run("ALTER TABLE {t} SET LOCATION '/elsewhere'")
+
+
+def test_columns_are_replaced(numbers):
+    run = numbers(1, _MAPPED)
+    run("ALTER TABLE {t} REPLACE COLUMNS (name STRING COMMENT 'who', id BIGINT, day BIGINT)")
+    assert [f.name for f in run.snapshot.schema] == ["name", "id", "day"]
+    run("ALTER TABLE {t} REPLACE COLUMNS (id BIGINT, name STRING)")
+    assert run.rows() == [(0, "n0")]
+    assert run.last()["operation"] == "REPLACE COLUMNS"
+
+
+def test_a_named_table_gets_another_location(spark, tmp_path):
+    spark.sql("CREATE TABLE moved_things (id BIGINT) USING delta")
+    try:
+        other = str(tmp_path / "other")
+        spark.range(3).write.format("delta").save(other)
+        spark.sql(f"ALTER TABLE moved_things SET LOCATION '{other}'")
+        assert spark.table("moved_things").count() == 3
+        spark.range(1).selectExpr("id AS x").write.format("delta").save(other + "2")
+        with pytest.raises(SchemaError, match="DELTA_SET_LOCATION_SCHEMA_MISMATCH"):
+            spark.sql(f"ALTER TABLE moved_things SET LOCATION '{other}2'")
+    finally:
+        spark.sql("DROP TABLE moved_things")
+
+
+def test_a_named_table_is_described_as_in_the_log(spark):
+    spark.sql("CREATE TABLE described_things (id INT, p STRING) USING delta PARTITIONED BY (p)")
+    try:
+        rows = [tuple(row) for row in spark.sql("DESCRIBE TABLE described_things").collect()]
+        assert rows[:2] == [("id", "int", None), ("p", "string", None)]
+        assert rows[2][0] == "# Partition Information"
+        assert rows[4] == ("p", "string", None)
+    finally:
+        spark.sql("DROP TABLE described_things")
 
 
 def test_the_catalog_shows_a_named_tables_columns_as_they_are(spark):

@@ -29,8 +29,8 @@ def test_insert_with_too_few_or_unknown_columns_says_so(numbers):
         run("INSERT INTO {t} SELECT 1, 2")
     with pytest.raises(SchemaError, match="no column 'what'"):
         run("INSERT INTO {t} BY NAME SELECT 1 AS what")
-    with pytest.raises(StatementError, match="REPLACE USING"):
-        run("INSERT INTO {t} REPLACE USING (id) SELECT 1, 2, 'x'")
+    with pytest.raises(SchemaError, match="UNRESOLVED_INSERT_REPLACE_USING_COLUMN"):
+        run("INSERT INTO {t} REPLACE USING (what) SELECT 1, 2, 'x'")
 
 
 def test_insert_with_schema_evolution_adds_columns(numbers):

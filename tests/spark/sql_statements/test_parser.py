@@ -5,7 +5,7 @@ import pytest
 from bayou.errors import StatementError
 from bayou.spark.sql_statements.create_table import CreateTemporaryView
 from bayou.spark.sql_statements.parser import InvalidStatement, first_keyword, parse_statement
-from bayou.spark.sql_statements.show import DescribeDetail, DescribeHistory
+from bayou.spark.sql_statements.show import DescribeDetail, DescribeHistory, DescribeTable
 from bayou.spark.sql_statements.token_cursor import TokenCursor
 
 
@@ -29,9 +29,9 @@ def test_describe_detail_names_a_table():
 @pytest.mark.parametrize(
     "text",
     [
-        "DESCRIBE t",
+        "DESCRIBE EXTENDED t",
         "DESC history",
-        "DESCRIBE history.t",
+        "DESCRIBE FUNCTION history",
         "DESCRIBE TABLE EXTENDED t",
         "SELECT 1",
         "",
@@ -80,8 +80,9 @@ def test_an_error_names_the_part_of_the_statement(text, message):
         ("DESCRIBE HISTORY t LIMIT x", "expected a number of commits at 'x'"),
         ("DESCRIBE DETAIL t u", "unexpected 'u'"),
         ("ALTER TABLE t FROB x", "ADD, DROP, RENAME COLUMN"),
-        ("ALTER TABLE t REPLACE COLUMNS (a INT)", "REPLACE COLUMNS isn't supported"),
-        ("INSERT INTO t REPLACE USING (a) SELECT 1", "REPLACE USING"),
+        ("ALTER TABLE t REPLACE COLUMNS (a INT DEFAULT 1)", "name, type and comment of a"),
+        ("INSERT INTO t REPLACE BY (a) SELECT 1", "expected WHERE"),
+        ("INSERT INTO t PARTITION (p = 1) REPLACE USING (a) SELECT 1", "PARTITION can't be"),
         ("DELETE FROM t WHERE", "expected a condition at the end"),
         ("UPDATE t SET WHERE a = 1", "expected = at 'a = 1'"),
         ("MERGE INTO t USING s ON a = b", "expected a WHEN clause"),
@@ -137,3 +138,10 @@ def test_a_column_that_is_set_twice_is_refused(text):
     statement = parse_statement(text)
     assert isinstance(statement, InvalidStatement)
     assert "is set twice" in str(statement.error)
+
+
+@pytest.mark.parametrize("text", ["DESCRIBE t", "DESC TABLE db.t", "DESCRIBE history.t"])
+def test_a_delta_table_is_described_from_its_log(text):
+    statement = parse_statement(text)
+    assert isinstance(statement, DescribeTable)
+    assert statement.table[-1] == "t"

@@ -1,9 +1,12 @@
+from types import SimpleNamespace
+
 import pytest
 
 from bayou.errors import ArgumentError
 from bayou.kernel.commands.write import WriteMode
 from bayou.protocol.schema import LONG, StructField, StructType
 from bayou.spark.write import WriteOptions
+from bayou.spark.write.options import with_session_defaults
 
 ROWS = StructType((StructField(name="id", data_type=LONG),))
 
@@ -76,3 +79,45 @@ def test_an_append_passes_over_what_is_about_overwriting():
 
 def test_credentials_are_in_no_representation():
     assert "hush" not in repr(parsed(aws_secret_access_key="hush"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "zstd", "delta.parquet.compression.codec": "snappy"},
+        {"optimizeWrite": "true", "delta.autoOptimize.optimizeWrite": "false"},
+        {"delta.appendOnly": "true", "DELTA.appendonly": "false"},
+    ],
+)
+def test_an_option_that_contradicts_a_property_is_refused(options):
+    with pytest.raises(ArgumentError, match="DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS"):
+        with_session_defaults(SimpleNamespace(conf=SimpleNamespace(getAll={})), "/t", options)
+
+
+def test_an_option_overrides_the_sessions_default_of_a_property():
+    key = "spark.databricks.delta.properties.defaults.parquet.compression.codec"
+    conf = {key: "snappy"}
+    session = SimpleNamespace(conf=SimpleNamespace(getAll=conf))
+    options = with_session_defaults(session, "/t", {"compression": "zstd"})
+    assert options["compression"] == "zstd"
+
+
+def test_options_can_be_parsed_again():
+    options = WriteOptions.parse(
+        {
+            "path": "/t",
+            "mergeSchema": "true",
+            "replaceWhere": "id > 1",
+            "txnAppId": "a",
+            "txnVersion": "7",
+            "maxRecordsPerFile": "10",
+            "optimizeWrite": "false",
+            "delta.appendOnly": "true",
+            "bayou.properties": '{"owner": "me"}',
+            "aws_region": "eu",
+            "bayou.partitionBy": "a\nb",
+            "bayou.mode": "ErrorIfExists",
+            "bayou.operation": "CREATE TABLE AS SELECT",
+        }
+    )
+    assert WriteOptions.parse(options.to_options()) == options

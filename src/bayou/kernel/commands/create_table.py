@@ -28,7 +28,7 @@ from bayou.protocol.column_metadata import (
     IDENTITY_STEP_KEY,
 )
 from bayou.protocol.properties import normalize
-from bayou.protocol.schema import StructField, StructType
+from bayou.protocol.schema import LONG, StructField, StructType
 
 
 class CreationMode(StrEnum):
@@ -102,8 +102,8 @@ def create_table(
         return _replace(engine, snapshot, definition, mode, engine_info)
     if mode is CreationMode.REPLACE:
         raise TableNotFoundError(
-            f"{table.path}: there is no Delta table to replace (TABLE_OR_VIEW_NOT_FOUND). Create "
-            "the table, or use createOrReplace.",
+            f"{table.path}: the table cannot be found and can't be replaced "
+            "(TABLE_OR_VIEW_NOT_FOUND). Create the table, or use createOrReplace.",
             table=table.path,
         )
     _check_folder(engine, table)
@@ -128,6 +128,13 @@ def identity_column(
             f"column {column.name!r}: the step of an identity column can't be 0 "
             "(DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP). Set another step.",
             argument="step",
+        )
+    if column.data_type != LONG:
+        raise SchemaError(
+            f"column {column.name!r}: an identity column can't have the type {column.data_type} "
+            "(DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE). Use bigint.",
+            table="the new table",
+            column=column.name,
         )
     marks = {
         IDENTITY_START_KEY: start,

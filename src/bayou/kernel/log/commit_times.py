@@ -76,7 +76,8 @@ def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
         committed_at = "" if first is None else _committed_at(engine, latest, commits, *first)
         raise VersionNotFoundError(
             f"{latest.path}: the table can't be read as of {_iso(timestamp)}; the earliest version "
-            f"that can be rebuilt is {earliest}{committed_at}. Use that time or a later one.",
+            f"that can be rebuilt is {earliest}{committed_at} "
+            "(DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION). Use that time or a later one.",
             table=latest.path,
             earliest=earliest,
             latest=latest.version,
@@ -85,7 +86,8 @@ def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
     if version == latest.version and timestamp > time:
         raise VersionNotFoundError(
             f"{latest.path}: {_iso(timestamp)} is after the latest version {latest.version}, which "
-            f"was committed at {_iso(time)}. Omit the timestamp to read the latest version.",
+            f"was committed at {_iso(time)} (DELTA_TIMESTAMP_GREATER_THAN_COMMIT). Omit the "
+            "timestamp to read the latest version.",
             table=latest.path,
             earliest=earliest,
             latest=latest.version,

@@ -42,9 +42,15 @@ def check_not_referenced(state: TableState, path: ColumnPath, what: str) -> None
             # An expression that can't be parsed may reference the column.
             references = [path]
         if any(_overlap(path, other) for other in references):
+            condition = (
+                "DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE"
+                if owner.startswith("generated")
+                else "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE"
+            )
             raise SchemaError(
                 f"{state.path}: column {quote_path(path)!r} can't be {what}, because {owner} "
-                f"({sql}) references it. Drop the {owner.removeprefix('the ')} first.",
+                f"({sql}) references it ({condition}). Drop the {owner.removeprefix('the ')} "
+                "first.",
                 table=state.path,
                 column=quote_path(path),
             )

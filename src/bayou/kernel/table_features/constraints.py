@@ -120,9 +120,10 @@ class RowConstraints:
                 continue
             if not self._schema.select([name]).fields[0].nullable:
                 raise ConstraintViolationError(
-                    f"{self._table}: partition column {name!r} is NOT NULL, and a row has "
-                    f"{strings[row].as_py()!r}, which the table's log stores as null. No rows were "
-                    "written. Correct or remove the rows.",
+                    f"{self._table}: NOT NULL constraint violated: partition column {name!r} is "
+                    f"NOT NULL, and a row has {strings[row].as_py()!r}, which the table's log "
+                    "stores as null (DELTA_NOT_NULL_CONSTRAINT_VIOLATED). No rows were written. "
+                    "Correct or remove the rows.",
                     table=self._table,
                     constraint=f"NOT NULL {name}",
                 )
@@ -181,10 +182,14 @@ class RowConstraints:
             )
 
     def _violation(self, constraint: str, reason: str) -> ConstraintViolationError:
+        condition = (
+            "DELTA_REPLACE_WHERE_MISMATCH"
+            if constraint == "replaceWhere"
+            else "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+        )
         return ConstraintViolationError(
-            f"{self._table}: rows violate {constraint}: {reason} "
-            "(DELTA_VIOLATE_CONSTRAINT_WITH_VALUES). No rows were written. Correct or remove the "
-            "rows.",
+            f"{self._table}: rows violate {constraint}: {reason} ({condition}). No rows were "
+            "written. Correct or remove the rows.",
             table=self._table,
             constraint=constraint,
         )

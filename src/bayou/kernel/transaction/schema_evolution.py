@@ -67,8 +67,8 @@ def check_new_table(
             and field.data_type.name in ("variant", "void")
         ):
             raise SchemaError(
-                f"{table}: column {name!r} of type {field.data_type} can't be a partition column. "
-                "Use a column of a primitive type.",
+                f"{table}: column {name!r} of type {field.data_type} can't be a partition column "
+                "(DELTA_INVALID_PARTITION_COLUMN_TYPE). Use a column of a primitive type.",
                 table=table,
                 column=name,
             )
@@ -78,8 +78,8 @@ def check_new_table(
         )
     if len(partition_columns) == len(schema):
         raise SchemaError(
-            f"{table}: all columns are partition columns, but data files need at least one column. "
-            "Partition by fewer columns.",
+            f"{table}: all columns are partition columns, but data files need at least one column "
+            "(DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION). Partition by fewer columns.",
             table=table,
         )
 
@@ -92,8 +92,8 @@ def check_fits(table: str, current: StructType, incoming: StructType) -> None:
         new = [path for path, _ in _paths(merged, "") if path not in existing]
         raise SchemaError(
             f"{table}: the table has no column {', '.join(map(repr, new))}; it has "
-            f"{', '.join(current.names)}. Drop the column from the data, or allow schema evolution "
-            "(mergeSchema, with_schema_evolution).",
+            f"{', '.join(current.names)} (DELTA_METADATA_MISMATCH). Drop the column from the data, "
+            "or allow schema evolution (mergeSchema, with_schema_evolution).",
             table=table,
             column=new[0],
         )
@@ -114,8 +114,8 @@ def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: boo
         path = prefix + field.name
         if field.name.lower() in seen:
             raise SchemaError(
-                f"{table}: column {path!r} is defined twice; names are case-insensitive. Rename "
-                "one of the columns.",
+                f"{table}: column {path!r} is defined twice; names are case-insensitive "
+                "(DELTA_DUPLICATE_COLUMNS_FOUND). Rename one of the columns.",
                 table=table,
                 column=path,
             )
@@ -142,7 +142,8 @@ def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: boo
                 else "is empty"
             )
             raise SchemaError(
-                f"{table}: column name {path!r} {problem}. Rename the column.",
+                f"{table}: column name {path!r} {problem} "
+                "(DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES). Rename the column.",
                 table=table,
                 column=path,
             )
@@ -206,8 +207,8 @@ class SchemaMerge:
                 continue
             if not self.casts and not field.nullable and not _is_generated(field):
                 raise SchemaError(
-                    f"{self.table}: column {path!r} is NOT NULL, but the data doesn't have it. "
-                    "Add the column to the data.",
+                    f"{self.table}: column {path!r} is NOT NULL, but the data doesn't have it "
+                    "(DELTA_MISSING_NOT_NULL_COLUMN_VALUE). Add the column to the data.",
                     table=self.table,
                     column=path,
                 )

@@ -30,7 +30,8 @@ from bayou.spark.executors.executor_tasks import (
 )
 from bayou.spark.expressions.kernel_eligibility import fall_back_to_spark
 from bayou.spark.jvm.plans import plan_alias
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable, is_classic
+from bayou.spark.session.connection import is_classic
+from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 from bayou.spark.write.self_reads import rows_read, snapshot_read
 

@@ -36,13 +36,18 @@ class RequestedClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """A MERGE statement. If `schema_evolution` is true, it adds new source columns to the table."""
+    """A MERGE statement. If `schema_evolution` is true, it adds new source columns to the table.
+
+    Attributes:
+        write_parameters: see `MergeDefinition`.
+    """
 
     on: RowExpression
     clauses: tuple[RequestedClause, ...] = ()
     target_alias: str | None = None
     source_alias: str | None = None
     schema_evolution: bool = False
+    write_parameters: Mapping[str, object] | None = None
 
     @classmethod
     def of(cls, definition: MergeDefinition) -> MergeRequest:
@@ -89,6 +94,7 @@ class MergeRequest:
                 for clause in self.clauses
             ),
             schema_evolution=self.schema_evolution,
+            write_parameters=self.write_parameters,
         )
         if self.target_alias is not None:
             definition = replace(definition, target_alias=self.target_alias)

@@ -54,6 +54,7 @@ from bayou.spark.executors.executor_tasks import (
     split_by_size,
     to_cell,
 )
+from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import (
     OPTIMIZE_BATCH_BYTES,
     OPTIMIZE_DELETED_ROWS_RATIO,
@@ -62,7 +63,7 @@ from bayou.spark.session.settings import (
     OPTIMIZE_MIN_FILE_SIZE,
     ROW_OPERATIONS_LOCAL_BYTES,
 )
-from bayou.spark.target import TargetTable, is_classic
+from bayou.spark.target import TargetTable
 from bayou.spark.write.tasks import delete_task_files
 from bayou.version import ENGINE_INFO
 

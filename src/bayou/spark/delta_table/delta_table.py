@@ -12,7 +12,12 @@ from pyspark.sql.types import StructType
 
 from bayou.api.table import TableHandle
 from bayou.engines import for_path
-from bayou.errors import ArgumentError, TableNotFoundError
+from bayou.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from bayou.kernel import Table
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.commands.clone import clone
@@ -25,27 +30,29 @@ from bayou.spark.commands.delete_update import run_delete, run_update
 from bayou.spark.commands.merge import source_alias
 from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.commands.vacuum import vacuum_table
-from bayou.spark.delta_table.describe import detail_frame, history_frame
-from bayou.spark.delta_table.merge_builder import DeltaMergeBuilder
-from bayou.spark.delta_table.optimize_builder import DeltaOptimizeBuilder, DeltaReorgBuilder
-from bayou.spark.delta_table.result_dataframes import (
+from bayou.spark.delta_table.arguments import (
     check_boolean,
     check_integer,
     check_string,
     check_strings,
-    empty_frame,
-    restore_frame,
+    check_version,
 )
+from bayou.spark.delta_table.describe import detail_frame, history_frame
+from bayou.spark.delta_table.merge_builder import DeltaMergeBuilder
+from bayou.spark.delta_table.optimize_builder import DeltaOptimizeBuilder, DeltaReorgBuilder
+from bayou.spark.delta_table.result_dataframes import empty_frame, restore_frame
 from bayou.spark.delta_table.table_builder import DeltaTableBuilder
+from bayou.spark.exceptions import methods_raise_spark_exceptions
 from bayou.spark.executors.engine import SessionEngine
 from bayou.spark.expressions.expressions import parse_condition, parse_values
 from bayou.spark.read.time_travel import parse_timestamp
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable, is_classic
+from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 
 _MANIFEST = "symlink_format_manifest"
 
 
+@methods_raise_spark_exceptions
 class DeltaTable:
     """A Delta table. `forPath`, `forName` and the table builders create one.
 
@@ -58,6 +65,9 @@ class DeltaTable:
 
     def __repr__(self) -> str:
         return f"DeltaTable({(self._target.name or self._target.location)!r})"
+
+    def _repr_html_(self) -> str:
+        return self._handle._repr_html_()  # what notebooks show
 
     @classmethod
     def forPath(  # noqa: N802  # delta-spark's names, here and below
@@ -90,17 +100,11 @@ class DeltaTable:
 
         Raises:
             TableNotFoundError: the catalog has no Delta table of this name.
-            ArgumentError: the session is a Spark Connect session, which can't resolve names.
         """
         name = check_string(tableOrViewName, "tableOrViewName")
         path = _path_name(name)
         if path is not None:
             return cls.forPath(sparkSession, path)
-        if not is_classic(sparkSession):
-            raise ArgumentError(
-                f"{name}: under Spark Connect, the path of a named table isn't known. Use forPath.",
-                argument="tableOrViewName",
-            )
         named = named_table(sparkSession, name)
         if named is None or not named.exists:
             raise _not_a_table_error(f"`{name}`", name)
@@ -221,7 +225,10 @@ class DeltaTable:
         if source is None:
             raise ArgumentError("'source' in merge cannot be None.", argument="source")
         if not isinstance(source, DataFrame):
-            raise ArgumentError("Type of 'source' in merge must be DataFrame.", argument="source")
+            raise ArgumentTypeError(
+                f"Type of 'source' in merge must be DataFrame, found to be {type(source)}.",
+                argument="source",
+            )
         on = parse_condition(self._target.spark, condition)
         if on is None:
             raise ArgumentError("'condition' in merge cannot be None.", argument="condition")
@@ -283,8 +290,7 @@ class DeltaTable:
         """
         if check_string(mode, "mode").lower() != _MANIFEST:
             raise ArgumentError(
-                f"mode: {mode!r} can't be generated. Use {_MANIFEST!r} "
-                "(DELTA_UNSUPPORTED_GENERATE_MODE).",
+                f"mode: {mode!r} can't be generated. Use {_MANIFEST!r} (DELTA_MODE_NOT_SUPPORTED).",
                 argument="mode",
             )
         target = self._target
@@ -399,14 +405,17 @@ class DeltaTable:
         )
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:  # noqa: N802, N803
-        """Upgrade the protocol's reader and writer versions.
+        """Upgrade the protocol's reader and writer versions; lower versions have no effect.
 
         Raises:
-            ArgumentError: the Delta protocol doesn't define a version, or a version is lower than
-                the table's.
+            ArgumentError: the Delta protocol doesn't define a version.
         """
-        reader = check_integer(readerVersion, "readerVersion")
-        self._handle.alter.upgrade_protocol(reader, check_integer(writerVersion, "writerVersion"))
+        reader = check_version(readerVersion, "readerVersion")
+        writer = check_version(writerVersion, "writerVersion")
+        current = self._target.table.latest_snapshot(self._target.engine).protocol
+        self._handle.alter.upgrade_protocol(
+            max(reader, current.min_reader_version), max(writer, current.min_writer_version)
+        )
 
     def addFeatureSupport(self, featureName: str) -> None:  # noqa: N802, N803
         """Add a table feature to the protocol.
@@ -459,7 +468,15 @@ class DeltaTable:
         target = self._target
         latest = target.table.latest_snapshot(target.engine)
         if version is not None:
-            restored = target.table.snapshot_as_of_version(target.engine, version)
+            try:
+                restored = target.table.snapshot_as_of_version(target.engine, version)
+            except VersionNotFoundError as error:
+                raise VersionNotFoundError(
+                    f"{error.message} (DELTA_CANNOT_RESTORE_TABLE_VERSION)",
+                    table=error.table,
+                    earliest=error.earliest,
+                    latest=error.latest,
+                ) from error
         else:
             assert timestamp is not None  # the callers pass a version or a timestamp
             at = self._milliseconds(timestamp)
@@ -522,11 +539,11 @@ class DeltaTable:
 
     def _clone_name(self, name: str) -> Any:
         spark = self._target.spark
-        named = named_table(spark, name) if is_classic(spark) else None
+        named = named_table(spark, name)
         if named is None:
             raise ArgumentError(
-                f"target: {name} can't be the target of a clone. Give an absolute path, or, in a "
-                "classic session, a catalog name that is unused or names a Delta table.",
+                f"target: {name} can't be the target of a clone. Give an absolute path, or a "
+                "catalog name that is unused or names a Delta table.",
                 argument="target",
             )
         return named

@@ -9,12 +9,14 @@ from bayou.kernel.commands.merge import ClauseAction, ClauseKind
 from bayou.spark.commands.merge import run_merge
 from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
 from bayou.spark.delta_table.result_dataframes import merge_frame
+from bayou.spark.exceptions import methods_raise_spark_exceptions
 from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
 from bayou.spark.target import TargetTable
 
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
 
+@methods_raise_spark_exceptions
 class DeltaMergeBuilder:
     """Builder of a MERGE; each method returns a new builder.
 
@@ -37,7 +39,7 @@ class DeltaMergeBuilder:
             condition: selects the rows to update. If None, all these rows are updated.
             set: values by column of the target; the other columns stay unchanged.
         """
-        values = parse_values(self._target.spark, set, "set")
+        values = parse_values(self._target.spark, set, "set", "whenMatchedUpdate")
         return self._with("MATCHED", "update", condition, values)
 
     def whenMatchedUpdateAll(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
@@ -57,7 +59,7 @@ class DeltaMergeBuilder:
             condition: selects the rows to insert. If None, all these rows are inserted.
             values: values by column of the target; other columns get their default, or NULL.
         """
-        expressions = parse_values(self._target.spark, values, "values")
+        expressions = parse_values(self._target.spark, values, "values", "whenNotMatchedInsert")
         return self._with("NOT MATCHED", "insert", condition, expressions)
 
     def whenNotMatchedInsertAll(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
@@ -68,7 +70,7 @@ class DeltaMergeBuilder:
         self, condition: Any = None, set: Any = None
     ) -> DeltaMergeBuilder:
         """Update target rows that match no source row; values can use only target columns."""
-        values = parse_values(self._target.spark, set, "set")
+        values = parse_values(self._target.spark, set, "set", "whenNotMatchedBySourceUpdate")
         return self._with("NOT MATCHED BY SOURCE", "update", condition, values)
 
     def whenNotMatchedBySourceDelete(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from bayou.spark.commands.optimize import OptimizeCommands
-from bayou.spark.delta_table.result_dataframes import check_string, names, optimize_frame
+from bayou.spark.delta_table.arguments import check_names, check_string
+from bayou.spark.delta_table.result_dataframes import optimize_frame
+from bayou.spark.exceptions import methods_raise_spark_exceptions
 from bayou.spark.expressions.session_grammar import session_sql
 from bayou.spark.target import TargetTable
 
 
+@methods_raise_spark_exceptions
 class DeltaOptimizeBuilder:
     """Builder of OPTIMIZE. `DeltaTable.optimize` creates one."""
 
@@ -51,10 +54,11 @@ class DeltaOptimizeBuilder:
             SchemaError: a column doesn't exist, has no statistics, or partitions the table.
             PredicateError, CommitConflictError: see `executeCompaction`.
         """
-        metrics = _commands(self._target).zorder(names(cols, "cols"), self._where)
+        metrics = _commands(self._target).zorder(check_names(cols, "cols"), self._where)
         return optimize_frame(self._target.spark, self._target.path, metrics)
 
 
+@methods_raise_spark_exceptions
 class DeltaReorgBuilder:
     """Builder of REORG TABLE. `DeltaTable.reorg` creates one."""
 

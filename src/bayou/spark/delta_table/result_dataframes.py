@@ -1,14 +1,12 @@
-"""Result DataFrames and argument checks of `DeltaTable`, as in delta-spark."""
+"""Result DataFrames of `DeltaTable`, as in delta-spark."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from pyspark.sql.types import LongType, StructField, StructType
 
-from bayou.errors import ArgumentError
 from bayou.kernel.commands.merge import MergeMetrics
 from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.kernel.commands.restore import RestoreMetrics
@@ -131,57 +129,3 @@ def _nested(values: Any) -> Any:
 
 def _longs(names: tuple[str, ...]) -> StructType:
     return StructType([StructField(name, LongType()) for name in names])
-
-
-def check_string(value: str, argument: str) -> str:
-    """Return the argument if it is a string; raise `ArgumentError` otherwise."""
-    unchecked: object = value
-    if not isinstance(unchecked, str):
-        raise ArgumentError(
-            f"{argument} needs to be a string but got {type(unchecked).__name__}: {unchecked!r}.",
-            argument=argument,
-        )
-    return value
-
-
-def check_integer(value: int, argument: str) -> int:
-    """Return the argument if it is an integer; raise `ArgumentError` otherwise."""
-    unchecked: object = value
-    if not isinstance(unchecked, int) or isinstance(unchecked, bool):
-        raise ArgumentError(
-            f"{argument} needs to be an int but got {type(unchecked).__name__}: {unchecked!r}.",
-            argument=argument,
-        )
-    return value
-
-
-def check_boolean(value: bool, argument: str) -> bool:
-    """Return the argument if it is a boolean; raise `ArgumentError` otherwise."""
-    unchecked: object = value
-    if not isinstance(unchecked, bool):
-        raise ArgumentError(
-            f"{argument} needs to be a boolean but got {type(unchecked).__name__}: {unchecked!r}.",
-            argument=argument,
-        )
-    return value
-
-
-def check_strings(values: Mapping[str, str] | None, argument: str) -> dict[str, str]:
-    """Return `values` (if None, {}); raise `ArgumentError` if it isn't a dict of strings."""
-    unchecked: object = {} if values is None else values
-    if not isinstance(unchecked, dict):
-        raise ArgumentError(
-            f"{argument} needs to be a dict but got {type(unchecked).__name__}: {unchecked!r}.",
-            argument=argument,
-        )
-    for key, value in unchecked.items():
-        check_string(key, f"each key of {argument}")
-        check_string(value, f"the value of {key} in {argument}")
-    return dict(unchecked)
-
-
-def names(columns: tuple[Any, ...], argument: str) -> tuple[str, ...]:
-    """Return column names that were passed as separate arguments or as one list."""
-    if len(columns) == 1 and isinstance(columns[0], list | tuple):
-        columns = tuple(columns[0])
-    return tuple(check_string(column, argument) for column in columns)

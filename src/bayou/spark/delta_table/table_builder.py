@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from pyspark.sql import types as spark_types
 
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, ArgumentTypeError
 from bayou.kernel.commands.create_table import (
     CreationMode,
     TableDefinition,
@@ -21,8 +21,9 @@ from bayou.protocol.property_strings import column_paths
 from bayou.protocol.schema import SchemaJsonError, StructField, StructType
 from bayou.protocol.sql import parse_field
 from bayou.spark.catalog_tables import NamedTable, named_table
-from bayou.spark.delta_table.result_dataframes import check_boolean, check_string, names
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable, is_classic
+from bayou.spark.delta_table.arguments import check_boolean, check_names, check_string
+from bayou.spark.exceptions import methods_raise_spark_exceptions
+from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 from bayou.spark.write.options import WriteOptions, with_session_defaults
 
@@ -42,6 +43,7 @@ class IdentityGenerator:
     step: int = 1
 
 
+@methods_raise_spark_exceptions
 class DeltaTableBuilder(Generic[TableT]):
     """Builder of a table; each method returns the builder, `execute` creates the table."""
 
@@ -114,19 +116,20 @@ class DeltaTableBuilder(Generic[TableT]):
         self, cols: spark_types.StructType | Sequence[spark_types.StructField]
     ) -> DeltaTableBuilder[TableT]:
         """Add the columns of a schema, with the comments and defaults in their metadata."""
-        fields = cols.fields if isinstance(cols, spark_types.StructType) else list(cols)
+        unchecked: Any = cols.fields if isinstance(cols, spark_types.StructType) else cols
+        fields = unchecked if isinstance(unchecked, list | tuple) else [unchecked]
         for field in fields:
             if not isinstance(field, spark_types.StructField):
-                raise ArgumentError(
+                raise ArgumentTypeError(
                     f"cols: {field!r} isn't a StructField. Give StructFields or a StructType.",
                     argument="cols",
                 )
-        added = from_spark(spark_types.StructType(fields), table="the new table")
+        added = from_spark(spark_types.StructType(list(fields)), table="the new table")
         return self._with(schema=StructType((*self._definition.schema, *added)))
 
     def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[TableT]:  # noqa: N802
         """Set the partition columns, as separate arguments or as one list."""
-        return self._with(partition_columns=names(cols, "cols"))
+        return self._with(partition_columns=check_names(cols, "cols"))
 
     def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[TableT]:  # noqa: N802
         """Set the clustering columns, as separate arguments or as one list.
@@ -134,7 +137,7 @@ class DeltaTableBuilder(Generic[TableT]):
         A nested field is written with dots, such as `a.b`.
         """
         paths: list[tuple[str, ...]] = []
-        for column in names(cols, "cols"):
+        for column in check_names(cols, "cols"):
             try:
                 (path,) = column_paths(column)
             except ValueError as error:
@@ -210,7 +213,7 @@ class DeltaTableBuilder(Generic[TableT]):
     def _complete(self, target: TargetTable, *, is_managed: bool) -> TableDefinition:
         """Add the session's default table properties to the definition of a new table."""
         defaults: dict[str, str] = {}
-        if is_classic(self._spark) and not target.exists():
+        if not target.exists():
             options = with_session_defaults(self._spark, target.location, {"path": target.location})
             defaults = dict(WriteOptions.parse(options).properties)
         return replace(
@@ -220,12 +223,6 @@ class DeltaTableBuilder(Generic[TableT]):
         )
 
     def _resolved_name(self, name: str) -> NamedTable:
-        if not is_classic(self._spark):
-            raise ArgumentError(
-                f"{name}: under Spark Connect, the path of a named table isn't known. Call "
-                "location and leave tableName out.",
-                argument="identifier",
-            )
         named = named_table(self._spark, name)
         if named is None:
             raise ArgumentError(
@@ -247,7 +244,10 @@ class DeltaTableBuilder(Generic[TableT]):
         try:
             return parse_field(name, check_string(data_type, "dataType"))
         except SchemaJsonError as error:
-            raise ArgumentError(f"Column {name!r}: {error}.", argument="dataType") from error
+            raise ArgumentError(
+                f"Column {name!r}: {error} (PARSE_SYNTAX_ERROR). Give a type such as 'bigint'.",
+                argument="dataType",
+            ) from error
 
     def _with(self, **changes: Any) -> DeltaTableBuilder[TableT]:
         self._definition = replace(self._definition, **changes)
@@ -257,7 +257,7 @@ class DeltaTableBuilder(Generic[TableT]):
 def _identity(column: StructField, generator: IdentityGenerator, argument: str) -> StructField:
     unchecked: object = generator
     if not isinstance(unchecked, IdentityGenerator):
-        raise ArgumentError(
+        raise ArgumentTypeError(
             f"Column {column.name!r}: {unchecked!r} isn't a generator. Give an IdentityGenerator, "
             "or an SQL string to generatedAlwaysAs.",
             argument=argument,

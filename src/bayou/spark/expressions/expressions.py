@@ -9,13 +9,13 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, ArgumentTypeError
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.expressions.sql.parser import parse_conjuncts
 from bayou.protocol.sql import tokenize
 from bayou.spark.expressions.column_string import column_sql, conjunct_sqls, connect_column_sql
 from bayou.spark.expressions.session_grammar import has_raw_strings, session_sql
-from bayou.spark.target import is_classic
+from bayou.spark.session.connection import is_classic
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +66,33 @@ def parse_condition(
     return None if condition is None else _expression(spark, condition, argument)
 
 
-def parse_values(spark: Any, values: Any, argument: str) -> dict[str, RowExpression]:
-    """Convert a user's mapping of column names to assigned values."""
+def parse_values(
+    spark: Any, values: Any, argument: str, method: str | None = None
+) -> dict[str, RowExpression]:
+    """Convert a user's mapping of column names to assigned values.
+
+    Args:
+        method: the method that has the argument, for errors.
+    """
+    shown = repr(argument) if method is None else f"{argument!r} in {method}"
     if values is None:
-        raise ArgumentError(f"{argument!r} cannot be None.", argument=argument)
+        raise ArgumentError(f"{shown} cannot be None.", argument=argument)
     if not isinstance(values, Mapping):
-        raise ArgumentError(
-            f"{argument!r} must be a dict, found to be {type(values).__name__}.",
-            argument=argument,
+        raise ArgumentTypeError(
+            f"{shown} must be a dict, found to be {type(values)}.", argument=argument
         )
     expressions: dict[str, RowExpression] = {}
     for name, value in values.items():
         if not isinstance(name, str):
-            raise ArgumentError(
-                f"Keys of dict in {argument!r} must contain only strings with column names, found "
-                f"{name!r}.",
+            raise ArgumentTypeError(
+                f"Keys of dict in {shown} must contain only strings with column names, found "
+                f"{name!r} of type {type(name)}.",
+                argument=argument,
+            )
+        if not isinstance(value, str | Column):
+            raise ArgumentTypeError(
+                f"Values of dict in {shown} must contain only Spark SQL Columns or strings "
+                f"(expressions in SQL syntax), found {value!r} of type {type(value)}.",
                 argument=argument,
             )
         expressions[name] = _expression(spark, value, argument)
@@ -101,8 +113,9 @@ def _expression(spark: Any, value: Any, argument: str) -> RowExpression:
             )
         value = F.expr(value)
     if not isinstance(value, Column):
-        raise ArgumentError(
-            f"{argument}: {value!r} isn't an expression. Give an SQL string or a Column.",
+        raise ArgumentTypeError(
+            f"{argument!r} must be a Spark SQL Column or a string (expression in SQL syntax), "
+            f"found to be of type {type(value)}.",
             argument=argument,
         )
     if not is_classic(spark):

@@ -22,7 +22,8 @@ from bayou.spark.expressions.session_semantics import (
     matches_session,
     session_matches_kernel,
 )
-from bayou.spark.target import TargetTable, is_classic
+from bayou.spark.session.connection import is_classic
+from bayou.spark.target import TargetTable
 
 ResultT = TypeVar("ResultT")
 

@@ -17,11 +17,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from bayou.errors import ArgumentError
+from bayou.spark.exceptions import raise_spark_exceptions
 from bayou.spark.hooks.recorded_writer_v2 import write_to_wrappers
 from bayou.spark.hooks.requests import (
     CountRequest,
@@ -83,6 +83,9 @@ _handlers: dict[HookName, list[Handler]] = {
     "table": [],
     "write_to": [],
 }
+_BY_NAME = ("insertInto", "saveAsTable", "toTable")
+"""Methods that write to a table of the catalog, which has a format of its own."""
+
 _hooked: set[tuple[type, str]] = set()
 
 
@@ -92,8 +95,8 @@ def register(hook: HookName, handler: Handler) -> None:
     Has no effect if the hook already has the handler.
 
     Handlers of `load`, `save`, `stream_load` and `stream_start` are called only for the format
-    `delta`; but `insertInto` calls the handlers of `save` for every format. Handlers of all other
-    hooks are always called.
+    `delta`; but `insertInto`, `saveAsTable` and `toTable` call them for every format, because the
+    table may be a Delta table. Handlers of all other hooks are always called.
     """
     if handler not in _handlers[hook]:
         _handlers[hook].append(handler)
@@ -104,9 +107,6 @@ def install(spark: Any) -> None:
     if isinstance(spark, SparkSession):
         session = "pyspark.sql.session"
         batch, stream = "pyspark.sql.readwriter", "pyspark.sql.streaming.readwriter"
-        _hook(DataFrameReader, {"table": _table})
-        _hook(DataStreamReader, {"table": _table})
-        _hook(SparkSession, {"table": _table})
         _hook(ClassicDataFrame, {"count": _count})
     else:
         session = "pyspark.sql.connect.session"
@@ -114,15 +114,15 @@ def install(spark: Any) -> None:
         stream = "pyspark.sql.connect.streaming.readwriter"
     batch_module, stream_module = importlib.import_module(batch), importlib.import_module(stream)
     for target_class, wrappers in (
-        (batch_module.DataFrameReader, {"load": _load}),
+        (batch_module.DataFrameReader, {"load": _load, "table": _table}),
         (
             batch_module.DataFrameWriter,
             {"save": _save, "saveAsTable": _save_as_table, "insertInto": _insert_into},
         ),
         (batch_module.DataFrameWriterV2, write_to_wrappers(_answer_write_to)),
-        (stream_module.DataStreamReader, {"load": _stream_load}),
+        (stream_module.DataStreamReader, {"load": _stream_load, "table": _table}),
         (stream_module.DataStreamWriter, {"start": _start, "toTable": _to_table}),
-        (importlib.import_module(session).SparkSession, {"sql": _sql}),
+        (importlib.import_module(session).SparkSession, {"sql": _sql, "table": _table}),
     ):
         _hook(target_class, wrappers)
 
@@ -132,7 +132,8 @@ def _hook(target_class: type, wrappers: Mapping[str, Callable[[Any], Any]]) -> N
         if (target_class, name) not in _hooked:
             _hooked.add((target_class, name))
             original = getattr(target_class, name)
-            setattr(target_class, name, functools.wraps(original)(wrap(original)))
+            hooked = raise_spark_exceptions(wrap(original))
+            setattr(target_class, name, functools.wraps(original)(hooked))
 
 
 def check_session(spark: Any) -> None:
@@ -155,6 +156,12 @@ def plain_sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
     return getattr(method, "__wrapped__", method)(spark, text, args, **frames)
 
 
+def plain_save(writer: Any) -> None:
+    """Call Spark's own `save` of a DataFrame's writer, bypassing the hook."""
+    method = type(writer).save
+    getattr(method, "__wrapped__", method)(writer)
+
+
 def _load(original: Callable[..., Any], hook: HookName = "load") -> Callable[..., Any]:
     def load(
         self: Any,
@@ -163,7 +170,7 @@ def _load(original: Callable[..., Any], hook: HookName = "load") -> Callable[...
         schema: Any = None,
         **options: Any,
     ) -> Any:
-        spark = self._spark if hasattr(self, "_spark") else self._client
+        spark = _session_of(self)
         if not is_enabled(spark):
             return original(self, path, format, schema, **options)
         if format is not None:
@@ -182,10 +189,15 @@ def _load(original: Callable[..., Any], hook: HookName = "load") -> Callable[...
     return load
 
 
+def _session_of(reader: Any) -> Any:
+    """The session of a reader, classic or Connect."""
+    return reader._spark if hasattr(reader, "_spark") else reader._client  # noqa: SLF001
+
+
 def _table(original: Callable[..., Any]) -> Callable[..., Any]:
     def table(self: Any, tableName: str) -> Any:  # noqa: N803
-        reader = None if isinstance(self, SparkSession) else self
-        spark = self if reader is None else self._spark
+        reader = None if hasattr(self, "sql") else self
+        spark = self if reader is None else _session_of(self)
         if is_enabled(spark):
             request = TableReadRequest(spark=spark, reader=reader, table=tableName)
             for handler in tuple(_handlers["table"]):
@@ -351,7 +363,7 @@ def _answer(hook: HookName, create_request: Callable[..., Any], proceed: Callabl
         if hook == "stream_start":
             for handler in tuple(_handlers["query_start"]):
                 handler(request)
-        if request.format != "delta" and getattr(request, "method", "") != "insertInto":
+        if request.format != "delta" and getattr(request, "method", "") not in _BY_NAME:
             return proceed()
         for handler in tuple(_handlers[hook]):
             answer = handler(request)

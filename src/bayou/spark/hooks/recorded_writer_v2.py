@@ -85,7 +85,10 @@ def _initializer(original: Callable[..., Any]) -> Callable[..., Any]:
             df, table = arguments
             recorded = _RecordedWriter(df.sparkSession, df, table)
         else:  # Connect passes the plan, the session, the table, and more
-            recorded = _RecordedWriter(arguments[1], None, arguments[2])
+            from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+
+            plan, spark, table = arguments[:3]
+            recorded = _RecordedWriter(spark, ConnectDataFrame(plan, spark), table)
         setattr(self, _RECORDED, recorded)
 
     return init

@@ -128,7 +128,6 @@ class WriteToRequest:
     """The last call of a `DataFrame.writeTo` chain.
 
     Attributes:
-        df: the DataFrame to write; None with Connect.
         method: `create`, `replace`, `createOrReplace`, `append`, `overwrite` or
             `overwritePartitions`.
         provider: the argument of `using`, in lower case, or None.

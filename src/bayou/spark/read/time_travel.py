@@ -82,9 +82,10 @@ def parse_timestamp(name: str, string: str, time_zone: str = "UTC") -> int:
         )
     except ValueError as error:
         raise ArgumentError(
-            f"{name}: {string!r} isn't a timestamp. Set a date or a timestamp such as "
-            "'2024-01-05', '2024-01-05 10:00:00.123' or '2024-01-05T10:00:00Z'. Without an offset, "
-            f"it is in {time_zone}.",
+            f"{name}: The provided timestamp ({string!r}) cannot be converted to a valid timestamp "
+            "(DELTA_TIMESTAMP_INVALID). Set a date or a timestamp such as '2024-01-05', "
+            "'2024-01-05 10:00:00.123' or '2024-01-05T10:00:00Z'. Without an offset, it is in "
+            f"{time_zone}.",
             argument=name,
         ) from error
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

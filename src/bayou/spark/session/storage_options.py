@@ -14,8 +14,8 @@ _NO_PATH = (
     "path: the format 'delta' got no path. Read with spark.read.format('delta').load(path) and "
     "write with df.write.format('delta').save(path): Spark passes no path to a Python data source "
     "for catalog tables (saveAsTable, insertInto, CREATE TABLE ... USING delta, spark.table). Call "
-    "bayou.spark.enable(spark) to write catalog tables with saveAsTable and insertInto (except "
-    "with Spark Connect), or create a temporary view over a DataFrame."
+    "bayou.spark.enable(spark) to read and write catalog tables (except with Spark Connect), or "
+    "create a temporary view over a DataFrame."
 )
 
 
@@ -50,7 +50,9 @@ def parse_integer(name: str, string: str, minimum: int) -> int:
         value = minimum - 1
     if value < minimum:
         raise ArgumentError(
-            f"{name}: {string!r} isn't valid. Set an integer of at least {minimum}.", argument=name
+            f"{name}: {string!r} isn't valid (DELTA_ILLEGAL_OPTION). Set an integer of at least "
+            f"{minimum}.",
+            argument=name,
         )
     return value
 
@@ -62,7 +64,10 @@ def boolean_option(options: Mapping[str, str], name: str) -> bool:
     """
     value = options.get(name.lower(), "false").strip().lower()
     if value not in ("true", "false"):
-        raise ArgumentError(f"{name}: {value!r} isn't valid. Set true or false.", argument=name)
+        raise ArgumentError(
+            f"{name}: {value!r} isn't valid (DELTA_ILLEGAL_OPTION). Set true or false.",
+            argument=name,
+        )
     return value == "true"
 
 

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayou.api.alter import TableAlterer
+from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel.commands.alter.change_column import change_column
 from bayou.kernel.commands.alter.columns import NewColumn, add_columns
+from bayou.kernel.commands.alter.replace_columns import replace_columns
+from bayou.kernel.table_features.column_mapping import without_mapping
+from bayou.protocol.column_metadata import CURRENT_DEFAULT_KEY, GENERATION_EXPRESSION_KEY
+from bayou.protocol.schema import StructField, StructType
 from bayou.spark.catalog_tables import refresh_columns
+from bayou.spark.hooks.hooks import plain_sql
 from bayou.spark.sql_statements.column_definitions import (
     ColumnDefinition,
     parse_column_definition,
@@ -18,7 +24,7 @@ from bayou.spark.sql_statements.column_definitions import (
     parse_properties,
     parse_property_keys,
 )
-from bayou.spark.sql_statements.context import StatementContext
+from bayou.spark.sql_statements.context import Statement, StatementContext
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 
@@ -43,13 +49,57 @@ class AlterTable:
         return context.empty_result()
 
 
-def parse_alter_table(cursor: TokenCursor) -> AlterTable | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetLocation:
+    """`ALTER TABLE table SET LOCATION 'path'`: another path for a table of the catalog."""
+
+    table: TableName
+    location: str
+
+    def run(self, context: StatementContext) -> Any:
+        target = context.find_table(self.table)
+        if target is None:
+            return NotImplemented
+        name = ".".join(self.table)
+        if target.name is None:
+            raise ArgumentError(
+                f"{name}: the location of a table that is named by its path can't be changed "
+                "(DELTA_CANNOT_SET_LOCATION_ON_PATH_IDENTIFIER). Use the table's name in the "
+                "catalog.",
+                argument="LOCATION",
+            )
+        new = TargetTable(spark=context.spark, location=self.location)
+        old_schema = target.table.latest_snapshot(target.engine).schema
+        new_schema = new.table.latest_snapshot(new.engine).schema
+        if _names_and_types(old_schema) != _names_and_types(new_schema):
+            raise SchemaError(
+                f"{name}: the table at {self.location} has other columns "
+                f"({', '.join(new_schema.names)}) than the current one "
+                f"({', '.join(old_schema.names)}) (DELTA_SET_LOCATION_SCHEMA_MISMATCH). Choose a "
+                "table with the same columns, or drop the name and create it again.",
+                table=new.path,
+            )
+        plain_sql(context.spark, context.text)
+        if context.is_classic:
+            refresh_columns(context.spark, target.name, new.path)
+        return context.empty_result()
+
+
+def _names_and_types(schema: StructType) -> list[tuple[str, str]]:
+    return [(f.name.lower(), str(f.data_type)) for f in without_mapping(schema)]
+
+
+def parse_alter_table(cursor: TokenCursor) -> Statement | None:
     """Parse the tokens after `ALTER`; None for `TABLE ... RENAME TO`, and if no `TABLE` follows."""
     if not cursor.take("TABLE"):
         return None
     table = cursor.table()
     if cursor.next_are("RENAME", "TO"):
         return None
+    if cursor.take("SET", "LOCATION"):
+        location = cursor.string("a path")
+        cursor.expect_end()
+        return SetLocation(table=table, location=location)
     changes = _parse_changes(cursor)
     cursor.expect_end()
     return AlterTable(table=table, changes=tuple(changes))
@@ -89,13 +139,16 @@ def _parse_changes(cursor: TokenCursor) -> list[Callable[[TargetTable], object]]
     if cursor.take("CLUSTER", "BY"):
         columns = () if cursor.take("NONE") else cursor.columns()
         return [_alteration(lambda a: a.cluster_by(*columns))]
-    if cursor.next_are("REPLACE", "COLUMNS"):
-        raise cursor.error(
-            "ADD COLUMNS, DROP COLUMNS or RENAME COLUMN (REPLACE COLUMNS isn't supported)"
-        )
+    if cursor.take("REPLACE", "COLUMNS"):
+        definitions = cursor.comma_separated(lambda: parse_column_definition(cursor))
+        fields = [definition.whole_field for definition in definitions]
+        for column in fields:
+            if {CURRENT_DEFAULT_KEY, GENERATION_EXPRESSION_KEY} & column.metadata.keys():
+                raise cursor.error(f"name, type and comment of {column.name}", back=1)
+        return [_replacement(fields)]
     raise cursor.error(
         "ADD, DROP, RENAME COLUMN, ALTER COLUMN, CHANGE COLUMN, SET TBLPROPERTIES, UNSET "
-        "TBLPROPERTIES or CLUSTER BY"
+        "TBLPROPERTIES, REPLACE COLUMNS, SET LOCATION or CLUSTER BY"
     )
 
 
@@ -124,6 +177,14 @@ def _addition(columns: list[NewColumn]) -> Callable[[TargetTable], object]:
         return add_columns(target.engine, snapshot, columns, engine_info=SPARK_ENGINE_INFO)
 
     return add
+
+
+def _replacement(columns: list[StructField]) -> Callable[[TargetTable], object]:
+    def replace(target: TargetTable) -> object:
+        snapshot = target.table.latest_snapshot(target.engine)
+        return replace_columns(target.engine, snapshot, columns, engine_info=SPARK_ENGINE_INFO)
+
+    return replace
 
 
 def _parse_drop(cursor: TokenCursor) -> Callable[[TargetTable], object]:

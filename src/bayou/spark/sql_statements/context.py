@@ -69,18 +69,16 @@ class StatementContext:
         """Return the name and location of a table that exists or can be created.
 
         Raise `StatementError` if the name belongs to a catalog object that isn't a Delta table.
-        With Spark Connect, every name raises this error; only paths can be used.
         """
         if _is_path(table):
             return NamedTable(
                 name=quoted_table_name(table), path=table[1], exists=True, is_path=True
             )
-        resolved = named_table(self.spark, quoted_table_name(table)) if self.is_classic else None
+        resolved = named_table(self.spark, quoted_table_name(table))
         if resolved is None:
             raise StatementError(
-                f"Table {'.'.join(table)}: the name can't be used for a Delta table. It belongs to "
-                "another object of the catalog, or the session is one of Spark Connect, which "
-                "can't resolve names. Use a path: delta.`/path`.",
+                f"Table {'.'.join(table)}: the name can't be used for a Delta table, because it "
+                "belongs to another object of the catalog. Use a path: delta.`/path`.",
                 statement=self.text,
             )
         return resolved
@@ -98,11 +96,8 @@ def quoted_table_name(table: Sequence[str]) -> str:
 
 
 def location_of(spark: Any, table: Sequence[str]) -> str | None:
-    """Return the path of a Delta table in the session catalog; None if no Delta table has the name.
-
-    Always None with Spark Connect, whose client can't read table locations from the catalog.
-    """
-    if not isinstance(spark, SparkSession) or len(table) > 3:
+    """Return the path of a Delta table in the session catalog; None if no Delta table has it."""
+    if len(table) > 3:
         return None
     try:
         resolved = named_table(spark, quoted_table_name(table))

@@ -67,11 +67,6 @@ class CreateTable:
         builder.define(self.definition).execute()
 
     def _create_as_select(self, context: StatementContext, query: str) -> None:
-        if not context.is_classic:
-            raise context.error(
-                f"Table {'.'.join(self.table)}: Spark Connect doesn't support CREATE TABLE ... AS. "
-                "Create the table with columns, then INSERT INTO it."
-            )
         resolved = context.resolve_name(self.table)
         path = resolved.path if resolved.exists else self.location or resolved.path
         target = TargetTable(spark=context.spark, location=path)
@@ -80,13 +75,13 @@ class CreateTable:
             return
         if self.mode is CreationMode.CREATE and (exists or _in_catalog(resolved)):
             raise TableAlreadyExistsError(
-                f"Table {'.'.join(self.table)}: it already exists (TABLE_OR_VIEW_ALREADY_EXISTS). "
-                "Use CREATE OR REPLACE TABLE, or INSERT INTO.",
+                f"Table {'.'.join(self.table)}: the table already exists "
+                "(TABLE_OR_VIEW_ALREADY_EXISTS). Use CREATE OR REPLACE TABLE, or INSERT INTO.",
                 table=target.path,
             )
         if self.mode is CreationMode.REPLACE and not exists:
             raise TableNotFoundError(
-                f"Table {'.'.join(self.table)}: it doesn't exist and can't be replaced "
+                f"Table {'.'.join(self.table)}: it cannot be found and can't be replaced "
                 "(TABLE_OR_VIEW_NOT_FOUND). Use CREATE OR REPLACE TABLE.",
                 table=target.path,
             )

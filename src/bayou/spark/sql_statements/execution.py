@@ -10,6 +10,7 @@ from pyspark.errors import DateTimeException
 from pyspark.sql import DataFrame
 
 from bayou.errors import StatementError
+from bayou.spark.exceptions import raise_spark_exceptions
 from bayou.spark.expressions.session_grammar import session_literal, session_sql
 from bayou.spark.hooks.hooks import check_session, plain_sql
 from bayou.spark.hooks.requests import SqlRequest
@@ -32,6 +33,7 @@ from bayou.spark.sql_statements.table_references import (
 from bayou.spark.sql_statements.token_cursor import statement_tokens
 
 
+@raise_spark_exceptions
 def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
     """Run a SQL statement, including Delta statements that Spark alone can't execute.
 

@@ -1,4 +1,4 @@
-"""`INSERT INTO`, `INSERT OVERWRITE` and `INSERT INTO ... REPLACE WHERE`."""
+"""`INSERT INTO`, `INSERT OVERWRITE` and `INSERT INTO ... REPLACE WHERE | USING | ON`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ from bayou.kernel.commands.write import WriteMode
 from bayou.protocol.column_metadata import generation_expressions, identity_columns
 from bayou.protocol.schema import STRING, StructType
 from bayou.protocol.sql import quote_identifier, tokenize
+from bayou.spark.commands.replace_matching import (
+    Replacement,
+    check_aligned,
+    replace_matching,
+)
 from bayou.spark.expressions.assigned_columns import default_literal
 from bayou.spark.expressions.session_grammar import session_literal
 from bayou.spark.sql_statements.context import StatementContext
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
+from bayou.spark.target import TargetTable
 from bayou.spark.write.dataframes import write_rows
 from bayou.spark.write.options import (
     WriteOptions,
@@ -94,6 +100,7 @@ class Insert:
         partition: the columns of `PARTITION (p = 1, q)`, each with its value as SQL, or None for a
             column without a value.
         replace_where: the condition of `REPLACE WHERE`; None without the clause.
+        replacement: the clause `REPLACE USING` or `REPLACE ON`; None without it.
     """
 
     table: TableName
@@ -102,6 +109,7 @@ class Insert:
     by_name: bool
     partition: tuple[tuple[str, str | None], ...]
     replace_where: str | None
+    replacement: Replacement | None
     schema_evolution: bool
     query: str
 
@@ -110,6 +118,8 @@ class Insert:
         if target is None:
             return NotImplemented
         snapshot = target.table.latest_snapshot(target.engine)
+        if self.replacement is not None:
+            return self._replace_matching(context, target, snapshot, self.replacement)
         partition = self._fixed_values(context, snapshot)
         frame = self._rows(context, snapshot, partition)
         settings = {**target.options, "path": target.location}
@@ -119,16 +129,32 @@ class Insert:
         if self.schema_evolution:
             settings["mergeSchema"] = "true"
         overwrites = self.overwrite or replaced is not None
-        if context.is_classic:
-            options = WriteOptions.parse(
-                with_session_defaults(context.spark, target.location, settings)
-            )
-            mode = WriteMode.OVERWRITE if overwrites else WriteMode.APPEND
-            write_rows(frame, options, mode, None, None, match="name")
+        options = WriteOptions.parse(
+            with_session_defaults(context.spark, target.location, settings)
+        )
+        mode = WriteMode.OVERWRITE if overwrites else WriteMode.APPEND
+        write_rows(frame, options, mode, None, None, match="name")
+        return context.empty_result()
+
+    def _replace_matching(
+        self,
+        context: StatementContext,
+        target: TargetTable,
+        snapshot: Snapshot,
+        replacement: Replacement,
+    ) -> Any:
+        rows = context.query(self.query)
+        if self.by_name:
+            self._check_names(rows.columns, snapshot)
+            columns = {name: name for name in rows.columns}
         else:
-            writer = frame.write.format("delta").mode("overwrite" if overwrites else "append")
-            del settings["path"]
-            writer.options(**settings).save(target.location)
+            names = self.columns or tuple(snapshot.schema.names)
+            self._check_column_count(len(rows.columns), names, snapshot)
+            check_aligned(snapshot.path, replacement.using, names, rows.columns)
+            if len({name.lower() for name in rows.columns}) < len(names):
+                rows = rows.toDF(*names)
+            columns = dict(zip(names, rows.columns, strict=True))
+        replace_matching(target, rows, columns, replacement)
         return context.empty_result()
 
     def _fixed_values(self, context: StatementContext, snapshot: Snapshot) -> dict[str, str]:
@@ -233,15 +259,24 @@ def parse_insert(cursor: TokenCursor) -> Insert:
         partition = cursor.comma_separated(lambda: _parse_partition(cursor))
         if cursor.next_are("IF", "NOT", "EXISTS"):
             raise cursor.error("a query (IF NOT EXISTS isn't supported for partitions)")
+    alias = _parse_alias(cursor)
     by_name = cursor.take("BY", "NAME")
     columns = None
     if not by_name and cursor.next_are("(") and not cursor.next_are(_QUERY, after=1):
         columns = cursor.comma_separated(lambda: cursor.name("the name of a column"))
-    replace_where = None
+    replace_where, replacement = None, None
     if cursor.take("REPLACE"):
-        if not cursor.take("WHERE"):
-            raise cursor.error("WHERE (REPLACE USING and REPLACE ON aren't supported)")
-        replace_where = cursor.until_keywords(*_QUERY.split("|"), what="a condition")
+        if cursor.next_are("USING|ON") and partition:
+            raise cursor.error("WHERE (PARTITION can't be combined with USING and ON)")
+        if cursor.take("USING"):
+            using = cursor.comma_separated(lambda: cursor.name("the name of a column"))
+            replacement = Replacement(using=using, schema_evolution=evolves)
+        elif cursor.take("ON"):
+            condition = cursor.until_keywords(*_QUERY.split("|"), what="a condition")
+            replacement = Replacement(on=condition, target_alias=alias, schema_evolution=evolves)
+        else:
+            cursor.expect("WHERE")
+            replace_where = cursor.until_keywords(*_QUERY.split("|"), what="a condition")
     query = cursor.rest("a query")
     return Insert(
         table=table,
@@ -250,9 +285,21 @@ def parse_insert(cursor: TokenCursor) -> Insert:
         by_name=by_name,
         partition=partition,
         replace_where=replace_where,
+        replacement=replacement,
         schema_evolution=evolves,
         query=query,
     )
+
+
+def _parse_alias(cursor: TokenCursor) -> str | None:
+    """Parse the alias of the table, which can follow only if `REPLACE ON` or `USING` follows."""
+    if cursor.take("AS"):
+        return cursor.name("an alias")
+    if cursor.at_name and any(
+        cursor.next_are(*clause, after=1) for clause in (("REPLACE",), ("BY", "NAME", "REPLACE"))
+    ):
+        return cursor.name()
+    return None
 
 
 def _parse_partition(cursor: TokenCursor) -> tuple[str, str | None]:

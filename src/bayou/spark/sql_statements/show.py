@@ -58,13 +58,15 @@ class Show:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTable:
-    """`DESCRIBE [TABLE] [EXTENDED | FORMATTED] table`, if the table is a path."""
+    """`DESCRIBE [TABLE] [EXTENDED | FORMATTED] table`."""
 
     table: TableName
 
     def run(self, context: StatementContext) -> Any:
         """Return a DataFrame with a row for each column, and another for each partition column."""
-        target = context.table(self.table)
+        target = context.find_table(self.table)
+        if target is None:
+            return NotImplemented
         snapshot = target.table.latest_snapshot(target.engine)
         fields = {f.name: _description(f) for f in snapshot.schema}
         rows: list[tuple[str, str, str | None]] = list(fields.values())
@@ -93,10 +95,13 @@ def parse_show(cursor: TokenCursor) -> Show | None:
 
 
 def parse_describe_table(cursor: TokenCursor) -> DescribeTable | None:
-    """Parse the tokens after `DESCRIBE`; None for a catalog name, because Spark describes it."""
+    """Parse the tokens after `DESCRIBE`; None for a statement that Spark must run.
+
+    Spark runs `DESCRIBE EXTENDED` of a catalog name, because the details are in the catalog.
+    """
     cursor.take("TABLE")
-    cursor.take("EXTENDED|FORMATTED")
-    if not cursor.next_are("DELTA", "."):
+    extended = cursor.take("EXTENDED|FORMATTED")
+    if not cursor.at_name or (extended and not cursor.next_are("DELTA", ".")):
         return None
     table = cursor.table()
     return DescribeTable(table=table) if cursor.at_end else None

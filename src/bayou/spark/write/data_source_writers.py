@@ -58,9 +58,17 @@ class DeltaWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:
-        mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
+        mode = options.mode or (WriteMode.OVERWRITE if overwrite else WriteMode.APPEND)
         rows = as_nullable(from_spark(schema, table=options.path))
-        self._started = start_write(options, options.table_write(rows, mode))
+        write = options.table_write(
+            rows,
+            mode,
+            operation=options.operation,
+            is_managed=options.is_managed,
+            partition_by=options.partition_by,
+            cluster_by=options.cluster_by,
+        )
+        self._started = start_write(options, write)
 
     def write(  # type: ignore[override]  # pyspark's Arrow writers do the same
         self, iterator: Iterator[pa.RecordBatch]

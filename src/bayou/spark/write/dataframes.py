@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from pyspark.sql import Column, functions
+from pyspark.errors import PySparkException
+from pyspark.sql import functions
 
 from bayou.engines import for_path, from_description
-from bayou.errors import SchemaError
+from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel import Engine, Operation, Table
 from bayou.kernel.commands.write import WriteMode
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.errors import as_bayou_error
 from bayou.spark.executors.engine import SessionEngine
+from bayou.spark.hooks.hooks import plain_save
 from bayou.spark.jvm.expressions import ansi_cast
+from bayou.spark.session.connection import is_classic
 from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
 from bayou.spark.write.executors import write_frame
 from bayou.spark.write.options import WriteOptions
@@ -36,8 +40,8 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
 ) -> int | None:
     """Write the rows of a DataFrame in one commit, and return the table's version after it.
 
-    Returns None if the table didn't exist and wasn't created. The DataFrame's session must be a
-    classic one.
+    Returns None if the table didn't exist and wasn't created, and under Spark Connect, where the
+    data source writes and commits the rows on the server.
 
     Args:
         match: whether the DataFrame's columns are matched with an existing table's columns by name
@@ -47,6 +51,17 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     """
     if match is not None and not (options.overwrite_schema and mode is WriteMode.OVERWRITE):
         frame = _cast_to_table(frame, options, match)
+    if not is_classic(frame.sparkSession):
+        options = replace(
+            options,
+            mode=mode,
+            partition_by=partition_by,
+            cluster_by=cluster_by,
+            operation=operation,
+            is_managed=is_managed,
+        )
+        _write_by_data_source(frame, options)
+        return None
     schema = as_nullable(from_spark(frame.schema, table=options.path))
     write = options.table_write(
         schema,
@@ -78,6 +93,22 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     return started.commit(messages, engine, rows_read_from=min(versions, default=None)).version
 
 
+def _write_by_data_source(frame: Any, options: WriteOptions) -> None:
+    """Write the rows with the Python data source, under Spark Connect."""
+    if options.optimize_write:
+        frame = frame.hint("rebalance", *map(quote_identifier, options.partition_by or ()))
+    overwrites = options.mode is WriteMode.OVERWRITE
+    writer = frame.write.format("delta").mode("overwrite" if overwrites else "append")
+    writer.options(**options.to_options())
+    try:
+        plain_save(writer)
+    except PySparkException as error:
+        raised = as_bayou_error(error, table=options.path)
+        if raised is None:
+            raise
+        raise raised from None
+
+
 def _engine(options: WriteOptions) -> Engine:
     return for_path(options.path, options.storage)
 
@@ -101,6 +132,20 @@ def _rebalanced(frame: Any, options: WriteOptions, started: StartedWrite) -> Any
     columns = [names[c.lower()] for c in started.plan.partition_columns if c.lower() in names]
     quoted = [quote_identifier(name) for name in columns]
     return frame.hint("rebalance", *quoted)
+
+
+def _cast_function(spark: Any, policy: str) -> Callable[[Any, Any], Any]:
+    if policy.upper() == "LEGACY":
+        return lambda column, data_type: column.cast(data_type)
+    if is_classic(spark):
+        return ansi_cast
+    if str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true":
+        return lambda column, data_type: column.cast(data_type)
+    raise ArgumentError(
+        "spark.sql.ansi.enabled: it is false, and under Spark Connect values that don't fit the "
+        "table's columns would become NULL. Set it to true, or cast the columns.",
+        argument="spark.sql.ansi.enabled",
+    )
 
 
 def _cast_to_table(frame: Any, options: WriteOptions, match: str) -> Any:
@@ -127,7 +172,7 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str) -> Any:
     table_fields = {field.name.lower(): field for field in schema}
     spark_types = {f.name.lower(): f.dataType for f in to_spark(schema).fields}
     policy = frame.sparkSession.conf.get("spark.sql.storeAssignmentPolicy", "ANSI")
-    cast = Column.cast if policy.upper() == "LEGACY" else ansi_cast
+    cast = _cast_function(frame.sparkSession, policy)
     columns = []
     for field in rows:
         key = field.name.lower()

@@ -6,6 +6,7 @@ wrote them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,13 +30,13 @@ from bayou.spark.session.storage_options import (
 from bayou.version import ENGINE_INFO
 
 _PROPERTY_PREFIX = "delta."
-_NOT_SUPPORTED = {
+_REPLACING = {
     "replaceon": "replaceOn",
     "replaceusing": "replaceUsing",
     "targetalias": "targetAlias",
 }
-"""Options of delta-spark that determine which rows a write replaces. They raise an error: if they
-were ignored, the write would replace the wrong rows."""
+"""Options that determine which rows a write replaces; after `enable`, `commands.replace_matching`
+handles them. Otherwise they raise an error, because the wrong rows would be replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +53,12 @@ class WriteOptions:
         optimize_write: `optimizeWrite`, whether rows are rebalanced by partition before the write;
             None if it isn't set.
         application: `txnAppId` and `txnVersion` of an idempotent write.
-        partition_by: `bayou.partitionBy`, partition columns of a streaming query, one per line. The
-            hooks set it from `partitionBy`, which Spark doesn't pass to the sink.
-        properties: table properties for a new table, from the options that start with `delta.`.
+        partition_by, cluster_by: `bayou.partitionBy` and `bayou.clusterBy`, one column per line.
+            The hooks set them, because Spark doesn't pass these arguments to the data source.
+        mode: `bayou.mode`, a `WriteMode`. The hooks set it for the modes that Spark doesn't pass.
+        operation, is_managed: `bayou.operation` and `bayou.isManaged`; see `TableWrite`.
+        properties: table properties for a new table, from the options that start with `delta.`, and
+            `bayou.properties`, a JSON object.
         defines: whether the write is a `CREATE` or `REPLACE TABLE ... AS`.
         storage: storage options in deltalake's names.
         time_zone: `bayou.timeZone`, for timestamps without a time zone in `replaceWhere` and
@@ -76,6 +80,10 @@ class WriteOptions:
     user_metadata: str | None = None
     checkpoint_location: str | None = None
     partition_by: tuple[str, ...] | None = None
+    cluster_by: tuple[str, ...] | None = None
+    mode: WriteMode | None = None
+    operation: Operation = Operation.WRITE
+    is_managed: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
     defines: bool = False
@@ -88,10 +96,11 @@ class WriteOptions:
         """Parse the options of a writer. Unknown options are ignored, as in Spark."""
         lower_case = {key.lower(): value for key, value in options.items()}
         path = path_option(lower_case)
-        for name in lower_case.keys() & _NOT_SUPPORTED.keys():
+        for name in lower_case.keys() & _REPLACING.keys():
             raise ArgumentError(
-                f"{_NOT_SUPPORTED[name]}: this option isn't supported. Use replaceWhere or MERGE.",
-                argument=_NOT_SUPPORTED[name],
+                f"{_REPLACING[name]}: this option requires bayou.spark.enable(spark) and mode "
+                "'overwrite'. Call it, or use replaceWhere or MERGE.",
+                argument=_REPLACING[name],
             )
         return cls(
             path=path,
@@ -109,11 +118,56 @@ class WriteOptions:
             user_metadata=lower_case.get("usermetadata"),
             checkpoint_location=lower_case.get("checkpointlocation"),
             partition_by=tuple(lower_case.get("bayou.partitionby", "").splitlines()) or None,
-            properties={k: v for k, v in options.items() if k.lower().startswith(_PROPERTY_PREFIX)},
+            cluster_by=tuple(lower_case.get("bayou.clusterby", "").splitlines()) or None,
+            mode=WriteMode(lower_case["bayou.mode"]) if "bayou.mode" in lower_case else None,
+            operation=Operation(lower_case.get("bayou.operation", Operation.WRITE)),
+            is_managed=boolean_option(lower_case, "bayou.isManaged"),
+            defines=boolean_option(lower_case, "bayou.defines"),
+            description=lower_case.get("bayou.description"),
+            properties={
+                **{k: v for k, v in options.items() if k.lower().startswith(_PROPERTY_PREFIX)},
+                **json.loads(lower_case.get("bayou.properties", "{}")),
+            },
             storage=storage_options(lower_case),
             time_zone=TIME_ZONE.string(lower_case) or "UTC",
             session_rule=lower_case.get("bayou.sessionrule"),
         )
+
+    def to_options(self) -> dict[str, str]:
+        """Return the options that `parse` parses to this object."""
+        application = self.application or (None, None)
+        texts = {
+            "path": self.path,
+            "replaceWhere": self.replace_where,
+            "maxRecordsPerFile": self.max_records_per_file,
+            "compression": self.compression,
+            "txnAppId": application[0],
+            "txnVersion": application[1],
+            "userMetadata": self.user_metadata,
+            "checkpointLocation": self.checkpoint_location,
+            "bayou.partitionBy": "\n".join(self.partition_by or ()) or None,
+            "bayou.clusterBy": "\n".join(self.cluster_by or ()) or None,
+            "bayou.mode": self.mode,
+            "bayou.operation": self.operation,
+            "bayou.description": self.description,
+            "bayou.timeZone": self.time_zone,
+            "bayou.sessionRule": self.session_rule,
+        }
+        flags = {
+            "mergeSchema": self.merge_schema,
+            "overwriteSchema": self.overwrite_schema,
+            "dataChange": self.data_change,
+            "optimizeWrite": self.optimize_write,
+            "bayou.isManaged": self.is_managed,
+            "bayou.defines": self.defines,
+        }
+        return {
+            **self.storage,
+            "bayou.properties": json.dumps(dict(self.properties)),
+            "partitionOverwriteMode": "dynamic" if self.dynamic_partitions else "static",
+            **{name: str(value) for name, value in texts.items() if value is not None},
+            **{name: str(value).lower() for name, value in flags.items() if value is not None},
+        }
 
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
         """Return a copy for `CREATE` or `REPLACE TABLE ... AS`.
@@ -166,11 +220,34 @@ class WriteOptions:
         )
 
 
+_SAME_PURPOSE = {
+    "compression": "delta.parquet.compression.codec",
+    "optimizewrite": "delta.autooptimize.optimizewrite",
+}
+"""Options of a write, and the table properties that they override, in lower case."""
+
+
+def _check_contradictions(options: Mapping[str, str]) -> None:
+    """Refuse an option and a table property of one write that have different values."""
+    values: dict[str, tuple[str, str]] = {}
+    for name, value in options.items():
+        lower = name.lower()
+        key = _SAME_PURPOSE.get(lower, lower)
+        other, before = values.setdefault(key, (name, value))
+        if (key.startswith("delta.") or lower == key) and before.lower() != value.lower():
+            raise ArgumentError(
+                f"{name}: its value {value!r} contradicts {other} = {before!r} in the same write "
+                "(DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS). Set one of them.",
+                argument=name,
+            )
+
+
 def _overwrite_mode(lower_case: Mapping[str, str]) -> str:
     mode = lower_case.get("partitionoverwritemode", "static").strip().lower()
     if mode not in ("static", "dynamic"):
         raise ArgumentError(
-            f"partitionOverwriteMode: {mode!r} isn't valid. Set static or dynamic.",
+            f"partitionOverwriteMode: {mode!r} isn't valid (DELTA_ILLEGAL_OPTION). Set static or "
+            "dynamic.",
             argument="partitionOverwriteMode",
         )
     return mode
@@ -190,8 +267,8 @@ def _application(lower_case: Mapping[str, str]) -> tuple[str, int] | None:
         return None
     if app_id is None or version is None:
         raise ArgumentError(
-            "txnAppId: only one of txnAppId and txnVersion is set. Set both to make a write "
-            "idempotent.",
+            "txnAppId: only one of txnAppId and txnVersion is set "
+            "(DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS). Set both to make a write idempotent.",
             argument="txnAppId",
         )
     return app_id, parse_integer("txnVersion", version, 0)
@@ -227,6 +304,7 @@ def with_session_defaults(
 
     The session's storage settings (such as `fs.s3a.*`), including credentials, are added too.
     """
+    _check_contradictions(options)
     result = dict(options)
     lower_case = {key.lower() for key in options}
     conf: Mapping[str, str] = spark.conf.getAll

@@ -9,7 +9,7 @@ from bayou.errors import ArgumentError, TableAlreadyExistsError, TableNotFoundEr
 from bayou.kernel import Operation, Table
 from bayou.kernel.commands.write import WriteMode
 from bayou.spark.catalog_tables import NamedTable, named_table
-from bayou.spark.expressions.column_string import column_sql
+from bayou.spark.expressions.column_string import column_sql, connect_column_sql
 from bayou.spark.hooks.requests import WriteToRequest
 from bayou.spark.session.hadoop_storage import session_engine
 from bayou.spark.write import WriteOptions
@@ -25,9 +25,10 @@ def write_to(request: WriteToRequest) -> Any:
     An existing table's columns are matched by name, and values are cast as for `INSERT`. The method
     `replace` replaces the schema and the partitioning, but keeps the table's properties.
     """
-    if request.connect:
-        return _write_under_connect(request)
     if request.provider not in (None, "delta"):
+        return NotImplemented
+    is_delta = request.provider == "delta" or request.table.lower().startswith("delta.")
+    if request.connect and not is_delta:
         return NotImplemented
     table = named_table(request.spark, request.table)
     if table is None:
@@ -48,13 +49,14 @@ def write_to(request: WriteToRequest) -> Any:
 def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None:
     if exists and request.method == "create":
         raise TableAlreadyExistsError(
-            f"{request.table}: the table exists already, at {table.path}. Use append, overwrite or "
-            "createOrReplace.",
+            f"{request.table}: the table already exists, at {table.path} "
+            "(TABLE_OR_VIEW_ALREADY_EXISTS). Use append, overwrite or createOrReplace.",
             table=table.path,
         )
     if not exists and request.method == "replace":
         raise TableNotFoundError(
-            f"{request.table}: there is no table to replace. Use create or createOrReplace.",
+            f"{request.table}: the table cannot be found and can't be replaced "
+            "(TABLE_OR_VIEW_NOT_FOUND). Use create or createOrReplace.",
             table=table.path,
         )
     if exists and request.properties:
@@ -63,6 +65,7 @@ def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None
             "out, and change properties with ALTER TABLE.",
             argument="tableProperty",
         )
+    _check_properties(request)
     options = _options(request, table)
     options = replace(
         options,
@@ -88,6 +91,19 @@ def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None
         table.register(request.spark, options.path)
 
 
+def _check_properties(request: WriteToRequest) -> None:
+    """Refuse a table property that an option of the same write sets to another value."""
+    lower_case = {key.lower(): (key, value) for key, value in request.options.items()}
+    for key, value in request.properties.items():
+        name, other = lower_case.get(key.lower(), (key, value))
+        if other.lower() != value.lower():
+            raise ArgumentError(
+                f"{request.table}: the option {name} = {other!r} contradicts the table property "
+                f"{value!r} (DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS). Set one of them.",
+                argument=name,
+            )
+
+
 def _write_existing(request: WriteToRequest, table: NamedTable) -> None:
     options = _options(request, table)
     mode = WriteMode.APPEND if request.method == "append" else WriteMode.OVERWRITE
@@ -107,7 +123,12 @@ def _options(request: WriteToRequest, table: NamedTable) -> WriteOptions:
 
 def _condition(request: WriteToRequest) -> str | None:
     condition = request.condition
-    sql = condition if isinstance(condition, str) else column_sql(request.spark, condition)
+    if isinstance(condition, str):
+        sql: str | None = condition
+    elif request.connect:
+        sql = connect_column_sql(condition)
+    else:
+        sql = column_sql(request.spark, condition)
     if sql is None:
         raise ArgumentError(
             "condition: overwrite doesn't support Python functions. Give a condition on columns, "
@@ -131,13 +152,3 @@ def _column_name(column: Any) -> str:
 def _is_delta(request: WriteToRequest) -> bool:
     default = request.spark.conf.get("spark.sql.sources.default", "parquet")
     return (request.provider or str(default).lower()) == "delta"
-
-
-def _write_under_connect(request: WriteToRequest) -> Any:
-    if request.provider != "delta" and not request.table.lower().startswith("delta."):
-        return NotImplemented
-    raise ArgumentError(
-        "writeTo isn't supported under Spark Connect, because the path of a named table isn't "
-        "known. Use df.write.format('delta').mode('append').save(path).",
-        argument="writeTo",
-    )

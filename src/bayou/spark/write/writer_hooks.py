@@ -21,9 +21,15 @@ _MODES = {
 
 
 def save(request: WriteRequest) -> Any:
-    """Handle `DataFrameWriter.save`, `saveAsTable` and `insertInto`."""
-    if request.connect:
-        return _save_under_connect(request)
+    """Handle `DataFrameWriter.save`, `saveAsTable` and `insertInto`.
+
+    A writer with another format, such as Spark's default, can append to a Delta table by its name.
+    """
+    other_format = request.format != "delta" and request.method == "saveAsTable"
+    if other_format and (request.mode != "append" or not _is_delta_table(request)):
+        return NotImplemented
+    if request.connect and request.method == "insertInto":
+        return NotImplemented  # only the server knows the table's format
     if request.bucket_columns is not None or request.sort_columns is not None:
         raise ArgumentError(
             "bucketBy: Delta tables have no buckets. Use clusterBy or partitionBy instead of "
@@ -51,6 +57,10 @@ def save(request: WriteRequest) -> Any:
 def start(request: StreamWriteRequest) -> Any:
     """Handle `DataStreamWriter.start` and `toTable`: pass settings to the sink as options."""
     writer = request.writer
+    if request.format != "delta":
+        if not _is_delta_table(request):
+            return NotImplemented
+        writer.format("delta")
     if request.output_mode == "update":
         raise ArgumentError(
             "outputMode: Delta tables don't support the output mode 'update'. Use 'append' or "
@@ -62,8 +72,6 @@ def start(request: StreamWriteRequest) -> Any:
         writer.option("bayou.partitionBy", "\n".join(request.partition_columns))
     if request.table is None:
         return NotImplemented
-    if request.connect:
-        raise _connect_name_error("toTable")
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
         raise ArgumentError(
@@ -74,6 +82,14 @@ def start(request: StreamWriteRequest) -> Any:
             argument="tableName",
         )
     return writer.start(table.path)
+
+
+def _is_delta_table(request: WriteRequest | StreamWriteRequest) -> bool:
+    if request.connect:
+        return False
+    assert request.table is not None  # only methods with a table name are called for other formats
+    table = named_table(request.spark, request.table)
+    return table is not None and table.exists and not table.is_path
 
 
 def _save_to_named_table(request: WriteRequest, table: NamedTable, options: WriteOptions) -> None:
@@ -91,8 +107,8 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
     mode = _MODES[request.mode]
     if table.exists and mode is WriteMode.ERROR:
         raise TableAlreadyExistsError(
-            f"{request.table}: the table exists already, at {table.path}. Use mode 'append' or "
-            "'overwrite', or another name.",
+            f"{request.table}: the table already exists, at {table.path} "
+            "(TABLE_OR_VIEW_ALREADY_EXISTS). Use mode 'append' or 'overwrite', or another name.",
             table=table.path,
         )
     if table.exists and mode is WriteMode.IGNORE:
@@ -116,41 +132,6 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
     )
     if not table.exists:
         table.register(request.spark, options.path)
-
-
-def _save_under_connect(request: WriteRequest) -> Any:
-    """Check that the data source supports the arguments; then return NotImplemented for Spark."""
-    if request.method == "insertInto":
-        return NotImplemented  # only the server knows the table's format
-    if request.method == "saveAsTable":
-        raise _connect_name_error("saveAsTable")
-    unsupported = None
-    if request.mode in ("error", "ignore"):
-        default = ", the default" if request.mode == "error" else ""
-        unsupported = f"mode {request.mode!r}{default}"
-    elif request.partition_columns:
-        unsupported = "partitionBy"
-    elif request.clustering_columns:
-        unsupported = "clusterBy"
-    if unsupported is None:
-        _hand_over_defaults(request)
-        return NotImplemented
-    argument = "mode" if unsupported.startswith("mode") else unsupported
-    raise ArgumentError(
-        f"{argument}: the data source, which writes Delta tables with Spark Connect, doesn't "
-        f"support {unsupported}. Use mode 'append' or 'overwrite'; create a partitioned table with "
-        "bayou.write, or in a classic session after bayou.spark.enable, and append to it.",
-        argument=argument,
-    )
-
-
-def _connect_name_error(method: str) -> ArgumentError:
-    return ArgumentError(
-        f"{method}: Spark Connect doesn't tell the location of a catalog table, and Spark passes "
-        "no path to the data source. Write to the table's path: "
-        + ("start(path)." if method == "toTable" else "save(path)."),
-        argument=method,
-    )
 
 
 def _hand_over_defaults(request: WriteRequest | StreamWriteRequest) -> None:

@@ -134,8 +134,9 @@ def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructTy
     if not is_widening(field.data_type, to.data_type):
         raise SchemaError(
             f"{table}: the type of column {quote_path(path)!r} can't be changed from "
-            f"{field.data_type} to {to.data_type}, because that isn't a type widening. Add a "
-            "column of the new type, and fill it.",
+            f"{field.data_type} to {to.data_type}, because that isn't a type widening "
+            "(DELTA_ALTER_TABLE_CHANGE_COL_NOT_SUPPORTED). Add a column of the new type, and fill "
+            "it.",
             table=table,
             column=quote_path(path),
         )

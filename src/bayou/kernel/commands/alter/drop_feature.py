@@ -93,6 +93,14 @@ def drop_feature(
 
 def _removal(state: TableState, name: str) -> FeatureRemoval:
     present = features.all_features(state.protocol)
+    if name not in features.FEATURES:
+        raise UnsupportedFeatureError(
+            f"{state.path}: unknown table feature {name!r} "
+            "(DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE). The table's features are: "
+            f"{', '.join(present) or 'none'}.",
+            table=state.path,
+            features=[name],
+        )
     if name not in present:
         raise UnsupportedFeatureError(
             f"{state.path}: the table doesn't have the feature {name!r} "

@@ -23,11 +23,12 @@ def add_feature(
         raise UnsupportedFeatureError(
             f"{state.path}: "
             + (
-                f"unknown table feature {name!r}. This version of Bayou supports "
+                f"unknown table feature {name!r} (DELTA_UNSUPPORTED_FEATURES_IN_CONFIG). This "
+                "version of Bayou supports "
                 f"{', '.join(sorted(f.name for f in features.FEATURES.values() if f.write))}."
                 if known is None
-                else f"this version of Bayou can't write tables with the feature {name!r}. Don't "
-                "add it."
+                else f"this version of Bayou can't write tables with the feature {name!r} "
+                "(DELTA_UNSUPPORTED_FEATURES_FOR_WRITE). Don't add it."
             ),
             table=state.path,
             features=[name],

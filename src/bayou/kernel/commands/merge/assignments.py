@@ -146,7 +146,7 @@ def _update_values(
             raise SchemaError(
                 f"{table}: {'.'.join(of_field[0].path)!r} can't be set, because column {name!r} "
                 f"has type {field.data_type} and isn't a struct "
-                "(DELTA_UNSUPPORTED_UPDATE_NON_STRUCT_FIELD). Set the whole column.",
+                "(DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT). Set the whole column.",
                 table=table,
                 column=name,
             )

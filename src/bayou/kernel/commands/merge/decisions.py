@@ -263,7 +263,7 @@ def multiple_matches_error(table: str, example: str = "") -> MultipleMatchesErro
         example: text that describes one of these target rows, for the message.
     """
     return MultipleMatchesError(
-        f"{table}: several source rows match the same target row{example} "
+        f"{table}: multiple source rows matched the same target row{example} "
         "(DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE). Nothing was changed. "
         "Deduplicate the source, or make the ON condition more specific.",
         table=table,

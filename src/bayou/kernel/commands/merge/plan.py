@@ -58,6 +58,8 @@ class MergeDefinition:
     Attributes:
         clauses: WHEN clauses. Clauses of one kind are evaluated in this order.
         schema_evolution: whether to add the source columns that clauses assign and the table lacks.
+        write_parameters: parameters of the operation WRITE, which the history then shows instead of
+            MERGE; for a write that replaces the rows that match its own rows.
     """
 
     on: Predicate | str
@@ -65,6 +67,7 @@ class MergeDefinition:
     source_alias: str = SOURCE
     target_alias: str = TARGET
     schema_evolution: bool = False
+    write_parameters: Mapping[str, object] | None = None
 
     def without_expressions(self) -> MergeDefinition:
         """Return the definition without expressions, for an engine that evaluates them itself.
@@ -412,14 +415,14 @@ class _Planner:
             if len(assignment.path) > 1:
                 raise SchemaError(
                     f"{self._table}: nested field {column!r} can't be inserted separately "
-                    "(DELTA_NESTED_FIELD_NOT_SUPPORTED). Insert the whole struct.",
+                    "(DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION). Insert the whole struct.",
                     table=self._table,
                     column=column,
                 )
             if column.lower() in by_name:
                 raise SchemaError(
                     f"{self._table}: the INSERT has column {column!r} twice "
-                    "(DELTA_DUPLICATE_COLUMN_ON_INSERT). Remove one of them.",
+                    "(DELTA_DUPLICATE_COLUMNS_ON_INSERT). Remove one of them.",
                     table=self._table,
                     column=column,
                 )

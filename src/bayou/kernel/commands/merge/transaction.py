@@ -71,14 +71,15 @@ class MergeTransaction:
         self._started = time.perf_counter() if started is None else started
         self._table = table
         self._commits_progress = bool(transaction_ids)
+        self._is_write = definition.write_parameters is not None
         builder = (
             TransactionBuilder(
                 table=table.path,
                 read_state=table,
                 engine_info=engine_info,
-                operation=Operation.MERGE,
+                operation=Operation.WRITE if self._is_write else Operation.MERGE,
             )
-            .with_operation_parameters(_parameters(definition))
+            .with_operation_parameters(definition.write_parameters or _parameters(definition))
             .with_user_metadata(user_metadata)
             .with_table_properties(table_properties or {})
             .with_schema_evolution(definition.schema_evolution)
@@ -156,7 +157,7 @@ class MergeTransaction:
             engine,
             self._transaction,
             changes,
-            history_metrics(counts),
+            _write_metrics(counts, changes) if self._is_write else history_metrics(counts),
             commits_progress=self._commits_progress or self._transaction.changes_metadata,
         )
         return MergeMetrics(version=version, **counts)
@@ -194,6 +195,20 @@ def _counts(
         "num_target_bytes_removed": changes.num_removed_bytes,
         "num_target_change_files_added": len(changes.change_files),
         **vectors,
+    }
+
+
+def _write_metrics(counts: Mapping[str, Any], changes: RowChanges) -> dict[str, object]:
+    """Return the metrics of a WRITE that replaces rows, under delta-spark's names."""
+    return {
+        "numFiles": len(changes.added) + len(changes.with_deletion_vectors),
+        "numOutputRows": counts["num_target_rows_inserted"] + counts["num_target_rows_copied"],
+        "numOutputBytes": counts["num_target_bytes_added"],
+        "numAddedChangeFiles": counts["num_target_change_files_added"],
+        "numRemovedFiles": counts["num_target_files_removed"],
+        "numRemovedBytes": counts["num_target_bytes_removed"],
+        "numDeletedRows": counts["num_target_rows_deleted"],
+        "numCopiedRows": counts["num_target_rows_copied"],
     }
 
 

@@ -186,8 +186,9 @@ def partition_filter(state: TableState, where: Predicate | str | None) -> Predic
             else "Remove the condition."
         )
         raise PredicateError(
-            f"{state.path}: {name!r} isn't a partition column, and only whole partitions can be "
-            f"rewritten (DELTA_NON_PARTITION_COLUMN_REFERENCE). {advice}",
+            f"{state.path}: Predicate references non-partition column {name!r}. Only the partition "
+            f"columns may be referenced: [{partitions}] (DELTA_NON_PARTITION_COLUMN_REFERENCE). "
+            f"{advice}",
             expression=name,
         )
     return resolved
@@ -292,8 +293,9 @@ def _check_ordering_columns(
         name = ".".join(path)
         if path[0] in state.partition_columns:
             raise SchemaError(
-                f"{state.path}: rows can't be ordered by partition column {name!r}, which has one "
-                "value in each partition (DELTA_ZORDERING_ON_PARTITION_COLUMN). Use data columns.",
+                f"{state.path}: {name} is a partition column. Z-Ordering can only be performed on "
+                "data columns, because a partition has one value of a partition column "
+                "(DELTA_ZORDERING_ON_PARTITION_COLUMN). Leave the column out.",
                 table=state.path,
                 column=name,
             )

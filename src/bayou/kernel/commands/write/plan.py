@@ -119,7 +119,8 @@ def is_recorded(snapshot: Snapshot, write: TableWrite) -> bool:
 def exists_already(path: str) -> TableAlreadyExistsError:
     """Return the error of mode `ERROR` for an existing table."""
     return TableAlreadyExistsError(
-        f"{path}: a Delta table already exists. Use mode 'append' or 'overwrite', or another path.",
+        f"{path}: a Delta table already exists (DELTA_PATH_EXISTS). Use mode 'append' or "
+        "'overwrite', or another path.",
         table=path,
     )
 
@@ -237,8 +238,9 @@ def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
     if requested and requested != [name.lower() for name in snapshot.partition_columns]:
         raise SchemaError(
             f"{snapshot.path} is partitioned by ({', '.join(snapshot.partition_columns)}), not by "
-            f"({', '.join(write.partition_by or ())}). Remove partitionBy to keep the "
-            "partitioning, or overwrite the table with overwriteSchema=true.",
+            f"({', '.join(write.partition_by or ())}) (DELTA_METADATA_MISMATCH). Remove "
+            "partitionBy to keep the partitioning, or overwrite the table with "
+            "overwriteSchema=true.",
             table=snapshot.path,
         )
 

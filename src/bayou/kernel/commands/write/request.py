@@ -93,8 +93,8 @@ class TableWrite:
             return
         if self.replace_where is not None and self.dynamic_partitions:
             raise ArgumentError(
-                f"{self.table}: replaceWhere and partitionOverwriteMode=dynamic can't be combined. "
-                "Set one of them.",
+                f"{self.table}: replaceWhere and partitionOverwriteMode=dynamic can't be combined "
+                "(DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE). Set one of them.",
                 argument="partitionOverwriteMode",
             )
         if self.overwrite_schema and self.replace_where is not None:

@@ -78,4 +78,6 @@ _NOT_BLANK = re.compile(r"\S")
 
 
 def _invalid_sql(sql: str, reason: str) -> PredicateError:
-    return PredicateError(f"The expression {sql!r} isn't valid SQL: {reason}", expression=sql)
+    return PredicateError(
+        f"The expression {sql!r} isn't valid SQL (PARSE_SYNTAX_ERROR): {reason}", expression=sql
+    )

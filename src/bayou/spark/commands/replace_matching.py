@@ -1,0 +1,257 @@
+"""Writes that replace the rows of a table that match a written row: `REPLACE USING`, `REPLACE ON`.
+
+The write is a merge that deletes the matching rows and inserts all rows, in one commit. Each source
+row takes part twice: once to find the rows that it replaces, and once to be inserted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bayou.errors import ArgumentError, SchemaError
+from bayou.protocol.schema import StructType
+from bayou.protocol.sql import quote_identifier, tokenize
+from bayou.spark.catalog_tables import named_table
+from bayou.spark.commands.merge import run_merge, source_alias
+from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
+from bayou.spark.expressions.expressions import RowExpression
+from bayou.spark.expressions.session_grammar import session_sql
+from bayou.spark.hooks.requests import WriteRequest
+from bayou.spark.session.storage_options import boolean_option
+from bayou.spark.target import TargetTable
+from bayou.spark.write import writer_hooks
+
+_MATCHES = "_bayou_matches"
+_OPTIONS = {"replaceon": "replaceOn", "replaceusing": "replaceUsing", "targetalias": "targetAlias"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """The rows of a table that a write replaces. One of `using` and `on` is set.
+
+    Attributes:
+        using: columns; a row is replaced if it equals a written row in these columns. NULL equals
+            nothing.
+        on: an SQL condition on a row of the table and a written row.
+        target_alias: alias of the table in `on`; by default the table's name.
+        source_alias: alias of the written rows in `on`. If None, it is the qualifier in `on` that
+            is neither the target's alias nor a column.
+    """
+
+    using: tuple[str, ...] = ()
+    on: str | None = None
+    target_alias: str | None = None
+    source_alias: str | None = None
+    schema_evolution: bool = False
+
+
+def replace_matching(
+    target: TargetTable, rows: Any, columns: Mapping[str, str], replacement: Replacement
+) -> None:
+    """Replace the rows of a table that match a row of a DataFrame, and append the DataFrame's rows.
+
+    Args:
+        columns: a column of `rows` for each assigned column of the table.
+
+    Raises:
+        SchemaError: a column of `REPLACE USING` doesn't exist.
+        PredicateError: the condition isn't valid.
+        ConstraintViolationError: a new row violates a constraint, or the table is append-only.
+        CommitConflictError: a concurrent commit conflicts with this one.
+    """
+    schema = target.table.latest_snapshot(target.engine).schema
+    target_alias = replacement.target_alias or _name(target) or "target"
+    if replacement.on is None:
+        source = "source" if target_alias != "source" else "rows"
+        pairs = _pairs(target, schema, columns, replacement.using)
+        sides = (quote_identifier(target_alias), quote_identifier(source))
+        condition = " AND ".join(
+            f"{sides[0]}.{of_target} = {sides[1]}.{c}" for of_target, c in pairs
+        )
+        parameters = {"replaceUsingCols": f"({', '.join(replacement.using)})"}
+    else:
+        condition = f"({replacement.on})"
+        known = {target_alias, *schema.names, *rows.columns}
+        source = replacement.source_alias or _other_qualifier(replacement.on, known) or "source"
+        parameters = {"replaceOnCond": replacement.on}
+    mark = f"{quote_identifier(source)}.{_MATCHES}"
+    values = {
+        name: RowExpression(f"{quote_identifier(source)}.{quote_identifier(column)}")
+        for name, column in columns.items()
+    }
+    request = MergeRequest(
+        on=RowExpression(f"{mark} AND {condition}"),
+        clauses=(
+            RequestedClause(kind="MATCHED", action="delete"),
+            RequestedClause(
+                kind="NOT MATCHED",
+                action="insert",
+                condition=RowExpression(f"NOT {mark}"),
+                values=values,
+            ),
+        ),
+        target_alias=target_alias,
+        source_alias=source,
+        schema_evolution=replacement.schema_evolution,
+        write_parameters={"mode": "Overwrite", "partitionBy": [], **parameters},
+    )
+    twice = rows.selectExpr("*", f"explode(array(true, false)) AS {_MATCHES}")
+    run_merge(target, twice, request)
+
+
+def save(request: WriteRequest) -> Any:
+    """Handle the options `replaceOn` and `replaceUsing` of a DataFrame's writer.
+
+    Returns NotImplemented for a write without them. If the table doesn't exist, it is created.
+    """
+    lower_case = {key.lower(): value for key, value in request.options.items()}
+    if request.format != "delta" and request.method == "saveAsTable":
+        return NotImplemented
+    if not lower_case.keys() & {"replaceon", "replaceusing"}:
+        return NotImplemented
+    _check_options(request, lower_case)
+    target = _target(request)
+    if target is None or not target.exists():
+        others = {k: v for k, v in request.options.items() if k.lower() not in _OPTIONS}
+        return writer_hooks.save(replace(request, options=others))
+    rows = request.df
+    columns = {name: name for name in rows.columns}
+    if request.method == "insertInto":
+        names = target.table.latest_snapshot(target.engine).schema.names
+        columns = dict(zip(names, rows.columns, strict=False))
+    on = lower_case.get("replaceon")
+    replacement = Replacement(
+        using=_column_list(lower_case.get("replaceusing")),
+        on=None if on is None else session_sql(request.spark, on),
+        target_alias=lower_case.get("targetalias"),
+        source_alias=source_alias(rows),
+        schema_evolution=boolean_option(lower_case, "mergeSchema"),
+    )
+    replace_matching(target, rows, columns, replacement)
+    return None
+
+
+def check_aligned(
+    table: str, using: Sequence[str], names: Sequence[str], rows: Sequence[str]
+) -> None:
+    """Check that a column of `REPLACE USING` has the same position in the table and in the query.
+
+    Args:
+        names, rows: the columns of the table and of the query, in order.
+    """
+    positions = {name.lower(): n for n, name in enumerate(names)}
+    lower_case = [name.lower() for name in rows]
+    for column in using:
+        key = column.lower()
+        if key in lower_case and lower_case.index(key) != positions.get(key, -1):
+            raise SchemaError(
+                f"Table {table}: column {column!r} of REPLACE USING has another position in the "
+                "query than in the table (INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS). Use "
+                "BY NAME, or select the columns in the order of the table.",
+                table=table,
+                column=column,
+            )
+
+
+def _pairs(
+    target: TargetTable, schema: StructType, columns: Mapping[str, str], using: Sequence[str]
+) -> list[tuple[str, str]]:
+    """Return the quoted names of the columns of `REPLACE USING` in the table and in the rows."""
+    assigned = {name.lower(): column for name, column in columns.items()}
+    pairs = []
+    for name in using:
+        field = schema.get(name)
+        if field is None or name.lower() not in assigned:
+            side, names = ("table", schema.names) if field is None else ("rows", list(columns))
+            raise SchemaError(
+                f"{target.path}: column {name!r} of REPLACE USING isn't a column of the {side}, "
+                f"which has {', '.join(names)} (UNRESOLVED_INSERT_REPLACE_USING_COLUMN). Use "
+                "columns of both.",
+                table=target.path,
+                column=name,
+            )
+        pairs.append((quote_identifier(field.name), quote_identifier(assigned[name.lower()])))
+    return pairs
+
+
+def _other_qualifier(condition: str, known: set[str]) -> str | None:
+    """Return the first qualifier in a condition that isn't known."""
+    tokens, names = list(tokenize(condition)), {name.lower() for name in known}
+    for before, token, following in zip([None, *tokens], tokens, tokens[1:], strict=False):
+        starts = before is None or not before.is_keyword(".")
+        if (
+            starts
+            and token.is_name
+            and following.is_keyword(".")
+            and token.text.lower() not in names
+        ):
+            return token.text
+    return None
+
+
+def _check_options(request: WriteRequest, lower_case: Mapping[str, str]) -> None:
+    name = "replaceOn" if "replaceon" in lower_case else "replaceUsing"
+    if "replaceon" in lower_case and "replaceusing" in lower_case:
+        raise _incompatible("replaceOn", "replaceUsing")
+    for option in ("replaceWhere", "overwriteSchema"):
+        value = lower_case.get(option.lower(), "false")
+        if value.lower() != "false":
+            raise _incompatible(option, name)
+    if lower_case.get("partitionoverwritemode", "static").lower() == "dynamic":
+        raise ArgumentError(
+            f"{name}: the option can't be combined with partitionOverwriteMode=dynamic "
+            "(DELTA_DYNAMIC_PARTITION_OVERWRITE_INCOMPATIBLE_REPLACE_ON_OR_USING). Set one of "
+            "them.",
+            argument=name,
+        )
+    for option in ("compression", "dataChange", "maxRecordsPerFile", "txnAppId", "userMetadata"):
+        if option.lower() in lower_case:
+            raise ArgumentError(
+                f"{option}: the option isn't supported together with {name}. Leave it out, or set "
+                "the session's conf or the table property instead.",
+                argument=option,
+            )
+    if request.mode != "overwrite":
+        raise ArgumentError(
+            f"{name}: the mode is {request.mode!r}, but the option is for mode 'overwrite'. Call "
+            "mode('overwrite').",
+            argument=name,
+        )
+
+
+def _incompatible(first: str, second: str) -> ArgumentError:
+    return ArgumentError(
+        f"{first}: the option can't be combined with {second} "
+        "(DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS). Set one of them.",
+        argument=first,
+    )
+
+
+def _target(request: WriteRequest) -> TargetTable | None:
+    """Return the written table; None for a name that no Delta table has."""
+    if request.table is None:
+        return TargetTable(spark=request.spark, location=request.path or "")
+    named = named_table(request.spark, request.table)
+    if named is None or not named.exists:
+        return None
+    name = None if named.is_path else request.table
+    return TargetTable(spark=request.spark, location=named.path, name=name)
+
+
+def _column_list(columns: str | None) -> tuple[str, ...]:
+    if columns is None:
+        return ()
+    names = tuple(dict.fromkeys(name.strip().strip("`") for name in columns.split(",")))
+    if not all(names):
+        raise ArgumentError(
+            f"replaceUsing: {columns!r} has an empty column name (DELTA_ILLEGAL_OPTION). Set names "
+            "separated by commas.",
+            argument="replaceUsing",
+        )
+    return names
+
+
+def _name(target: TargetTable) -> str | None:
+    return None if target.name is None else target.name.rpartition(".")[2].strip("`")

@@ -1,0 +1,12 @@
+"""How the client is connected to Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def is_classic(spark: Any) -> bool:
+    """Whether a session is classic (with access to the JVM) rather than Spark Connect."""
+    return isinstance(spark, SparkSession)

@@ -1,0 +1,124 @@
+"""`REPLACE USING` and `REPLACE ON`: writes that replace the rows that match a written row."""
+
+import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException
+
+import bayou
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def students(spark, tmp_path):
+    """A table of four students, one without a country."""
+    path = str(tmp_path / "students")
+    rows = [("Dylan", "US"), ("Doug", "UK"), ("Julia", "IT"), ("Adam", None)]
+    frame = spark.createDataFrame(rows, "name string, country string")
+    frame.coalesce(1).write.format("delta").save(path)
+    return path
+
+
+@pytest.fixture
+def newcomers(spark):
+    rows = [("Peter", "FR"), ("Jennie", "UK"), ("Jo", "UK"), ("Eva", None)]
+    return spark.createDataFrame(rows, "name string, country string")
+
+
+def names(path):
+    return sorted(bayou.table(path).to_arrow()["name"].to_pylist())
+
+
+def test_rows_with_an_equal_key_are_replaced_and_null_equals_nothing(spark, students, newcomers):
+    writer = newcomers.write.format("delta").mode("overwrite").option("replaceUsing", "country")
+    writer.save(students)
+    assert names(students) == ["Adam", "Dylan", "Eva", "Jennie", "Jo", "Julia", "Peter"]
+    (last,) = bayou.table(students).history(1)
+    assert last["operation"] == "WRITE"
+    assert last["operationParameters"]["mode"] == "Overwrite"
+    assert last["operationParameters"]["replaceUsingCols"] == "(country)"
+    assert last["operationMetrics"]["numDeletedRows"] == "1"
+    assert last["operationMetrics"]["numOutputRows"] == "7"
+
+
+def test_a_condition_selects_the_replaced_rows(spark, students, newcomers):
+    writer = newcomers.alias("s").write.format("delta").mode("overwrite").option("targetAlias", "t")
+    writer.option("replaceOn", "t.country <=> s.country").save(students)
+    assert names(students) == ["Dylan", "Eva", "Jennie", "Jo", "Julia", "Peter"]
+    (last,) = bayou.table(students).history(1)
+    assert last["operationParameters"]["replaceOnCond"] == "t.country <=> s.country"
+
+
+def test_without_new_rows_nothing_is_deleted(students, newcomers):
+    none = newcomers.where("name = 'nobody'")
+    none.write.format("delta").mode("overwrite").option("replaceUsing", "country").save(students)
+    assert len(names(students)) == 4
+
+
+def test_a_missing_table_is_created(tmp_path, newcomers):
+    path = str(tmp_path / "new")
+    newcomers.write.format("delta").mode("overwrite").option("replaceUsing", "name").save(path)
+    assert len(names(path)) == 4
+
+
+def test_statements_replace_rows_too(spark, students, newcomers):
+    newcomers.createOrReplaceTempView("newcomers")
+    spark.sql(f"INSERT INTO delta.`{students}` REPLACE USING (country) SELECT * FROM newcomers")
+    assert names(students) == ["Adam", "Dylan", "Eva", "Jennie", "Jo", "Julia", "Peter"]
+    spark.sql(
+        f"INSERT INTO delta.`{students}` AS t REPLACE ON t.country <=> s.land "
+        "SELECT 'Max' AS who, country AS land FROM newcomers AS s WHERE country IS NULL"
+    )
+    assert names(students) == ["Dylan", "Jennie", "Jo", "Julia", "Max", "Peter"]
+    spark.sql(
+        f"INSERT INTO delta.`{students}` BY NAME REPLACE USING (name) "
+        "SELECT 'US' country, 'Jo' name"
+    )
+    rows = {r["name"]: r["country"] for r in bayou.table(students).to_arrow().to_pylist()}
+    assert rows["Jo"] == "US"
+    spark.sql(f"INSERT INTO delta.`{students}` REPLACE USING (name) VALUES ('Jo', 'DE')")
+    rows = {r["name"]: r["country"] for r in bayou.table(students).to_arrow().to_pylist()}
+    assert rows["Jo"] == "DE"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "condition"),
+    [
+        (
+            {"replaceOn": "true", "replaceUsing": "name"},
+            IllegalArgumentException,
+            "DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS",
+        ),
+        (
+            {"replaceUsing": "name", "replaceWhere": "name = 'x'"},
+            IllegalArgumentException,
+            "DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS",
+        ),
+        (
+            {"replaceUsing": "name", "partitionOverwriteMode": "dynamic"},
+            IllegalArgumentException,
+            "DELTA_DYNAMIC_PARTITION_OVERWRITE_INCOMPATIBLE_REPLACE_ON_OR_USING",
+        ),
+        ({"replaceUsing": "name,"}, IllegalArgumentException, "DELTA_ILLEGAL_OPTION"),
+        ({"replaceUsing": "x"}, AnalysisException, "UNRESOLVED_INSERT_REPLACE_USING_COLUMN"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    students, newcomers, options, error, condition
+):
+    with pytest.raises(error) as caught:
+        newcomers.write.format("delta").mode("overwrite").options(**options).save(students)
+    assert caught.value.getCondition() == condition
+    assert len(names(students)) == 4
+
+
+def test_a_column_at_another_position_is_refused(spark, students):
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql(
+            f"INSERT INTO delta.`{students}` REPLACE USING (country) SELECT 'US' country, 'Jo' name"
+        )
+    assert caught.value.getCondition() == "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS"
+
+
+def test_append_mode_is_refused(students, newcomers):
+    with pytest.raises(ValueError, match="overwrite"):
+        newcomers.write.format("delta").mode("append").option("replaceUsing", "name").save(students)
