@@ -27,7 +27,7 @@ def table(tmp_path):
                 "s": pa.array([{"x": 1, "y": 2}], pa.struct({"x": pa.int32(), "y": pa.int32()})),
             }
         )
-        bayou.write(path, rows, partition_by=partition_by, properties=properties)
+        bayou.write(path, rows, partition_by=partition_by, configuration=properties)
         return path
 
     return make
