@@ -62,8 +62,8 @@ def test_reading_a_small_table_loads_what_it_needs_only(tmp_path: Path) -> None:
     loaded = _modules_after(f"import bayou; bayou.table({path!r}).to_arrow()")
     assert "pyarrow.parquet" in loaded
     assert not loaded & {
-        "bayou.api.alter",
-        "bayou.api.merge",
+        "bayou.api.commands.alter",
+        "bayou.api.commands.merge",
         "bayou.kernel.commands",
         "bayou.kernel.table_changes",
         "bayou.kernel.transaction.builder",

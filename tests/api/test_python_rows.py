@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from bayou.api.arrow_stream import python_rows
+from bayou.api.rows.arrow_stream import python_rows
 
 DAYS = pa.array([5_000_000, 0], pa.date32())
 

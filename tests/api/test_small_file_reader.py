@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.api.parallel_iteration import grouped_files, joined_batches
+from bayou.api.rows.parallel_iteration import grouped_files, joined_batches
 
 SMALL, LARGE = 1000, 10_000_000
 

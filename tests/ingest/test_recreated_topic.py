@@ -10,7 +10,7 @@ import pytest
 
 import bayou
 from bayou.errors import PipelineError, StorageError
-from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.runtime import prepared_topic
 from bayou.spark.kafka import EmbeddedBroker
 from bayou.spark.kafka.embedded_broker import ProducedRecord

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bayou.errors import CommitConflictError, PipelineError
-from bayou.ingest.batch import topic_tables
+from bayou.ingest.batch.target import topic_tables
 from bayou.ingest.config.table_paths import ledger_path
 from bayou.ingest.migration.ledger import Ledger, Part
 from bayou.ingest.offsets import OffsetSpan

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import bayou
-from bayou.api.merge import TableMerger
+from bayou.api.commands.merge import TableMerger
 from bayou.api.table import TableHandle
 from bayou.errors import MultipleMatchesError
 from support.examples import examples

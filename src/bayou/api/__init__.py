@@ -7,15 +7,15 @@ from bayou.api.table import TableHandle, table
 from bayou.lazy_import import lazy_getattr as _lazy_getattr
 
 if TYPE_CHECKING:
-    from bayou.api.alter import TableAlterer
     from bayou.api.changes import ChangesHandle
+    from bayou.api.commands.alter import TableAlterer
+    from bayou.api.commands.merge import TableMerger
+    from bayou.api.commands.optimize import TableOptimizer
     from bayou.api.conditions import Condition
     from bayou.api.creation import create, exists
     from bayou.api.duckdb_query import sql
-    from bayou.api.merge import TableMerger
-    from bayou.api.optimize import TableOptimizer
     from bayou.api.polars_scan import scan_polars
-    from bayou.api.variants import VariantType, variants_from_json, variants_to_json
+    from bayou.api.rows.variants import VariantType, variants_from_json, variants_to_json
     from bayou.api.writer import write
 
 __all__ = [
@@ -40,16 +40,16 @@ __all__ = [
 _MODULES = {
     "ChangesHandle": "changes",
     "Condition": "conditions",
-    "TableAlterer": "alter",
-    "TableMerger": "merge",
-    "TableOptimizer": "optimize",
-    "VariantType": "variants",
+    "TableAlterer": "commands.alter",
+    "TableMerger": "commands.merge",
+    "TableOptimizer": "commands.optimize",
+    "VariantType": "rows.variants",
     "create": "creation",
     "exists": "creation",
     "scan_polars": "polars_scan",
     "sql": "duckdb_query",
-    "variants_from_json": "variants",
-    "variants_to_json": "variants",
+    "variants_from_json": "rows.variants",
+    "variants_to_json": "rows.variants",
     "write": "writer",
 }
 

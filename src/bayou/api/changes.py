@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bayou.api.argument_checks import checked_names
 from bayou.api.conditions import Condition, checked_condition
-from bayou.api.parallel_iteration import available_cores, interleaved
+from bayou.api.rows.parallel_iteration import available_cores, interleaved
 from bayou.errors import SchemaError
 from bayou.kernel import (
     ChangeFile,

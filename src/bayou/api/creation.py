@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from bayou.api.alter import ColumnName, ColumnType, new_field
 from bayou.api.argument_checks import checked_names, checked_path, checked_string, checked_strings
+from bayou.api.commands.alter import ColumnName, ColumnType, new_field
 from bayou.api.table import TableHandle, table
 from bayou.engines import for_path
 from bayou.errors import ArgumentError, SchemaError

@@ -11,8 +11,8 @@ import pyarrow as pa
 import xxhash
 
 from bayou.api.argument_checks import checked_names
-from bayou.api.json_text import json_members
-from bayou.api.read import PlannedRead
+from bayou.api.rows.json_text import json_members
+from bayou.api.rows.read import PlannedRead
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Predicate, Snapshot
 from bayou.kernel.arrow.compute import pc

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bayou.api.argument_checks import checked_names
 from bayou.api.conditions import Condition, checked_condition
-from bayou.api.read import statistics_counts
+from bayou.api.rows.read import statistics_counts
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Snapshot, closeable
 from bayou.kernel.arrow.compute import pc

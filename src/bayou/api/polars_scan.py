@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 from bayou.api.optional_packages import missing_extra
-from bayou.api.read import Timestamp
+from bayou.api.rows.read import Timestamp
 from bayou.api.sources import TableSource, open_snapshot
 from bayou.kernel import Predicate
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from bayou.api.dataset import DeltaDataset
+    from bayou.api.datasets.dataset import DeltaDataset
 
 
 def scan_polars(
@@ -73,8 +73,8 @@ def _frames(
     """Yield rows for Polars, which wants the predicate applied to the first `n_rows` rows."""
     import polars as pl
 
-    from bayou.api.pushdown.polars_expressions import read_expression
-    from bayou.api.pushdown.skipping_predicates import skipping_predicate
+    from bayou.api.datasets.pushdown.polars_expressions import read_expression
+    from bayou.api.datasets.pushdown.skipping_predicates import skipping_predicate
 
     needed = columns
     skipping: Predicate | None = None

@@ -7,7 +7,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayou.api.read import row_count_from_statistics
+from bayou.api.rows.read import row_count_from_statistics
 from bayou.errors import BayouError
 from bayou.kernel import Engine, Snapshot, Table
 from bayou.kernel.table_detail import file_totals

@@ -10,13 +10,13 @@ import pyarrow as pa
 from bayou.api.conditions import Condition, checked_condition
 from bayou.api.data_frames import DataFrames
 from bayou.api.files import file_batches, file_uris, partitions
-from bayou.api.read import PlannedRead, row_count_from_statistics
+from bayou.api.rows.read import PlannedRead, row_count_from_statistics
 from bayou.kernel import Engine, Snapshot
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.protocol.schema import StructType
 
 if TYPE_CHECKING:
-    from bayou.api.dataset import DeltaDataset
+    from bayou.api.datasets.dataset import DeltaDataset
 
 
 class SnapshotHandle(DataFrames):
@@ -160,7 +160,7 @@ class SnapshotHandle(DataFrames):
 
         These engines push column selections and filters into the dataset. It skips files and row
         groups as `to_arrow` does, and streams the rows in bounded memory. Every table that
-        `to_arrow` reads has a dataset; see `bayou.api.dataset.DeltaDataset`.
+        `to_arrow` reads has a dataset; see `bayou.api.datasets.dataset.DeltaDataset`.
 
         Args:
             filter: condition on rows; the dataset has only matching rows.
@@ -172,7 +172,7 @@ class SnapshotHandle(DataFrames):
             >>> dataset = bayou.table("lake/orders").to_pyarrow_dataset()
             >>> dataset.to_table(columns=["id"])
         """
-        from bayou.api.dataset import to_dataset
+        from bayou.api.datasets.dataset import to_dataset
 
         return to_dataset(self._engine, self._snapshot, checked_condition(filter, "filter"))
 

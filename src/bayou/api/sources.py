@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from bayou.api.read import Timestamp
+from bayou.api.rows.read import Timestamp
 from bayou.api.snapshot import SnapshotHandle
 from bayou.api.table import TableHandle, table
 from bayou.errors import ArgumentError

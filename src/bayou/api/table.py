@@ -16,11 +16,11 @@ from bayou.api.argument_checks import (
     checked_strings,
     checked_version,
 )
+from bayou.api.commands.maintenance import Maintenance
+from bayou.api.commands.row_operations import RowOperations
 from bayou.api.conditions import Condition
 from bayou.api.data_frames import DataFrames
-from bayou.api.maintenance import Maintenance
-from bayou.api.read import Timestamp, milliseconds
-from bayou.api.row_operations import RowOperations
+from bayou.api.rows.read import Timestamp, milliseconds
 from bayou.api.snapshot import SnapshotHandle
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
@@ -31,9 +31,9 @@ from bayou.protocol.schema import StructType
 from bayou.unity.names import is_unity_name
 
 if TYPE_CHECKING:
-    from bayou.api.alter import TableAlterer
     from bayou.api.changes import ChangesHandle
-    from bayou.api.dataset import DeltaDataset
+    from bayou.api.commands.alter import TableAlterer
+    from bayou.api.datasets.dataset import DeltaDataset
     from bayou.kernel import CommitBoundary
 
 
@@ -134,7 +134,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         Examples:
             >>> bayou.table("lake/orders").alter.add_columns({"note": "string"})
         """
-        from bayou.api.alter import TableAlterer
+        from bayou.api.commands.alter import TableAlterer
 
         return TableAlterer(self._engine, self._table)
 

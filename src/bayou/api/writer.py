@@ -17,9 +17,9 @@ from bayou.api.argument_checks import (
     checked_strings,
     checked_version,
 )
-from bayou.api.arrow_stream import ArrowStream, record_batches
 from bayou.api.commit_metadata import CommitMetadata, checked_commit_metadata
-from bayou.api.lossless_casts import cast_batches, fitting_schema
+from bayou.api.rows.arrow_stream import ArrowStream, record_batches
+from bayou.api.rows.lossless_casts import cast_batches, fitting_schema
 from bayou.engines import for_path
 from bayou.errors import ArgumentError, SchemaError, TableNotFoundError
 from bayou.kernel import Catalog, Engine, Snapshot, Table, delete_data_files

@@ -13,21 +13,21 @@ import typer
 
 from bayou.cli.commands.completion import COMPLETE_VARIABLE, completion, prepare_completion
 from bayou.cli.commands.demo import demo
-from bayou.cli.commands.diff import diff
 from bayou.cli.commands.dlq import dlq
-from bayou.cli.commands.history import history
 from bayou.cli.commands.init import init
 from bayou.cli.commands.migrate import migrate
-from bayou.cli.commands.optimize import optimize
 from bayou.cli.commands.plan import plan
-from bayou.cli.commands.read import read
-from bayou.cli.commands.restore import restore
 from bayou.cli.commands.run import run
 from bayou.cli.commands.schema import schema
-from bayou.cli.commands.sql import sql
 from bayou.cli.commands.status import status
+from bayou.cli.commands.tables.diff import diff
+from bayou.cli.commands.tables.history import history
+from bayou.cli.commands.tables.optimize import optimize
+from bayou.cli.commands.tables.read import read
+from bayou.cli.commands.tables.restore import restore
+from bayou.cli.commands.tables.sql import sql
+from bayou.cli.commands.tables.vacuum import vacuum
 from bayou.cli.commands.topics import topics
-from bayou.cli.commands.vacuum import vacuum
 from bayou.cli.commands.validate import validate
 from bayou.cli.commands.verify import verify
 from bayou.cli.usage import Command, Group

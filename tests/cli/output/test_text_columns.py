@@ -8,7 +8,7 @@ import decimal
 import pyarrow as pa
 import pytest
 
-from bayou.api.json_text import json_values
+from bayou.api.rows.json_text import json_values
 from bayou.cli.output.text_columns import csv_fields, tsv_fields
 
 _LISTS = pa.list_(pa.float64())

@@ -11,7 +11,7 @@ import bayou
 from bayou.engines import for_path
 from bayou.errors import PipelineError
 from bayou.ingest.background_task import run_parallel
-from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.broker import with_matching_topics
 from bayou.ingest.config import load_configuration
 from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters

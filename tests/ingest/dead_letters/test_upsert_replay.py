@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 from bayou.ingest.dead_letters.upsert_replay import _with_timestamps
 from bayou.ingest.inspection import prove_offsets

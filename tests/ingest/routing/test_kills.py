@@ -151,7 +151,7 @@ def test_files_of_a_killed_batch_do_not_keep_a_value_from_its_table(routed, kill
     pipeline.produce({"id": 1, "kind": "click"})
     with pytest.MonkeyPatch.context() as patch:
         # A killed process deletes nothing.
-        patch.setattr("bayou.ingest.batch.target_table.delete_data_files", lambda *_: None)
+        patch.setattr("bayou.ingest.batch.target.target_table.delete_data_files", lambda *_: None)
         assert killed(pipeline, killer, 0, after=False)
     assert len(list((pipeline.folder / "lake" / "events_click").glob("*.parquet"))) == 1
     pipeline.take_in()

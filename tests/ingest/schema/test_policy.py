@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayou.engines import for_path
 from bayou.ingest import TopicTable
-from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.config import load_configuration
 from bayou.ingest.schema.policy import SchemaPolicy
 from bayou.ingest.schema.record_schema import RecordSchema

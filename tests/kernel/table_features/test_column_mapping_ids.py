@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bayou.api.read import PlannedRead
+from bayou.api.rows.read import PlannedRead
 from bayou.errors import TablePropertyError
 from bayou.kernel import ByteRange, Operation, Table, write_data
 from bayou.kernel.arrow.types import from_arrow_schema

@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from bayou.api.read import PlannedRead
+from bayou.api.rows.read import PlannedRead
 from bayou.errors import (
     ArgumentError,
     ConstraintViolationError,

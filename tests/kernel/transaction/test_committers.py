@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bayou.api.read import PlannedRead
+from bayou.api.rows.read import PlannedRead
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import (
     ArgumentError,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayou.cli.arguments import AsJson
-from bayou.cli.commands.history import history_rows
+from bayou.cli.commands.tables.history import history_rows
 from bayou.cli.exit_codes import exit_on_error
 from bayou.cli.output import output_for
 from bayou.cli.output.interface import Output

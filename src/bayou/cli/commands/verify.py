@@ -10,7 +10,7 @@ import typer
 
 from bayou.cli import completions
 from bayou.cli.arguments import AsJson, FromConfig, Settings, load_topics, select_topics
-from bayou.cli.commands.history import history_rows
+from bayou.cli.commands.tables.history import history_rows
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
 from bayou.cli.output import Output, output_for
 from bayou.cli.output.cells import format_cell

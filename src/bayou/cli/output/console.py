@@ -102,7 +102,7 @@ class ConsoleOutput:
         empty: str = "",
         most: int | None = None,
     ) -> None:
-        from bayou.api.arrow_stream import python_rows
+        from bayou.api.rows.arrow_stream import python_rows
 
         rows: list[list[Any]] = []
         numbered = [str(number) for number in range(len(reader.schema))]

@@ -144,7 +144,7 @@ class _TextWriter:
     def _lines(self, batch: pa.RecordBatch, separator: str) -> memoryview:
         import pyarrow as pa
 
-        from bayou.api import json_text
+        from bayou.api.rows import json_text
         from bayou.cli.output import text_columns
         from bayou.kernel.arrow.compute import pc
 

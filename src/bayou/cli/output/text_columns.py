@@ -1,13 +1,13 @@
 """Arrow columns as fields of CSV and tab-separated lines, a string per value.
 
-Values are written as in JSON (`bayou.api.json_text`), without the quotes of JSON strings.
+Values are written as in JSON (`bayou.api.rows.json_text`), without the quotes of JSON strings.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from bayou.api.json_text import Column, column_text, replaced
+from bayou.api.rows.json_text import Column, column_text, replaced
 from bayou.cli.output.control_characters import escape_tsv
 from bayou.kernel.arrow.compute import pc
 

@@ -22,8 +22,8 @@ from bayou.ingest.batch.arrow_transfer import decode_rows, driver_bytes
 from bayou.ingest.batch.batch_bytes import record_limit, shortened
 from bayou.ingest.batch.batch_task import BatchTask, BatchTaskResult, crashing_offsets
 from bayou.ingest.batch.rows import RowLayout
-from bayou.ingest.batch.table_definition import lacks_layout_columns
-from bayou.ingest.batch.topic_tables import TopicTables
+from bayou.ingest.batch.target.table_definition import lacks_layout_columns
+from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import KafkaSource
 from bayou.ingest.config import Topic
 from bayou.ingest.decode import merge_fields

@@ -18,8 +18,8 @@ from bayou.ingest.config.configuration import (
     TopicSection,
     table_problems,
 )
+from bayou.ingest.config.connector.hadoop import take_s3a_settings
 from bayou.ingest.config.document import Document, KeyPath, no_home, read_document
-from bayou.ingest.config.hadoop import take_s3a_settings
 from bayou.ingest.config.model import PipelineConfig
 from bayou.ingest.config.notices import missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides

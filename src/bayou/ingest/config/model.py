@@ -10,17 +10,21 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from bayou.ingest.config.catalog import CatalogConfig
-from bayou.ingest.config.connections import (
+from bayou.ingest.config.connector.catalog import CatalogConfig
+from bayou.ingest.config.connector.connections import (
     KafkaConfig,
     SparkConfig,
 )
+from bayou.ingest.config.connector.operations import (
+    MaintenanceConfig,
+    MigrationConfig,
+    MonitoringConfig,
+)
+from bayou.ingest.config.connector.registry import SchemaRegistryConfig
+from bayou.ingest.config.connector.storage import StorageConfig
 from bayou.ingest.config.destination import TOPIC, DestinationConfig
-from bayou.ingest.config.operations import MaintenanceConfig, MigrationConfig, MonitoringConfig
-from bayou.ingest.config.registry import SchemaRegistryConfig
 from bayou.ingest.config.routing import VALUE
 from bayou.ingest.config.section import Section
-from bayou.ingest.config.storage import StorageConfig
 from bayou.ingest.config.topic import TopicConfig
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bayou.engines.arrow.storage.object_store_files import opening_problem
-from bayou.ingest.config.catalog import IMPLEMENTATION
-from bayou.ingest.config.connections import SparkConfig, client_refusal
+from bayou.ingest.config.connector.catalog import IMPLEMENTATION
+from bayou.ingest.config.connector.connections import SparkConfig, client_refusal
+from bayou.ingest.config.connector.registry import registry_refusal
 from bayou.ingest.config.document import Document, KeyPath, show_key
 from bayou.ingest.config.model import PipelineConfig
 from bayou.ingest.config.plaintext_secrets import clear_secrets
-from bayou.ingest.config.registry import registry_refusal
 
 _MAINTENANCE = {
     "optimize_interval": "enable_optimize",

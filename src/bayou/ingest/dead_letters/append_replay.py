@@ -15,8 +15,8 @@ from bayou.errors import PipelineError, SchemaError
 from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
 from bayou.ingest.batch.rows import RowLayout
-from bayou.ingest.batch.stored_columns import input_properties, record_columns_of
-from bayou.ingest.batch.target_checks import check_keys
+from bayou.ingest.batch.target.stored_columns import input_properties, record_columns_of
+from bayou.ingest.batch.target.target_checks import check_keys
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters.upsert_replay import letters_by_partition

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from bayou.api import table as open_table
 from bayou.errors import CommitConflictError, ConcurrentTransactionError, PipelineError
-from bayou.ingest.batch.target_checks import TRANSACTION_RETENTION
-from bayou.ingest.batch.target_table import ENGINE_INFO
+from bayou.ingest.batch.target.target_checks import TRANSACTION_RETENTION
+from bayou.ingest.batch.target.target_table import ENGINE_INFO
 from bayou.ingest.config import Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters.records import DEAD_LETTER_SCHEMA, fingerprints

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from bayou.errors import ArgumentError, ConfigurationError, PipelineError, PrerequisiteError
 from bayou.ingest.broker import describe_topic, topic_names
 from bayou.ingest.config import load_configuration
-from bayou.ingest.config.connections import KafkaConfig
+from bayou.ingest.config.connector.connections import KafkaConfig
 from bayou.ingest.config.load import problem_of
 from bayou.ingest.inspection.kafka_records import sampled_records
 from bayou.ingest.offsets import OffsetSpan

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 from bayou.engines import for_path
 from bayou.ingest.batch.filter_history import FilterPeriod, split_by_period, updated_periods
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
-from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan
 from bayou.ingest.schema.files import topic_schemas

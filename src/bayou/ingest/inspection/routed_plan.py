@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from bayou.ingest.batch.expressions import unseen_fields
 from bayou.ingest.batch.rows import RowLayout
-from bayou.ingest.batch.topic_tables import TopicTables
+from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.config import Topic
 from bayou.ingest.inspection.run_cost import RunCost, run_cost
 from bayou.ingest.offsets import KafkaTopic

@@ -16,12 +16,12 @@ from bayou.api import table
 from bayou.errors import BayouError
 from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.batch_bytes import record_limit
-from bayou.ingest.batch.existing_rows import existing_offsets
 from bayou.ingest.batch.expressions import unseen_fields
-from bayou.ingest.batch.foreign_files import check_new_folder
 from bayou.ingest.batch.record_reader import RecordReader
-from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.batch.topic_tables import TopicTables
+from bayou.ingest.batch.target.existing_rows import existing_offsets
+from bayou.ingest.batch.target.foreign_files import check_new_folder
+from bayou.ingest.batch.target.target_table import TargetTable
+from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import describe_topic, first_start
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import additions

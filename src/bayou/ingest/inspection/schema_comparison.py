@@ -15,7 +15,7 @@ from bayou.api import table as open_table
 from bayou.errors import ConfigurationError, StorageError
 from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.batch.expressions import unseen_fields
-from bayou.ingest.batch.stored_columns import record_columns_of
+from bayou.ingest.batch.target.stored_columns import record_columns_of
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import record_columns
 from bayou.ingest.routing.inspection import routed_snapshots

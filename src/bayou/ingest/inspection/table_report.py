@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayou.api import TableHandle
-from bayou.api.arrow_stream import python_rows
+from bayou.api.rows.arrow_stream import python_rows
 from bayou.errors import BayouError
 from bayou.ingest.inspection.unconditional_commits import unconditional_commits
 

@@ -13,7 +13,7 @@ from typing import Any
 from bayou.api import SnapshotHandle, TableHandle, table
 from bayou.errors import KafkaError
 from bayou.ingest.background_task import run_parallel
-from bayou.ingest.batch.existing_rows import existing_offsets
+from bayou.ingest.batch.target.existing_rows import existing_offsets
 from bayou.ingest.broker import describe_topic, first_start, topic_names
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path

@@ -32,7 +32,7 @@ import pyarrow as pa
 from bayou.api import SnapshotHandle
 from bayou.engines import for_path
 from bayou.errors import ConcurrentTransactionError
-from bayou.ingest.batch.target_table import ENGINE_INFO
+from bayou.ingest.batch.target.target_table import ENGINE_INFO
 from bayou.ingest.config import Topic
 from bayou.ingest.config.table_paths import ledger_path
 from bayou.ingest.migration.json_files import path_below

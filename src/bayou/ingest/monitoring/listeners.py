@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayou.ingest.config import Configuration
-from bayou.ingest.config.operations import MonitoringConfig
+from bayou.ingest.config.connector.operations import MonitoringConfig
 from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,

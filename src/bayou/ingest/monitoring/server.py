@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from bayou.errors import PrerequisiteError
-from bayou.ingest.config.operations import MonitoringConfig, is_loopback
+from bayou.ingest.config.connector.operations import MonitoringConfig, is_loopback
 from bayou.ingest.monitoring.metrics import CONTENT_TYPE, exposition
 from bayou.ingest.monitoring.status import PipelineStatus
 from bayou.ingest.monitoring.status_store import StatusStore

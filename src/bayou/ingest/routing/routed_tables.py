@@ -17,10 +17,10 @@ from bayou.engines import for_path
 from bayou.errors import PipelineError
 from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.expressions import KAFKA_INPUTS
-from bayou.ingest.batch.foreign_files import foreign_file
 from bayou.ingest.batch.rows import KAFKA_COLUMNS, RECORD_COLUMNS
-from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.batch.topic_tables import TopicTables
+from bayou.ingest.batch.target.foreign_files import foreign_file
+from bayou.ingest.batch.target.target_table import TargetTable
+from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.config import Topic
 from bayou.ingest.config.configuration import auxiliary_tables
 from bayou.ingest.config.processing import names_in

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from bayou.ingest.batch.existing_rows import cover_existing_rows
 from bayou.ingest.batch.expressions import unseen_fields
-from bayou.ingest.batch.foreign_files import check_new_folder
 from bayou.ingest.batch.micro_batch import MicroBatchWriter
-from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.batch.topic_tables import TopicTables
+from bayou.ingest.batch.target.existing_rows import cover_existing_rows
+from bayou.ingest.batch.target.foreign_files import check_new_folder
+from bayou.ingest.batch.target.target_table import TargetTable
+from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import KafkaSource, describe_topic, first_start
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import RecordsLost, Reporter, TopicStarted

@@ -24,7 +24,7 @@ from bayou.errors import (
 )
 from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.rows import RowLayout
-from bayou.ingest.batch.target_table import ENGINE_INFO, TargetTable
+from bayou.ingest.batch.target.target_table import ENGINE_INFO, TargetTable
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters.records import DEAD_LETTER_SCHEMA

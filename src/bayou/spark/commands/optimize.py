@@ -20,7 +20,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bayou.api.parallel_iteration import available_cores
+from bayou.api.rows.parallel_iteration import available_cores
 from bayou.engines import from_description
 from bayou.errors import ArgumentError, BayouError
 from bayou.kernel import Engine, EngineDescription, Snapshot, Table

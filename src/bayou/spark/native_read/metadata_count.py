@@ -10,7 +10,7 @@ import logging
 import re
 from typing import Any
 
-from bayou.api.read import row_count_from_statistics
+from bayou.api.rows.read import row_count_from_statistics
 from bayou.engines import for_path
 from bayou.errors import BayouError
 from bayou.kernel import Engine, Snapshot, Table

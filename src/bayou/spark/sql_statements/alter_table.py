@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bayou.api.alter import TableAlterer
+from bayou.api.commands.alter import TableAlterer
 from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel.commands.alter.change_column import change_column
 from bayou.kernel.commands.alter.columns import NewColumn, add_columns

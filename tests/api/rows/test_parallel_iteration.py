@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayou.api.parallel_iteration import available_cores, interleaved
+from bayou.api.rows.parallel_iteration import available_cores, interleaved
 from bayou.kernel import CloseableIterator
 from support.examples import examples
 from support.waiting import wait_until

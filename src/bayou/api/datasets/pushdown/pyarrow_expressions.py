@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bayou.api.pushdown.filter_calls import Call, Constant, FieldPath, FilterNode
+from bayou.api.datasets.pushdown.filter_calls import Call, Constant, FieldPath, FilterNode
 
 
 def read_expression(expression: Any) -> FilterNode | None:

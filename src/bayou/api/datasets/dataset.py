@@ -10,16 +10,16 @@ import pyarrow.dataset as pads
 import pyarrow.fs
 
 from bayou.api.conditions import checked_condition
-from bayou.api.pushdown.filter_calls import FilterNode, top_level_columns
-from bayou.api.pushdown.pyarrow_expressions import read_expression
-from bayou.api.pushdown.skipping_predicates import skipping_predicate
-from bayou.api.read import (
+from bayou.api.datasets.pushdown.filter_calls import FilterNode, top_level_columns
+from bayou.api.datasets.pushdown.pyarrow_expressions import read_expression
+from bayou.api.datasets.pushdown.skipping_predicates import skipping_predicate
+from bayou.api.datasets.scanner import Columns, DeltaScanner, batch_transform, raise_unreadable
+from bayou.api.rows.read import (
     BatchTransform,
     PlannedRead,
     check_columns,
     row_count_from_statistics,
 )
-from bayou.api.scanner import Columns, DeltaScanner, batch_transform, raise_unreadable
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Predicate, Snapshot
 from bayou.protocol.schema import StructType

@@ -7,7 +7,7 @@ import importlib.util
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from bayou.errors import ArgumentError, PrerequisiteError
-from bayou.ingest.config.kafka_security import (
+from bayou.ingest.config.connector.kafka_security import (
     ALWAYS_IN_SECURITY,
     SECURITY_KEYS,
     KafkaSecurity,

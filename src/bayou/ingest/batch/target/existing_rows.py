@@ -10,7 +10,7 @@ import pyarrow as pa
 from bayou.api import SnapshotHandle
 from bayou.errors import PipelineError
 from bayou.ingest.batch.rows import KAFKA_COLUMNS
-from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.config import Topic
 from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import KafkaTopic, skip_lost_offsets, starting_offsets

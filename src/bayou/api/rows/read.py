@@ -11,7 +11,12 @@ import pyarrow as pa
 
 from bayou.api.argument_checks import checked_names, checked_number
 from bayou.api.conditions import Condition, checked_condition
-from bayou.api.parallel_iteration import available_cores, grouped_files, interleaved, joined_batches
+from bayou.api.rows.parallel_iteration import (
+    available_cores,
+    grouped_files,
+    interleaved,
+    joined_batches,
+)
 from bayou.errors import ArgumentError, CorruptTableError, SchemaError, SerializationError
 from bayou.kernel import (
     CloseableIterator,

@@ -22,8 +22,8 @@ from bayou.errors import (
 )
 from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.batch.rows import RowLayout
-from bayou.ingest.batch.stored_columns import input_properties, record_columns_of
-from bayou.ingest.batch.table_definition import (
+from bayou.ingest.batch.target.stored_columns import input_properties, record_columns_of
+from bayou.ingest.batch.target.table_definition import (
     TableDifference,
     apply_definition,
     comment_columns,
@@ -31,7 +31,7 @@ from bayou.ingest.batch.table_definition import (
     with_column_comments,
     with_definition,
 )
-from bayou.ingest.batch.target_checks import (
+from bayou.ingest.batch.target.target_checks import (
     CHECKED_VERSION,
     INGEST,
     check_not_restored,

@@ -56,7 +56,7 @@ def test_zorder_lets_a_point_filter_skip_files(path):
 
 
 def test_an_order_larger_than_memory_is_the_same(path, monkeypatch):
-    monkeypatch.setattr("bayou.api.optimize._MEMORY_BYTES", 20_000)
+    monkeypatch.setattr("bayou.api.commands.optimize._MEMORY_BYTES", 20_000)
     bayou.write(path, pa.table({"x": list(range(10_000, 0, -1)), "y": [0] * 10_000}))
     before = rows(path)
     bayou.table(path).optimize.z_order(["x"], target_size=2_000)

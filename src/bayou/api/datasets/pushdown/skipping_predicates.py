@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bayou.api.pushdown.filter_calls import Call, Constant, FieldPath, FilterNode
+from bayou.api.datasets.pushdown.filter_calls import Call, Constant, FieldPath, FilterNode
 from bayou.kernel import Predicate
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.model import (

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bayou.api.pushdown.filter_calls import Call, Constant, FieldPath
-from bayou.api.pushdown.polars_expressions import read_expression
+from bayou.api.datasets.pushdown.filter_calls import Call, Constant, FieldPath
+from bayou.api.datasets.pushdown.polars_expressions import read_expression
 
 NOON = dt.datetime(2024, 1, 5, 12, tzinfo=dt.UTC)
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from bayou.api.pushdown.filter_calls import Call, Constant, FieldPath, top_level_columns
-from bayou.api.pushdown.pyarrow_expressions import read_expression
+from bayou.api.datasets.pushdown.filter_calls import Call, Constant, FieldPath, top_level_columns
+from bayou.api.datasets.pushdown.pyarrow_expressions import read_expression
 
 
 def described(node: Any) -> Any:

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from bayou.api.argument_checks import BoundTable, checked_string, checked_values
-from bayou.api.arrow_stream import ArrowStream
 from bayou.api.commit_metadata import CommitMetadata, checked_commit_metadata
 from bayou.api.conditions import Condition, checked_condition
+from bayou.api.rows.arrow_stream import ArrowStream
 from bayou.errors import ArgumentError
 from bayou.kernel.expressions.model import Expression, lit
 from bayou.version import ENGINE_INFO
 
 if TYPE_CHECKING:
-    from bayou.api.merge import TableMerger
+    from bayou.api.commands.merge import TableMerger
     from bayou.kernel.commands.row_changes.delete import DeleteMetrics
     from bayou.kernel.commands.row_changes.update import UpdateMetrics
 
@@ -140,7 +140,7 @@ class RowOperations(BoundTable):
             >>> merge = orders.merge(changes, "target.id = source.id")
             >>> merge.when_matched_update_all().when_not_matched_insert_all().execute()
         """
-        from bayou.api.merge import TableMerger
+        from bayou.api.commands.merge import TableMerger
         from bayou.kernel.commands.merge import MergeDefinition
 
         condition = checked_condition(predicate, "predicate")

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from bayou.api.pushdown.filter_calls import Call, Constant, FieldPath, FilterNode
+from bayou.api.datasets.pushdown.filter_calls import Call, Constant, FieldPath, FilterNode
 
 _OPERATORS = {
     "Eq": "equal",

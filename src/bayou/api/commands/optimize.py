@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bayou.api.argument_checks import BoundTable, checked_names, checked_number
 from bayou.api.conditions import Condition, checked_condition
-from bayou.api.parallel_iteration import available_cores
+from bayou.api.rows.parallel_iteration import available_cores
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot
 from bayou.kernel.commands.optimize.clustering import plan_clustering

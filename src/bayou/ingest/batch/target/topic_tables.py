@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bayou.engines import for_path
-from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.config import Topic
 from bayou.ingest.dead_letters.table import DeadLetterTable
 from bayou.ingest.offsets import KafkaTopic

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from bayou.api.read import BatchTransform
+from bayou.api.rows.read import BatchTransform
 from bayou.errors import UnsupportedFeatureError
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, Any] | None

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from bayou.api.pushdown.pyarrow_expressions import read_expression
-from bayou.api.pushdown.skipping_predicates import exact_literal, skipping_predicate
+from bayou.api.datasets.pushdown.pyarrow_expressions import read_expression
+from bayou.api.datasets.pushdown.skipping_predicates import exact_literal, skipping_predicate
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.protocol.schema import (
     BOOLEAN,

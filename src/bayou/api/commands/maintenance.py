@@ -16,14 +16,14 @@ from bayou.api.argument_checks import (
     checked_strings,
     checked_version,
 )
-from bayou.api.read import Timestamp, milliseconds
+from bayou.api.rows.read import Timestamp, milliseconds
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.version import ENGINE_INFO
 
 if TYPE_CHECKING:
-    from bayou.api.optimize import TableOptimizer
+    from bayou.api.commands.optimize import TableOptimizer
     from bayou.kernel.commands.clone import CloneMetrics
     from bayou.kernel.commands.convert import ConvertMetrics
     from bayou.kernel.commands.restore import RestoreMetrics
@@ -42,7 +42,7 @@ class Maintenance(BoundTable):
         Examples:
             >>> bayou.table("lake/orders").optimize(target_size=64_000_000)
         """
-        from bayou.api.optimize import TableOptimizer
+        from bayou.api.commands.optimize import TableOptimizer
 
         return TableOptimizer(self._engine, self._table)
 

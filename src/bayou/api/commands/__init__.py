@@ -1,0 +1,1 @@
+"""Commands of the table handle: alter, merge, optimize, maintenance, DELETE and UPDATE."""

@@ -1,0 +1,1 @@
+"""Tables as pyarrow datasets, for DuckDB, Polars and others. Start at `dataset`."""

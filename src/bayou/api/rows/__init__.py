@@ -1,0 +1,1 @@
+"""Rows of a table as Arrow data: reads, parallel iteration, lossless casts. Start at `read`."""

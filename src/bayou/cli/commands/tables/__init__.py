@@ -1,0 +1,1 @@
+"""Commands for one table: read, sql, diff, history, restore, optimize, vacuum."""

@@ -1,0 +1,1 @@
+"""The section `connector` of the YAML file: Kafka, registry, storage, catalog, operations."""
