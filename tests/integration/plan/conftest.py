@@ -345,10 +345,13 @@ class Plan:
         self.check_offsets(table, ledger)
 
     def check_offsets(self, table: DeltaTable, ledger: Ledger) -> None:
-        """One `txn` for each partition, at its last offset."""
+        """One `txn` for each partition, at its last offset, and one at its start."""
         actions = _transactions(self.s3, table)
-        ends = {int(app.rsplit("/", 1)[1]): version + 1 for app, version in actions.items()}
+        starts = {app.removesuffix("/start") for app in actions if app.endswith("/start")}
+        offsets = {app: version for app, version in actions.items() if not app.endswith("/start")}
+        ends = {int(app.rsplit("/", 1)[1]): version + 1 for app, version in offsets.items()}
         assert ends == ledger.ends
+        assert starts >= offsets.keys()
 
     def _user_event(self, user: str) -> dict:
         rng = self._random

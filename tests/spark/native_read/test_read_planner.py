@@ -167,7 +167,7 @@ def test_errors_come_from_load_in_one_line(spark, table, tmp_path):
     with pytest.raises(ArgumentError, match="versionAsOf and timestampAsOf"):
         load(spark, table, versionAsOf=1, timestampAsOf="2024-01-01")
     for name in ("readChangeFeed", "metadataColumn"):
-        with pytest.raises(ArgumentError, match=f"{name}: 'yes' isn't valid. Set true or false"):
+        with pytest.raises(ArgumentError, match=f"{name}: 'yes' isn't valid .*Set true"):
             load(spark, table, **{name: "yes"})
     spark.conf.set(READER, "front")
     try:

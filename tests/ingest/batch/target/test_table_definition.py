@@ -12,7 +12,7 @@ from bayou.ingest.config import load_configuration
 from bayou.ingest.inspection import plan_run, prove_offsets
 from bayou.kernel.commands.optimize import auto_compaction
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "local" / "clustered.yaml"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "local" / "clustered.yaml"
 
 DEFINED = """\
           table-properties: {delta.enableChangeDataFeed: true, delta.targetFileSize: 64mb}

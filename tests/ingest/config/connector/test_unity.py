@@ -9,7 +9,7 @@ import pytest
 from bayou.errors import ConfigurationError
 from bayou.ingest.config import load_configuration
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "local" / "unity.yaml"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "local" / "unity.yaml"
 
 TOPICS = """\
   kafka: {bootstrap-servers: "localhost:9092"}

@@ -335,16 +335,14 @@ def test_other_expressions(text, expression):
     ],
 )
 def test_what_isnt_supported_is_named(text, part):
-    with pytest.raises(
-        PredicateError, match=r"isn't supported\. See docs/reference/expressions\.md"
-    ) as caught:
+    with pytest.raises(PredicateError, match=r"isn't supported\. The page Expressions") as caught:
         parse_predicate(text)
     assert part.lower() in caught.value.expression.lower()
 
 
 @pytest.mark.parametrize("name", ["foo", "count", "rand", "current_timestamp", "from_json"])
 def test_a_function_that_isnt_on_the_list_is_named_with_where_the_list_is(name):
-    with pytest.raises(PredicateError, match=r"docs/reference/expressions\.md") as caught:
+    with pytest.raises(PredicateError, match="page Expressions") as caught:
         parse_predicate(f"{name}(a) = 1")
     assert caught.value.expression == name
 
