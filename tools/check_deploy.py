@@ -173,6 +173,8 @@ _PIPELINE = """
 connector:
   kafka:
     bootstrap-servers: "localhost:9092"
+  monitoring:
+    port: 8710
   topics:
     events:
       kafka-topic: "user.events.v1"
