@@ -93,9 +93,10 @@ def _commands(result: DemoResult) -> list[str]:
     path = str(result.table_path)
     quoted = json.dumps(path, ensure_ascii=False)
     delayed = f'import bayou; print(bayou.table({quoted}).to_pandas(filters="dep_delay > 900"))'
+    # `start_session` lets Spark's workers run this environment's Python, activated or not.
     counted = (
-        "from pyspark.sql import SparkSession as S; S.builder.getOrCreate().read"
-        f'.format("delta").load({quoted}).groupBy("origin").count().show()'
+        'from bayou.spark import start_session; start_session("demo", master="local[2]")'
+        f'.read.format("delta").load({quoted}).groupBy("origin").count().show()'
     )
     query = "SELECT dest, count(*) AS n FROM flights GROUP BY dest ORDER BY n DESC LIMIT 5"
     first = "SELECT count(*) AS rows_of_version_1 FROM first"
