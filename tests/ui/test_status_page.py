@@ -16,6 +16,7 @@ from bayou.ingest.config import load_configuration
 from bayou.ingest.events import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
 from bayou.ingest.monitoring import StatusStore
 from bayou.ingest.monitoring.server import StatusServer
+from bayou.ingest.monitoring.status import RoutedTable
 from bayou.ingest.offsets import OffsetSpan
 
 CONFIG = """\
@@ -85,7 +86,22 @@ def an_hour(store, clock):
                 )
                 done[topic] = end
     store.set_table(
-        "user-events", version=33, files=412, small_files=37, table_bytes=9_100_000_000, letters=0
+        "user-events",
+        version=33,
+        files=412,
+        small_files=37,
+        table_bytes=9_100_000_000,
+        letters=0,
+        routed_tables=[
+            RoutedTable(
+                table=name,
+                table_path=f"s3a://test-data-lake/tables/{name}",
+                version=version,
+                files=version * 3,
+                bytes=version * 41_000_000,
+            )
+            for name, version in (("user_events_click", 33), ("user_events_purchase", 12))
+        ],
     )
     store.set_table(
         "order-events",
@@ -248,6 +264,8 @@ def test_what_matters_is_said_in_words(looked):
     assert "compaction: done" in text
     assert "503 Slow Down" in text
     assert "not valid JSON: 100; 'id' isn't long: 14" in text
+    assert "Tables of route-by: 2" in text
+    assert "user_events_purchase" in text
     assert "14 Nov 2023" in text  # times before today have their date
 
 

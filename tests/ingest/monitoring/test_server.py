@@ -17,6 +17,7 @@ from bayou.ingest.config import load_configuration
 from bayou.ingest.events import BatchReport, MaintenanceReport, TopicStarted
 from bayou.ingest.monitoring import monitored, server
 from bayou.ingest.monitoring.metrics import METRIC_NAMES
+from bayou.ingest.monitoring.status import RoutedTable
 from bayou.ingest.monitoring.watch import Watch
 from bayou.ingest.offsets import OffsetSpan
 from support.waiting import wait_until
@@ -82,7 +83,10 @@ def monitor(tmp_path):
             table_bytes=900,
             letters=1,
             reasons={"not valid JSON": 1},
-            routed_tables=2,
+            routed_tables=[
+                RoutedTable(table="t_b", table_path="lake/t_b", version=4, files=3, bytes=70),
+                RoutedTable(table="t_a", table_path="lake/t_a", version=0, files=1, bytes=20),
+            ],
         )
         yield found
 
@@ -114,6 +118,14 @@ def test_the_status_is_json(monitor):
     (topic,) = status["topics"]
     assert (topic["waiting"], topic["rows"], topic["version"], topic["late"]) == (2, 5, 3, False)
     assert topic["lag"] == {"0": 2, "1": 0}
+    assert [t["table"] for t in topic["routed_tables"]] == ["t_a", "t_b"]
+    assert topic["routed_tables"][1] == {
+        "table": "t_b",
+        "table_path": "lake/t_b",
+        "version": 4,
+        "files": 3,
+        "bytes": 70,
+    }
     assert status["ready"] is True
 
 

@@ -45,7 +45,10 @@ _GAUGES = {
     "files": ("bayou_table_files", "Live files of the table."),
     "small_files": ("bayou_table_small_files", "Live files below 16 MiB."),
     "table_bytes": ("bayou_table_bytes", "Bytes of the live files."),
-    "routed_tables": ("bayou_routed_tables", "Tables of route-by, without the default table."),
+    "routed_table_count": (
+        "bayou_routed_tables",
+        "Tables of route-by, without the default table.",
+    ),
     "letters_waiting": ("bayou_dead_letters_waiting", "Rows of the dead letter table."),
     "last_commit": (
         "bayou_last_commit_timestamp_seconds",

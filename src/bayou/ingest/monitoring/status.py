@@ -83,6 +83,24 @@ class MaintenanceRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedTable:
+    """A table of a topic's `route-by`.
+
+    Attributes:
+        table: the name of the table.
+        version: the table's latest known version.
+        files: number of data files.
+        bytes: total size of the data files.
+    """
+
+    table: str
+    table_path: str
+    version: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:
     """The status of a topic.
 
@@ -110,8 +128,8 @@ class TopicStatus:
         files: number of the table's data files; None if not counted yet.
         small_files: number of data files below 16 MiB; None if not counted.
         table_bytes: total size of the data files; None if not counted yet.
-        routed_tables: number of tables of `route-by`; None if the topic has one table, or not
-            counted yet. `files`, `small_files` and `table_bytes` include them.
+        routed_tables: tables of `route-by` by name; None if the topic has one table, or they
+            aren't known yet. `files`, `small_files` and `table_bytes` include them.
         letters_waiting: number of rows in the dead letter table; None if not counted yet.
         letters_by_reason: `letters_waiting` by kind of reason; empty if there are too many rows.
         samples: values of the last hour, oldest first.
@@ -149,9 +167,14 @@ class TopicStatus:
     table_bytes: int | None = None
     letters_waiting: int | None = None
     letters_by_reason: Mapping[str, int] = field(default_factory=dict)
-    routed_tables: int | None = None
+    routed_tables: tuple[RoutedTable, ...] | None = None
     maintenance: tuple[MaintenanceRun, ...] = ()
     samples: tuple[Sample, ...] = ()
+
+    @property
+    def routed_table_count(self) -> int | None:
+        """Number of `routed_tables`; None if they aren't known."""
+        return None if self.routed_tables is None else len(self.routed_tables)
 
     @property
     def waiting(self) -> int | None:

@@ -24,6 +24,7 @@ from bayou.ingest.monitoring.status import (
     Histogram,
     MaintenanceRun,
     PipelineStatus,
+    RoutedTable,
     Sample,
     ShownCommit,
     TopicStatus,
@@ -171,12 +172,13 @@ class StatusStore:
         table_bytes: int,
         letters: int,
         reasons: Mapping[str, int] | None = None,
-        routed_tables: int | None = None,
+        routed_tables: Iterable[RoutedTable] | None = None,
     ) -> None:
         """Set what the last poll found of a topic's tables.
 
         Args:
             reasons: number of dead letters by kind of reason; None keeps the known numbers.
+            routed_tables: tables of `route-by`; None if the topic has one table.
         """
         with self._lock:
             state = self._topics[topic]
@@ -185,7 +187,11 @@ class StatusStore:
             state.table_bytes, state.letters_waiting = table_bytes, letters
             if reasons is not None:
                 state.letters_by_reason = dict(reasons)
-            state.routed_tables = routed_tables
+            state.routed_tables = (
+                None
+                if routed_tables is None
+                else tuple(sorted(routed_tables, key=lambda routed: routed.table))
+            )
 
     def watched(self, error: str | None) -> None:
         """Set the error message of the last poll of brokers and tables; None if it succeeded."""
@@ -336,7 +342,7 @@ class _Topic:
     table_bytes: int | None = None
     letters_waiting: int | None = None
     letters_by_reason: dict[str, int] = field(default_factory=dict)
-    routed_tables: int | None = None
+    routed_tables: tuple[RoutedTable, ...] | None = None
     maintenance: dict[str, MaintenanceRun] = field(default_factory=dict)
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_MAX_SAMPLES))
 

@@ -17,6 +17,7 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters.reason_kinds import count_kinds
 from bayou.ingest.inspection import TopicTables, group_letters
 from bayou.ingest.inspection.kafka_records import first_record_time
+from bayou.ingest.monitoring.status import RoutedTable
 from bayou.ingest.monitoring.status_store import StatusStore
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.routing.inspection import routed_topics
@@ -129,12 +130,26 @@ class Watch:
         if not tables.target.exists():
             return
         detail = tables.target.detail()
-        handles = [tables.target]
+        handles, details = [tables.target], [detail]
+        routed: list[RoutedTable] | None = None
         if topic.routes is not None:
             options = self._configuration.connector.storage.storage_options()
-            routed = routed_topics(topic, tables.target.snapshot())
-            handles += (h for t in routed if (h := table(t.table_path, options)).exists())
-        details = [detail, *(handle.detail() for handle in handles[1:])]
+            routed = []
+            for of_route in routed_topics(topic, tables.target.snapshot()):
+                handle = table(of_route.table_path, options)
+                if not handle.exists():
+                    continue
+                handles.append(handle)
+                details.append(handle.detail())
+                routed.append(
+                    RoutedTable(
+                        table=of_route.routed_table or "",
+                        table_path=of_route.table_path,
+                        version=details[-1].version,
+                        files=details[-1].num_files,
+                        bytes=details[-1].size_in_bytes,
+                    )
+                )
         small: int | None = None
         if sum(each.num_files for each in details) <= _MAX_COUNTED_FILES:
             small = 0
@@ -156,7 +171,7 @@ class Watch:
             table_bytes=sum(each.size_in_bytes for each in details),
             letters=letters,
             reasons=reasons,
-            routed_tables=None if topic.routes is None else len(handles) - 1,
+            routed_tables=routed,
         )
 
     def _reasons(
