@@ -30,6 +30,7 @@ def rows_output(value: str | None, *, as_json: bool = False) -> RowsOutput:
         as_json: the option `--json`, which means `--output jsonl`.
     """
     from bayou.cli.output.console import ConsoleOutput
+    from bayou.cli.output.pandas_import import skip_pandas
     from bayou.cli.output.row_formats import Destination, RowFormat, parse_destination
 
     try:
@@ -48,6 +49,7 @@ def rows_output(value: str | None, *, as_json: bool = False) -> RowsOutput:
     except ArgumentError as error:
         ConsoleOutput().error(error.message, kind=type(error).__name__)
         raise typer.Exit(2) from error
+    skip_pandas()
     if destination.format is RowFormat.TABLE:
         return ConsoleOutput(table=True)
     from bayou.cli.output.data import DataOutput
