@@ -14,6 +14,7 @@
     │   ├── SchemaError                   an invalid schema, or data that doesn't fit the schema
     │   │   └── CorruptSchemaError        a schema in the log can't be read
     │   ├── TablePropertyError            a table property with an invalid value
+    │   ├── IcebergCompatError            a rule of Iceberg compatibility is violated
     │   ├── ConstraintViolationError      rows violate NOT NULL, a CHECK or an invariant
     │   ├── MultipleMatchesError          several source rows of a merge match one target row
     │   ├── CommitConflictError           the commit can't be rebased onto a winning commit
@@ -68,6 +69,7 @@ __all__ = [
     "EvaluationError",
     "FeatureInUseError",
     "FileMissingError",
+    "IcebergCompatError",
     "KafkaError",
     "MetadataChangedError",
     "MultipleMatchesError",
@@ -244,6 +246,23 @@ class TablePropertyError(TableError):
     def __init__(self, message: str, *, table: str, key: str) -> None:
         super().__init__(message, table=table, key=key)
         self.key = key
+
+
+class IcebergCompatError(TableError):
+    """A change violates the rules of Iceberg compatibility (PROTOCOL.md, Iceberg Compatibility).
+
+    Attributes:
+        version: the version of Iceberg compatibility; None if no version is enabled.
+        condition: delta-spark's name of the violated rule, such as
+            `DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_DATA_TYPE`; None if it has no name.
+    """
+
+    def __init__(
+        self, message: str, *, table: str, version: int | None, condition: str | None
+    ) -> None:
+        super().__init__(message, table=table, version=version, condition=condition)
+        self.version = version
+        self.condition = condition
 
 
 class ConstraintViolationError(TableError):

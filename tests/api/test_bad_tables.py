@@ -15,6 +15,7 @@ import bayou
 from bayou.engines import for_path
 from bayou.errors import (
     BayouError,
+    IcebergCompatError,
     SchemaError,
     TablePropertyError,
     UnsupportedFeatureError,
@@ -264,11 +265,17 @@ BAD_TABLES: dict[str, BadTable] = {
         error=UnsupportedFeatureError,
         words=("noSuchThing",),
     ),
-    "a feature that isn't written": BadTable(
-        wanted=with_property("delta.enableIcebergCompatV2", "true"),
+    "Iceberg compatibility without column mapping": BadTable(
+        wanted=Wanted(
+            schema=pa.schema([K]),
+            properties={
+                "delta.enableIcebergCompatV2": "true",
+                "delta.columnMapping.mode": "none",
+            },
+        ),
         entrances={**NEW, "merge schema": by_merge_schema, "alter": by_alter},
-        error=UnsupportedFeatureError,
-        words=("icebergCompatV2",),
+        error=IcebergCompatError,
+        words=("delta.columnMapping.mode = name",),
     ),
 }
 

@@ -30,4 +30,7 @@ def test_conditions_and_sqlstates_are_delta_sparks(delta_spark: DeltaSpark, tmp_
     with zipfile.ZipFile(found.read_text()) as archive:
         conditions = json.loads(archive.read("error/delta-error-classes.json"))
     ours = {c: state for c, (state, _) in CONDITIONS.items() if c.startswith("DELTA_")}
-    assert ours == {c: conditions.get(c, {}).get("sqlState") for c in ours}
+    assert ours == {c: conditions.get(c.split(".")[0], {}).get("sqlState") for c in ours}
+    for condition in ours:
+        name, _, rule = condition.partition(".")
+        assert not rule or rule in conditions[name]["subClass"]

@@ -105,12 +105,6 @@ def test_a_feature_that_isnt_in_use_doesnt_keep_a_table_from_being_written(proto
         ),
         # Off-spec: the mode is on, the feature isn't among the reader's.
         (listed(), {"delta.columnMapping.mode": "name"}, PLAIN, ["columnMapping"]),
-        (
-            listed(writer=("icebergCompatV2",)),
-            {"delta.enableIcebergCompatV2": "true"},
-            PLAIN,
-            ["icebergCompatV2"],
-        ),
         (listed(writer=("futureWriter",)), {}, PLAIN, ["futureWriter"]),
         (legacy(1, 8), {}, PLAIN, ["writer version 8"]),
     ],
@@ -208,7 +202,8 @@ def test_every_feature_of_the_spec_is_known():
         "appendOnly", "invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults",
         "changeDataFeed", "columnMapping", "identityColumns", "deletionVectors", "rowTracking",
         "timestampNtz", "domainMetadata", "v2Checkpoint", "catalogManaged", "icebergCompatV1",
-        "icebergCompatV2", "clustering", "vacuumProtocolCheck", "inCommitTimestamp",
+        "icebergCompatV2", "icebergCompatV3", "clustering", "vacuumProtocolCheck",
+        "inCommitTimestamp",
     }  # fmt: skip
 
 

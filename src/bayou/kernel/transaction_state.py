@@ -10,12 +10,17 @@ import msgspec
 import pyarrow as pa
 
 from bayou.kernel.arrow.serialization import WireFormat
-from bayou.kernel.engine import ParquetWriteOptions
+from bayou.kernel.engine import FIELD_ID_KEY, ParquetWriteOptions
 from bayou.kernel.table_features.column_mapping import (
     ColumnMappingMode,
     column_mapping_mode,
     physical_name,
     physical_write_schema,
+)
+from bayou.kernel.table_features.iceberg_compat import (
+    COMPAT_VERSION_TAG,
+    iceberg_compat_version,
+    row_tracking_field_ids,
 )
 from bayou.protocol import column_metadata, stats
 from bayou.protocol.properties import TableProperties
@@ -123,6 +128,7 @@ class TransactionState:
             _fields(self.schema) == _fields(other.schema)
             and self.partition_columns == other.partition_columns
             and self.materializes_partitions == other.materializes_partitions
+            and self.iceberg_compat == other.iceberg_compat
             and column_metadata.check_constraints(self.configuration).items() <= constraints
         )
 
@@ -136,6 +142,28 @@ class TransactionState:
     def column_mapping(self) -> ColumnMappingMode:
         """The column mapping mode of the data files."""
         return column_mapping_mode(self.configuration)
+
+    @property
+    def iceberg_compat(self) -> int | None:
+        """The version of Iceberg compatibility that new files follow; None if none is enabled."""
+        return iceberg_compat_version(self.configuration)
+
+    @property
+    def file_tags(self) -> dict[str, str | None]:
+        """Tags of the `add` actions of new files."""
+        version = self.iceberg_compat or 0
+        return {COMPAT_VERSION_TAG: str(version)} if version >= 2 else {}
+
+    def row_tracking_field(self, name: str, *, is_row_id: bool) -> pa.Field[Any]:
+        """Return the Arrow field of materialized row ids or row commit versions.
+
+        Args:
+            name: physical name of the column.
+        """
+        ids = row_tracking_field_ids(self.configuration)
+        field_id = None if ids is None else ids[0 if is_row_id else 1]
+        metadata: Any = None if field_id is None else {FIELD_ID_KEY: str(field_id).encode()}
+        return pa.field(name, pa.int64(), metadata=metadata)
 
     @property
     def physical_schema(self) -> pa.Schema:
@@ -157,15 +185,15 @@ class TransactionState:
 
     @property
     def data_schema(self) -> StructType:
-        """The columns in data files: no void columns, partition columns only if materialized."""
-        return StructType(
-            tuple(
-                f
-                for f in self.schema
-                if (self.materializes_partitions or f.name not in self.partition_columns)
-                and f.data_type != VOID
-            )
-        )
+        """The columns in data files, without void columns.
+
+        Materialized partition columns come last (PROTOCOL.md, Iceberg Compatibility V1).
+        """
+        columns = [f for f in self.schema if f.data_type != VOID]
+        data = [f for f in columns if f.name not in self.partition_columns]
+        if self.materializes_partitions:
+            data += [f for f in columns if f.name in self.partition_columns]
+        return StructType(tuple(data))
 
     @property
     def parquet_options(self) -> ParquetWriteOptions:

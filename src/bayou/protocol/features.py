@@ -47,6 +47,7 @@ CATALOG_MANAGED_PREVIEW = "catalogManaged-preview"
 CATALOG_OWNED_PREVIEW = "catalogOwned-preview"
 ICEBERG_COMPAT_V1 = "icebergCompatV1"
 ICEBERG_COMPAT_V2 = "icebergCompatV2"
+ICEBERG_COMPAT_V3 = "icebergCompatV3"
 CLUSTERING = "clustering"
 VACUUM_PROTOCOL_CHECK = "vacuumProtocolCheck"
 IN_COMMIT_TIMESTAMP = "inCommitTimestamp"
@@ -128,8 +129,9 @@ FEATURES: Mapping[str, TableFeature] = {
         _reader_writer(CATALOG_MANAGED, read=True, write=True),
         _reader_writer(CATALOG_MANAGED_PREVIEW, read=True),
         _reader_writer(CATALOG_OWNED_PREVIEW, read=True),
-        _writer(ICEBERG_COMPAT_V1),
-        _writer(ICEBERG_COMPAT_V2),
+        _writer(ICEBERG_COMPAT_V1, write=True),
+        _writer(ICEBERG_COMPAT_V2, write=True),
+        _writer(ICEBERG_COMPAT_V3, write=True),
         _writer(CLUSTERING, write=True),
         _reader_writer(VACUUM_PROTOCOL_CHECK, read=True, write=True),
         _writer(IN_COMMIT_TIMESTAMP, write=True),
@@ -173,6 +175,7 @@ _REQUIRES: Mapping[str, tuple[str, ...]] = {
     CATALOG_MANAGED: (IN_COMMIT_TIMESTAMP, VACUUM_PROTOCOL_CHECK),
     ICEBERG_COMPAT_V1: (COLUMN_MAPPING,),
     ICEBERG_COMPAT_V2: (COLUMN_MAPPING,),
+    ICEBERG_COMPAT_V3: (COLUMN_MAPPING, ROW_TRACKING),
     VARIANT_SHREDDING: (VARIANT_TYPE,),
 }
 
@@ -428,6 +431,7 @@ _ENABLING_PROPERTIES: Mapping[str, str] = {
     ROW_TRACKING: "delta.enableRowTracking",
     ICEBERG_COMPAT_V1: "delta.enableIcebergCompatV1",
     ICEBERG_COMPAT_V2: "delta.enableIcebergCompatV2",
+    ICEBERG_COMPAT_V3: "delta.enableIcebergCompatV3",
     IN_COMMIT_TIMESTAMP: "delta.enableInCommitTimestamps",
     MATERIALIZE_PARTITION_COLUMNS: "delta.enableMaterializePartitionColumnsFeature",
     VARIANT_SHREDDING: "delta.enableVariantShredding",

@@ -20,6 +20,7 @@ from bayou.protocol.property_strings import (
     integer_at_least,
     interval,
     one_of,
+    set_of,
 )
 
 SYMLINK_MANIFESTS = TableProperty(
@@ -112,6 +113,12 @@ TYPE_WIDENING = TableProperty(key="delta.enableTypeWidening", default=False, par
 MATERIALIZE_PARTITION_COLUMNS = TableProperty(
     key="delta.enableMaterializePartitionColumnsFeature", default=False, parse=boolean
 )
+ICEBERG_COMPAT_V1 = TableProperty(key="delta.enableIcebergCompatV1", default=False, parse=boolean)
+ICEBERG_COMPAT_V2 = TableProperty(key="delta.enableIcebergCompatV2", default=False, parse=boolean)
+ICEBERG_COMPAT_V3 = TableProperty(key="delta.enableIcebergCompatV3", default=False, parse=boolean)
+UNIVERSAL_FORMATS: TableProperty[tuple[str, ...]] = TableProperty(
+    key="delta.universalFormat.enabledFormats", default=(), parse=set_of("iceberg", "hudi")
+)
 
 PROPERTIES: Mapping[str, TableProperty[object]] = {
     p.key: p
@@ -161,10 +168,16 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         ROW_ID_COLUMN,
         ROW_COMMIT_VERSION_COLUMN,
         ROW_TRACKING_SUSPENDED,
-        TableProperty(key="delta.enableIcebergCompatV1", default=False, parse=boolean),
-        TableProperty(key="delta.enableIcebergCompatV2", default=False, parse=boolean),
+        ICEBERG_COMPAT_V1,
+        ICEBERG_COMPAT_V2,
+        ICEBERG_COMPAT_V3,
         TableProperty(key="delta.enableVariantShredding", default=False, parse=boolean),
-        TableProperty(key="delta.universalFormat.enabledFormats", default=None, parse=any_string),
+        UNIVERSAL_FORMATS,
+        TableProperty(
+            key="delta.universalFormat.iceberg.atomicConversion.supported",
+            default=False,
+            parse=boolean,
+        ),
         TableProperty(key="delta.parquet.format.version", default="1.0.0", parse=any_string),
         TableProperty(key="delta.sampleRetentionDuration", default=None, parse=interval),
         TableProperty(key="delta.checkpointRetentionDuration", default=None, parse=interval),

@@ -134,6 +134,18 @@ def one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def set_of(*choices: str) -> Callable[[str], tuple[str, ...]]:
+    """Return a parser of a comma-separated list that accepts each of `choices` at most once."""
+
+    def parse(string: str) -> tuple[str, ...]:
+        values = tuple(value.strip() for value in string.split(",")) if string.strip() else ()
+        if len(set(values)) < len(values) or not set(values) <= set(choices):
+            raise ValueError(f"expected a comma-separated list of {', '.join(choices)}")
+        return values
+
+    return parse
+
+
 def byte_size(string: str) -> int | None:
     """Parse a number of bytes, such as `134217728` or `128mb`."""
     match = re.fullmatch(r"\s*([0-9]+)\s*([kmgt]?)i?b?\s*", string.lower())

@@ -69,6 +69,27 @@ def is_automatic_widening(before: DataType, after: DataType) -> bool:
     return is_widening(before, after) and not integer_to_other
 
 
+def is_iceberg_promotion(before: DataType, after: DataType) -> bool:
+    """Whether Iceberg can read values of the type `before` as the type `after` (type promotion)."""
+    if before in _INTEGERS and after in _INTEGERS:
+        return _INTEGERS.index(before) < _INTEGERS.index(after)
+    if isinstance(before, DecimalType) and isinstance(after, DecimalType):
+        return before.scale == after.scale and before.precision < after.precision
+    return (before, after) == (FLOAT, DOUBLE)
+
+
+def type_changes(schema: StructType) -> Iterator[tuple[str, DataType, DataType]]:
+    """Yield the type changes in a schema's metadata: dotted path, old type, new type.
+
+    Malformed entries are skipped; see `unsupported_type_changes`.
+    """
+    for path, change in _recorded_changes(schema, ""):
+        types = _parsed(change)
+        if types is not None:
+            inner = change.get("fieldPath")
+            yield (f"{path}.{inner}" if inner else path, *types)
+
+
 def with_type_changes(
     before: StructType, after: StructType, table_version: int | None = None
 ) -> StructType:
@@ -137,7 +158,11 @@ def _with_inner_changes(before: DataType, after: DataType, version: int | None) 
 
 def unsupported_type_changes(schema: StructType) -> list[str]:
     """Return the type changes in a schema that can't be read, as `column: from -> to`."""
-    return list(_unsupported(schema, ""))
+    return [
+        _describe(change, path)
+        for path, change in _recorded_changes(schema, "")
+        if not _is_known(change)
+    ]
 
 
 def is_widened_from_float(field: StructField) -> bool:
@@ -164,20 +189,20 @@ def _changed_from_float(schema: StructType, prefix: tuple[str, ...]) -> Iterator
             yield from _changed_from_float(field.data_type, path)
 
 
-def _unsupported(data_type: DataType, name: str) -> Iterator[str]:
+def _recorded_changes(data_type: DataType, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield each entry of `delta.typeChanges` with the path of its field."""
     match data_type:
         case StructType(fields):
             for field in fields:
                 path = f"{name}.{field.name}" if name else field.name
                 for change in _changes(field.metadata.get(TYPE_CHANGES_KEY)):
-                    if not _is_known(change):
-                        yield _describe(change, path)
-                yield from _unsupported(field.data_type, path)
+                    yield path, change
+                yield from _recorded_changes(field.data_type, path)
         case ArrayType():
-            yield from _unsupported(data_type.element_type, f"{name}.element")
+            yield from _recorded_changes(data_type.element_type, f"{name}.element")
         case MapType():
-            yield from _unsupported(data_type.key_type, f"{name}.key")
-            yield from _unsupported(data_type.value_type, f"{name}.value")
+            yield from _recorded_changes(data_type.key_type, f"{name}.key")
+            yield from _recorded_changes(data_type.value_type, f"{name}.value")
         case _:
             return
 
@@ -189,14 +214,19 @@ def _changes(value: Any) -> list[Any]:
 
 
 def _is_known(change: Any) -> bool:
+    types = _parsed(change)
+    return types is not None and is_readable_change(*types)
+
+
+def _parsed(change: Any) -> tuple[DataType, DataType] | None:
+    """Return the old and the new type of an entry; None if the entry is malformed."""
     if not isinstance(change, dict):
-        return False
+        return None
     try:
         before = data_type_from_json(change.get("fromType"))
-        after = data_type_from_json(change.get("toType"))
+        return before, data_type_from_json(change.get("toType"))
     except SchemaJsonError:
-        return False
-    return is_readable_change(before, after)
+        return None
 
 
 def _describe(change: Any, path: str) -> str:

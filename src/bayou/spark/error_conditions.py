@@ -91,6 +91,8 @@ CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD": ("22KD0", "runtime"),
     "DELTA_FILE_NOT_FOUND": ("42K03", "runtime"),
     "DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE": ("42K09", "analysis"),
+    "DELTA_ICEBERG_COMPAT_VIOLATION": ("KD00E", "unsupported"),
+    "DELTA_ICEBERG_COMPAT_VIOLATION.FILES_NOT_ICEBERG_COMPAT": ("KD00E", "runtime"),
     "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN": ("429BQ", "analysis"),
     "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED": ("42808", "analysis"),
     "DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP": ("42611", "analysis"),
@@ -166,6 +168,7 @@ CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "DELTA_TIMESTAMP_GREATER_THAN_COMMIT": ("42816", "analysis"),
     "DELTA_TIMESTAMP_INVALID": ("42816", "analysis"),
     "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED": ("0AKDC", "analysis"),
+    "DELTA_UNIVERSAL_FORMAT_VIOLATION": ("KD00E", "unsupported"),
     "DELTA_UNKNOWN_CONFIGURATION": ("F0000", "analysis"),
     "DELTA_UNRECOGNIZED_COLUMN_CHANGE": ("42601", "unsupported"),
     "DELTA_UNSET_NON_EXISTENT_PROPERTY": ("42616", "analysis"),
@@ -203,4 +206,7 @@ CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "TABLE_OR_VIEW_NOT_FOUND": ("42P01", "analysis"),
     "UNRESOLVED_INSERT_REPLACE_USING_COLUMN": ("42703", "analysis"),
 }
-"""SQLSTATE and kind of exception by condition."""
+"""SQLSTATE and kind of exception by condition.
+
+A condition `A.B` without an entry has those of `A`.
+"""

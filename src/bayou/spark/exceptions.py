@@ -57,8 +57,8 @@ class DeltaThrowable(PySparkException):
 
     def getSqlState(self) -> str | None:  # noqa: N802
         """The SQLSTATE of the condition, such as `2D521`; None if the condition has none."""
-        condition = self.getCondition()
-        return CONDITIONS[condition][0] if condition in CONDITIONS else None
+        entry = _entry(self.getCondition())
+        return None if entry is None else entry[0]
 
     def getMessage(self) -> str:  # noqa: N802
         """The condition in square brackets, and the message."""
@@ -206,13 +206,23 @@ def _condition(error: BayouError) -> str | None:
     return next((DEFAULT_CONDITIONS[each] for each in classes if each in DEFAULT_CONDITIONS), None)
 
 
+def _entry(condition: str | None) -> tuple[str, ExceptionKind] | None:
+    """The condition's SQLSTATE and kind; a condition such as `A.B` may have those of `A`."""
+    if condition is None:
+        return None
+    return CONDITIONS.get(condition) or CONDITIONS.get(condition.partition(".")[0])
+
+
 def _exception_class(error_class: type[BayouError], condition: str | None) -> Any:
     if condition == "DELTA_CONCURRENT_WRITE":
         return ConcurrentWriteException
     if error_class in _CONCURRENT:
         return _CONCURRENT[error_class]
-    if condition in CONDITIONS:
-        kind = CONDITIONS[condition][1]
+    entry = _entry(condition)
+    if entry is not None:
+        kind = entry[1]
+    elif issubclass(error_class, errors.IcebergCompatError):
+        kind = "unsupported"
     elif issubclass(error_class, errors.PredicateError | errors.TableError):
         kind = "analysis"
     elif issubclass(error_class, errors.StatementError):

@@ -12,6 +12,7 @@ from bayou.errors import (
     ArgumentError,
     ConcurrentAppendError,
     ConstraintViolationError,
+    IcebergCompatError,
     MetadataChangedError,
     PredicateError,
     SchemaError,
@@ -314,7 +315,7 @@ def test_properties_are_set_and_unset(path):
         ({"delta.feature.clustering": "supported"}, TablePropertyError, "cluster_by"),
         ({"delta.columnMapping.mode": "id"}, TablePropertyError, "from 'none' to 'id'"),
         ({"delta.columnMapping.maxColumnId": "7"}, TablePropertyError, "writers"),
-        ({"delta.enableIcebergCompatV2": "true"}, UnsupportedFeatureError, "icebergCompatV2"),
+        ({"delta.enableIcebergCompatV2": "true"}, IcebergCompatError, "delta.columnMapping.mode"),
         ({"delta.feature.someday": "supported"}, UnsupportedFeatureError, "someday"),
     ],
 )
@@ -380,7 +381,9 @@ def test_features_are_added_by_name(path):
     )
     assert bayou.table(path).alter.add_feature("clustering") == version
     refused(path, UnsupportedFeatureError, "unknown table feature", lambda a: a.add_feature("fast"))
-    refused(path, UnsupportedFeatureError, "write", lambda a: a.add_feature("icebergCompatV1"))
+    refused(
+        path, UnsupportedFeatureError, "write", lambda a: a.add_feature("catalogManaged-preview")
+    )
 
 
 def test_a_table_is_clustered_and_no_longer(path):

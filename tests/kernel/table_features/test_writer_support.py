@@ -12,7 +12,7 @@ FORMATS = "delta.universalFormat.enabledFormats"
 ROWS = pa.table({"id": [1]})
 
 
-@pytest.mark.parametrize("formats", ["iceberg", "hudi", "iceberg,hudi"])
+@pytest.mark.parametrize("formats", ["hudi"])
 def test_metadata_of_other_formats_is_refused_by_name(tmp_path, formats):
     path = str(tmp_path / "t")
     with pytest.raises(UnsupportedFeatureError, match=formats) as caught:
@@ -22,12 +22,6 @@ def test_metadata_of_other_formats_is_refused_by_name(tmp_path, formats):
     with pytest.raises(UnsupportedFeatureError, match=formats):
         bayou.table(path).alter.set_table_properties({FORMATS: formats})
     assert bayou.table(path).snapshot().version == 0
-
-
-@pytest.mark.parametrize("compat", ["delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2"])
-def test_what_iceberg_asks_of_a_table_is_refused_too(tmp_path, compat):
-    with pytest.raises(UnsupportedFeatureError, match="icebergCompat"):
-        bayou.write(str(tmp_path / "t"), ROWS, configuration={compat: "true"})
 
 
 def test_a_table_that_others_keep_in_another_format_is_read_and_written_once_that_ends(tmp_path):

@@ -238,11 +238,6 @@ def test_names_of_the_change_data_feed_are_reserved_where_it_is_on(engine, build
     [
         (protocol(1, 7, ([], ["someday"])), {}, "someday"),
         (protocol(1, 8), {}, "writer version 8"),
-        (
-            protocol(1, 7, ([], ["icebergCompatV1"])),
-            {"delta.enableIcebergCompatV1": "true"},
-            "icebergCompatV1",
-        ),
     ],
 )
 def test_a_table_that_needs_more_of_its_writers_is_refused_by_name(

@@ -19,6 +19,7 @@ from bayou.kernel.commands.optimize.rewrite_plan import (
     planned_metrics,
     run_plan,
 )
+from bayou.kernel.commands.optimize.upgrade_uniform import upgrade_uniform
 from bayou.version import ENGINE_INFO
 
 _MEMORY_BYTES = 512 << 20
@@ -220,6 +221,40 @@ class TableOptimizer(BoundTable):
             target_bytes=_checked_size(target_size, "target_size"),
         )
         return self._run(plan, limits)
+
+    def upgrade_uniform(
+        self,
+        iceberg_compat_version: int,
+        target_size: int | None = None,
+        max_concurrent_tasks: int | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> OptimizeMetrics:
+        """Make an existing table readable as an Iceberg table (REORG ... (UPGRADE UNIFORM ...)).
+
+        Enables Iceberg compatibility, rewrites the files that don't follow its rules, and sets
+        `delta.universalFormat.enabledFormats`. Versions 1 and 2 disable deletion vectors; version 3
+        enables row tracking.
+
+        Args:
+            iceberg_compat_version: 1, 2 or 3.
+            target_size, max_concurrent_tasks, batch_size: see `compact`.
+
+        Raises:
+            IcebergCompatError: the table violates a rule of the version.
+
+        Examples:
+            >>> bayou.table("lake/orders").optimize.upgrade_uniform(2)
+        """
+        limits = _limits(batch_size, max_concurrent_tasks)
+        return upgrade_uniform(
+            self._engine,
+            self._table.latest_snapshot(self._engine),
+            iceberg_compat_version,
+            lambda plan: self._run(plan, limits),
+            engine_info=ENGINE_INFO,
+            target_bytes=_checked_size(target_size, "target_size"),
+        )
 
     def _compact(
         self,

@@ -26,6 +26,7 @@ from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.expressions.model import LiteralValue
 from bayou.kernel.scan.scan_definition import map_ahead
 from bayou.kernel.scan.scan_file import data_file_path
+from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID
 from bayou.kernel.table_features.column_mapping import column_mapping_mode
 from bayou.kernel.table_features.constraints import RowConstraints
 from bayou.kernel.table_features.variant import fill_null_variants
@@ -82,7 +83,11 @@ def to_physical_batch(
     data = fill_null_variants(batch.select([*names, *additional_columns]), state.data_schema)
     schema = state.physical_schema
     for name, stored in additional_columns.items():
-        schema = schema.append(pa.field(stored, batch.schema.field(name).type))
+        if name in (ROW_ID, ROW_COMMIT_VERSION):
+            field = state.row_tracking_field(stored, is_row_id=name == ROW_ID)
+        else:
+            field = pa.field(stored, batch.schema.field(name).type)
+        schema = schema.append(field)
     return with_schema(data, schema, table=state.table)
 
 
@@ -143,6 +148,7 @@ def _append_actions(
             modification_time=status.modification_time,
             data_change=state.data_change,
             stats=None if status.statistics is None else state.statistics_json(status.statistics),
+            tags=state.file_tags or None,
         )
 
 

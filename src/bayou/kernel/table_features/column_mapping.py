@@ -6,14 +6,12 @@ use physical names. In mode `id`, columns of data files are matched by field id.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
 import pyarrow as pa
 
-from bayou.errors import TablePropertyError
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.engine import FIELD_ID_KEY, VARIANT_KEY
 from bayou.protocol.schema import (
@@ -29,6 +27,7 @@ ColumnMappingMode: TypeAlias = Literal["none", "name", "id"]
 
 ID_KEY = "delta.columnMapping.id"
 PHYSICAL_NAME_KEY = "delta.columnMapping.physicalName"
+NESTED_IDS_KEY = "delta.columnMapping.nested.ids"
 MODE_KEY = "delta.columnMapping.mode"
 _MODES = ("none", "name", "id")
 
@@ -49,6 +48,17 @@ def physical_name(field: StructField) -> str:
     """
     name = field.metadata.get(PHYSICAL_NAME_KEY)
     return name if isinstance(name, str) else field.name
+
+
+def nested_field_ids(field: StructField) -> Mapping[str, int]:
+    """Return the ids of the elements, keys and values of a field's arrays and maps.
+
+    The keys of the result are paths from the field, with its physical name: `col-a.element`,
+    `col-a.value.key` (PROTOCOL.md, Iceberg Compatibility V2). Fields of nested structs have their
+    own ids. The result is empty if the schema has no such ids.
+    """
+    ids = field.metadata.get(NESTED_IDS_KEY)
+    return ids if isinstance(ids, dict) else {}
 
 
 def physical_path(schema: StructType, logical_path: tuple[str, ...]) -> tuple[str, ...]:
@@ -115,7 +125,7 @@ def physical_field(field: StructField, mode: ColumnMappingMode) -> pa.Field[Any]
     return pa.field(
         field.name if mode == "none" else physical_name(field),
         physical_arrow_type(field.data_type, mode),
-        metadata={**_id_metadata(field, mode), **_type_metadata(field.data_type)} or None,
+        metadata={**_required_id(field, mode), **_type_metadata(field.data_type)} or None,
     )
 
 
@@ -157,31 +167,51 @@ def _write_field(
     Args:
         optional: whether an enclosing field is nullable, which makes this field nullable too.
     """
-    name = field.name if mode == "none" else physical_name(field)
-    field_id = None if mode == "none" else field.metadata.get(ID_KEY)
+    mapped = mode != "none"
+    name = physical_name(field) if mapped else field.name
     metadata = _type_metadata(field.data_type)
-    if isinstance(field_id, int):
-        metadata[FIELD_ID_KEY] = str(field_id).encode()
+    if mapped:
+        metadata.update(_id_metadata(field.metadata.get(ID_KEY)))
     nullable = field.nullable or optional
-    data_type = _write_type(field.data_type, mode, optional=nullable)
+    nested = _NestedFields(ids=nested_field_ids(field) if mapped else {}, mode=mode)
+    data_type = nested.write_type(field.data_type, name, optional=nullable)
     return pa.field(name, data_type, nullable, metadata=metadata or None)
 
 
-def _write_type(data_type: DataType, mode: ColumnMappingMode, *, optional: bool) -> pa.DataType:
-    match data_type:
-        case StructType(fields):
-            return pa.struct([_write_field(f, mode, optional=optional) for f in fields])
-        case ArrayType():
-            nullable = data_type.contains_null
-            element = _write_type(data_type.element_type, mode, optional=nullable)
-            return pa.list_(pa.field("element", element, nullable))
-        case MapType():
-            nullable = data_type.value_contains_null
-            inner = _write_type(data_type.value_type, mode, optional=nullable)
-            value: Any = pa.field("value", inner, nullable)
-            return pa.map_(_write_type(data_type.key_type, mode, optional=False), value)
-        case _:
-            return to_arrow_type(data_type)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NestedFields:
+    """Creates the Arrow types of a column's arrays and maps, with the ids of their fields.
+
+    Attributes:
+        ids: ids by path, see `nested_field_ids`.
+    """
+
+    ids: Mapping[str, int]
+    mode: ColumnMappingMode
+
+    def write_type(self, data_type: DataType, path: str, *, optional: bool) -> pa.DataType:
+        match data_type:
+            case StructType(fields):
+                return pa.struct([_write_field(f, self.mode, optional=optional) for f in fields])
+            case ArrayType():
+                element = data_type.element_type
+                return pa.list_(self._field("element", element, path, data_type.contains_null))
+            case MapType():
+                value_nullable = data_type.value_contains_null
+                key: Any = self._field("key", data_type.key_type, path, nullable=False)
+                value: Any = self._field("value", data_type.value_type, path, value_nullable)
+                return pa.map_(key, value)
+            case _:
+                return to_arrow_type(data_type)
+
+    def _field(self, name: str, data_type: DataType, parent: str, nullable: bool) -> pa.Field[Any]:
+        path = f"{parent}.{name}"
+        return pa.field(
+            name,
+            self.write_type(data_type, path, optional=nullable),
+            nullable,
+            metadata=_id_metadata(self.ids.get(path)) or None,
+        )
 
 
 def _nested_field(name: str, data_type: DataType, mode: ColumnMappingMode) -> pa.Field[Any]:
@@ -189,12 +219,16 @@ def _nested_field(name: str, data_type: DataType, mode: ColumnMappingMode) -> pa
     return pa.field(name, physical_arrow_type(data_type, mode), metadata=metadata)
 
 
-def _id_metadata(field: StructField, mode: ColumnMappingMode) -> dict[bytes | str, bytes | str]:
+def _id_metadata(field_id: object) -> dict[bytes | str, bytes | str]:
+    return {FIELD_ID_KEY: str(field_id).encode()} if isinstance(field_id, int) else {}
+
+
+def _required_id(field: StructField, mode: ColumnMappingMode) -> dict[bytes | str, bytes | str]:
     if mode != "id":
         return {}
-    field_id = field.metadata.get(ID_KEY)
-    if isinstance(field_id, int):
-        return {FIELD_ID_KEY: str(field_id).encode()}
+    metadata = _id_metadata(field.metadata.get(ID_KEY))
+    if metadata:
+        return metadata
     raise ValueError(f"column {field.name!r} has no {ID_KEY}, though the mode is id")
 
 
@@ -251,7 +285,7 @@ def _without_mapping(data_type: DataType) -> DataType:
                         metadata={
                             key: value
                             for key, value in f.metadata.items()
-                            if key not in (ID_KEY, PHYSICAL_NAME_KEY)
+                            if key not in (ID_KEY, PHYSICAL_NAME_KEY, NESTED_IDS_KEY)
                         },
                     )
                     for f in fields
@@ -267,90 +301,3 @@ def _without_mapping(data_type: DataType) -> DataType:
             )
         case _:
             return data_type
-
-
-MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
-
-
-def with_column_ids(
-    table: str,
-    schema: StructType,
-    configuration: Mapping[str, str],
-    before: Mapping[str, str] | None,
-) -> tuple[StructType, dict[str, str]]:
-    """Return the schema with an id and a physical name for each field, and the new properties.
-
-    Fields that have an id and a physical name keep them. If column mapping is being enabled on an
-    existing table, the physical names are the logical names, because existing data files have
-    these names. In column mapping mode `none`, nothing is changed.
-
-    Args:
-        before: the table's properties before the change; None for a new table.
-    """
-    try:
-        mode = column_mapping_mode(configuration)
-        old = mode if before is None else column_mapping_mode(before)
-    except ValueError as error:
-        raise TablePropertyError(
-            f"{table}: {error}.", table=table, key="delta.columnMapping.mode"
-        ) from error
-    if old != mode and (old, mode) != ("none", "name"):
-        raise TablePropertyError(
-            f"{table}: delta.columnMapping.mode can't be changed from {old!r} to {mode!r}. Only a "
-            "change from 'none' to 'name' is supported.",
-            table=table,
-            key="delta.columnMapping.mode",
-        )
-    if mode == "none":
-        return schema, dict(configuration)
-    max_id = max(_max_id(schema), int((before or {}).get(MAX_COLUMN_ID, "0")))
-    assigner = _IdAssigner(max_id, keep_names=before is not None and old == "none")
-    with_ids = assigner.struct(schema)
-    return with_ids, {**configuration, MAX_COLUMN_ID: str(assigner.max_id)}
-
-
-class _IdAssigner:
-    """Assigns physical names, and ids greater than `max_id`, to the fields of a schema."""
-
-    def __init__(self, max_id: int, *, keep_names: bool) -> None:
-        self.max_id = max_id
-        self._keep_names = keep_names
-
-    def struct(self, schema: StructType) -> StructType:
-        return StructType(tuple(self._field(f) for f in schema))
-
-    def _field(self, field: StructField) -> StructField:
-        metadata: dict[str, Any] = dict(field.metadata)
-        if not isinstance(metadata.get(ID_KEY), int):
-            self.max_id += 1
-            metadata[ID_KEY] = self.max_id
-        if not isinstance(metadata.get(PHYSICAL_NAME_KEY), str):
-            name = field.name if self._keep_names else f"col-{uuid.uuid4()}"
-            metadata[PHYSICAL_NAME_KEY] = name
-        return replace(field, data_type=self._type(field.data_type), metadata=metadata)
-
-    def _type(self, data_type: DataType) -> DataType:
-        match data_type:
-            case StructType():
-                return self.struct(data_type)
-            case ArrayType():
-                return replace(data_type, element_type=self._type(data_type.element_type))
-            case MapType():
-                key = self._type(data_type.key_type)
-                return replace(data_type, key_type=key, value_type=self._type(data_type.value_type))
-            case _:
-                return data_type
-
-
-def _max_id(data_type: DataType) -> int:
-    match data_type:
-        case StructType(fields):
-            own = [f.metadata.get(ID_KEY) for f in fields]
-            ids = [i for i in own if isinstance(i, int)]
-            return max([0, *ids, *(_max_id(f.data_type) for f in fields)])
-        case ArrayType():
-            return _max_id(data_type.element_type)
-        case MapType():
-            return max(_max_id(data_type.key_type), _max_id(data_type.value_type))
-        case _:
-            return 0

@@ -37,6 +37,7 @@ _UNIVERSAL_FORMATS = "delta.universalFormat.enabledFormats"
 _MAINTENANCE = {
     Operation.OPTIMIZE: "OPTIMIZE",
     Operation.REORG: "REORG",
+    Operation.UPGRADE_UNIFORM: "REORG",
     Operation.VACUUM_START: "VACUUM",
     Operation.VACUUM_END: "VACUUM",
 }

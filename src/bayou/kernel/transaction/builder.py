@@ -17,6 +17,7 @@ from bayou.kernel.table_features.clustering import (
     resolve_clustering_columns,
 )
 from bayou.kernel.table_features.column_dependencies import check_statistics_columns
+from bayou.kernel.table_features.iceberg_compat import check_iceberg_compat
 from bayou.kernel.table_features.writer_support import (
     check_catalog,
     check_change_data_columns,
@@ -27,6 +28,7 @@ from bayou.kernel.table_features.writer_support import (
     check_writable,
     normalize_properties,
 )
+from bayou.kernel.transaction.iceberg_files import check_purged
 from bayou.kernel.transaction.metadata_update import (
     MetadataChange,
     MetadataRequest,
@@ -422,6 +424,16 @@ class TransactionBuilder:
         new_metadata = None if state is not None and metadata == state.metadata else metadata
         check_writable(self._table, protocol, metadata, schema)
         check_properties(self._table, metadata.configuration)
+        check_iceberg_compat(
+            self._table,
+            state,
+            protocol=protocol,
+            metadata=metadata,
+            schema=schema,
+            operation=self._operation,
+        )
+        if not self._replaces_schema:
+            check_purged(engine, self._table, state, metadata.configuration, self._operation)
         check_universal_format(self._table, metadata.configuration, self._operation)
         check_catalog(
             self._table,

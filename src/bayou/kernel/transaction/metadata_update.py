@@ -12,7 +12,12 @@ import msgspec
 from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.table_features.column_dependencies import check_not_referenced
-from bayou.kernel.table_features.column_mapping import with_column_ids, without_mapping
+from bayou.kernel.table_features.column_ids import with_column_ids
+from bayou.kernel.table_features.column_mapping import without_mapping
+from bayou.kernel.table_features.iceberg_compat import (
+    has_nested_field_ids,
+    with_required_properties,
+)
 from bayou.kernel.transaction.schema_evolution import (
     check_fits,
     check_new_table,
@@ -84,9 +89,12 @@ def _create(table: str, request: MetadataRequest) -> MetadataChange:
     schema = request.schema
     assert schema is not None  # checked by the builder
     columns = request.partition_columns or ()
-    configuration = dict(request.set_properties)
+    configuration = with_required_properties(table, None, request.set_properties)
     check_new_table(table, schema, columns, mapped=_is_mapped(configuration))
-    schema, configuration = with_column_ids(table, schema, configuration, None)
+    nested_ids = has_nested_field_ids(configuration)
+    schema, configuration = with_column_ids(
+        table, schema, configuration, None, nested_ids=nested_ids
+    )
     if properties.ROW_TRACKING.read(configuration):
         configuration = {**configuration, **_row_tracking_columns()}
     stored, protocol_properties = _split_protocol_properties(configuration)
@@ -135,6 +143,9 @@ def _update(state: TableState, request: MetadataRequest) -> MetadataChange:
         if key not in request.removed_properties
     }
     merged, protocol_properties = _split_protocol_properties(merged)
+    merged = with_required_properties(
+        state.path, state.properties, merged, replaces=request.replaces
+    )
     if request.metadata is None and not request.files_checked:
         _check_changed_properties(state, merged)
     if properties.ROW_TRACKING.read(merged) and _ROW_ID_COLUMN not in merged:
@@ -147,7 +158,10 @@ def _update(state: TableState, request: MetadataRequest) -> MetadataChange:
     elif request.schema is not None:
         check_fits(state.path, schema, request.schema)
     if request.metadata is None or not request.files_checked:
-        schema, merged = with_column_ids(state.path, schema, merged, state.properties)
+        nested_ids = has_nested_field_ids(merged)
+        schema, merged = with_column_ids(
+            state.path, schema, merged, state.properties, nested_ids=nested_ids
+        )
     if schema != before:
         metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
     if merged != metadata.configuration:

@@ -14,6 +14,7 @@ from bayou.kernel.crc.commit_effect import CommitEffect
 from bayou.kernel.log.replay import CommitActions
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
+from bayou.kernel.table_features.iceberg_compat import iceberg_compat_version
 from bayou.kernel.table_features.identity_columns import with_high_water_marks
 from bayou.kernel.transaction import commit_rebase
 from bayou.kernel.transaction.commit_contents import CommitContents
@@ -120,8 +121,10 @@ class TableUpdate:
     @property
     def materializes_partitions(self) -> bool:
         """Whether data files also contain partition columns."""
-        return features.MATERIALIZE_PARTITION_COLUMNS in features.writer_features(
-            self.effective_protocol
+        listed = features.writer_features(self.effective_protocol)
+        return (
+            features.MATERIALIZE_PARTITION_COLUMNS in listed
+            or iceberg_compat_version(self.configuration) is not None
         )
 
     @property

@@ -28,6 +28,7 @@ from bayou.kernel.transaction.commit import (
 )
 from bayou.kernel.transaction.commit_contents import CommitContents
 from bayou.kernel.transaction.conflict_checker import ReadSet, WriteSet
+from bayou.kernel.transaction.iceberg_files import checked_actions
 from bayou.kernel.transaction.post_commit_hooks import due_hooks
 from bayou.kernel.transaction.table_update import (
     CommitLines,
@@ -310,6 +311,7 @@ class Transaction:
             CommitConflictError: the commit conflicts with a winning commit.
             CommitFailedError: the retries are exhausted, or the storage failed.
             ConstraintViolationError: actions remove rows of an append-only table.
+            IcebergCompatError: a file violates a rule of Iceberg compatibility.
             ArgumentError: an action isn't a file action, or a file of a table with row tracking
                 has no `numRecords` in its statistics.
         """
@@ -344,7 +346,7 @@ class Transaction:
         if update.is_recorded:
             return TransactionCommitResult(version=self.read_version, already_committed=True)
         contents = progress.contents = CommitContents.of(
-            actions,
+            checked_actions(update.table, update.configuration, actions),
             keep_adds=update.tracks_rows or bool(update.generated_identity),
             count_small=update.table_properties.auto_compact
             and update.operation in _COMPACTED_OPERATIONS,

@@ -45,6 +45,7 @@ from bayou.kernel.commands.optimize.sorted_rewrite import (
     with_files,
     write_ordered,
 )
+from bayou.kernel.commands.optimize.upgrade_uniform import upgrade_uniform
 from bayou.kernel.expressions.model import Predicate
 from bayou.protocol.actions import AddFile, decode_actions, encode_actions
 from bayou.spark.executors.executor_tasks import (
@@ -293,6 +294,17 @@ class OptimizeCommands:
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
         state = self._latest()
         return self._run(plan_purge(self.engine, state, _INFO, where=where, target_bytes=target))
+
+    def upgrade_uniform(self, version: int) -> OptimizeMetrics:
+        """Enable a version of Iceberg compatibility and the universal format `iceberg`."""
+        return upgrade_uniform(
+            self.engine,
+            self._latest(),
+            version,
+            self._run,
+            engine_info=_INFO,
+            target_bytes=OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark),
+        )
 
     def _latest(self) -> Snapshot:
         return self.table.latest_snapshot(self.engine)

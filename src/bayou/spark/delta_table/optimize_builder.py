@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bayou.errors import ArgumentError
 from bayou.spark.commands.optimize import OptimizeCommands
 from bayou.spark.delta_table.arguments import check_names, check_string
 from bayou.spark.delta_table.result_dataframes import optimize_frame
@@ -81,6 +82,30 @@ class DeltaReorgBuilder:
             PredicateError, CommitConflictError: see `DeltaOptimizeBuilder.executeCompaction`.
         """
         metrics = _commands(self._target).purge(self._where)
+        return optimize_frame(self._target.spark, self._target.path, metrics)
+
+    def executeUpgradeUniform(self, icebergCompatVersion: int) -> Any:  # noqa: N802, N803
+        """Make the table readable as an Iceberg table.
+
+        Enables a version of Iceberg compatibility, rewrites the files that don't follow it, and
+        sets `delta.universalFormat.enabledFormats = iceberg`.
+
+        Args:
+            icebergCompatVersion: 1, 2 or 3.
+
+        Returns:
+            A DataFrame of one row: the table's path and metrics.
+
+        Raises:
+            IcebergCompatError: the table violates a rule of the version.
+            ArgumentError: a partition filter was set.
+        """
+        if self._where is not None:
+            raise ArgumentError(
+                f"{self._target.path}: UPGRADE UNIFORM rewrites all partitions. Leave where() out.",
+                argument="partitionFilter",
+            )
+        metrics = _commands(self._target).upgrade_uniform(icebergCompatVersion)
         return optimize_frame(self._target.spark, self._target.path, metrics)
 
 

@@ -39,13 +39,20 @@ class Optimize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reorg:
-    """`REORG TABLE table [WHERE condition] APPLY (PURGE)`."""
+    """`REORG TABLE table [WHERE condition] APPLY (PURGE)`, or `APPLY (UPGRADE UNIFORM (...))`.
+
+    Attributes:
+        upgrade: the version of Iceberg compatibility; None for PURGE.
+    """
 
     table: TableName
     where: str | None
+    upgrade: int | None = None
 
     def run(self, context: StatementContext) -> Any:
         builder = DeltaTable(context.table(self.table)).reorg()
+        if self.upgrade is not None:
+            return builder.executeUpgradeUniform(self.upgrade)
         return (builder if self.where is None else builder.where(self.where)).executePurge()
 
 
@@ -128,8 +135,11 @@ def parse_reorg(cursor: TokenCursor) -> Reorg:
     table = cursor.table()
     where = cursor.until_keywords("APPLY", what="a condition") if cursor.take("WHERE") else None
     cursor.expect("APPLY", "(")
-    if cursor.next_are("UPGRADE"):
-        raise cursor.error("PURGE (UniForm isn't supported)")
+    if where is None and cursor.take("UPGRADE", "UNIFORM", "(", "ICEBERG_COMPAT_VERSION", "="):
+        version = cursor.integer("a version of Iceberg compatibility")
+        cursor.expect(")", ")")
+        cursor.expect_end()
+        return Reorg(table=table, where=None, upgrade=version)
     cursor.expect("PURGE", ")")
     cursor.expect_end()
     return Reorg(table=table, where=where)

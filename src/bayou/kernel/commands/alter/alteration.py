@@ -43,6 +43,10 @@ class Alteration:
     reads_paths: frozenset[str] = frozenset()
     tags: Mapping[str, str] | None = None
 
+    def check(self, change: Callable[[TransactionBuilder], TransactionBuilder]) -> None:
+        """Raise the errors of `commit` for these changes, without changing the table."""
+        change(self._builder()).build(self.engine)
+
     def commit(
         self,
         change: Callable[[TransactionBuilder], TransactionBuilder] = lambda builder: builder,
@@ -54,13 +58,7 @@ class Alteration:
             change: function that adds changes of metadata, protocol or domains to the builder.
             actions: file actions to commit.
         """
-        builder = TransactionBuilder(
-            table=self.state.path,
-            read_state=self.state,
-            engine_info=self.engine_info,
-            operation=self.operation,
-        ).with_operation_parameters(self.parameters)
-        transaction = change(builder).build(self.engine)
+        transaction = change(self._builder()).build(self.engine)
         if self.reads_rows:
             transaction.record_read()
         if self.reads_paths:
@@ -68,6 +66,14 @@ class Alteration:
         result = transaction.commit(self.engine, actions, operation_metrics={}, tags=self.tags)
         result.run_post_commit_hooks(self.engine)
         return AlterationMetrics(version=result.version)
+
+    def _builder(self) -> TransactionBuilder:
+        return TransactionBuilder(
+            table=self.state.path,
+            read_state=self.state,
+            engine_info=self.engine_info,
+            operation=self.operation,
+        ).with_operation_parameters(self.parameters)
 
 
 def with_schema(state: TableState, schema: StructType, **changes: object) -> Metadata:

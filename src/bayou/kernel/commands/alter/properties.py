@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -12,6 +13,7 @@ from bayou.kernel.commands.alter.row_tracking import enable_row_tracking
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
+from bayou.kernel.table_features.iceberg_compat import iceberg_compat_version
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Metadata
@@ -26,10 +28,12 @@ def set_properties(
 ) -> AlterationMetrics:
     """Set properties; properties that enable a feature also upgrade the protocol.
 
-    The key `comment` sets the table's description. Enabling row tracking first assigns row ids to
-    all files, in separate commits.
+    The key `comment` sets the table's description. Enabling row tracking, which version 3 of
+    Iceberg compatibility does too, first assigns row ids to all files, in separate commits.
     """
     requested = properties.normalize(configuration)
+    if _implies_row_tracking(state, requested):
+        requested[properties.ROW_TRACKING.key] = "true"
     for key in requested:
         _check_is_plain_property(state, key, requested[key])
     _validate(state, {k: v for k, v in requested.items() if k != _COMMENT})
@@ -43,11 +47,6 @@ def set_properties(
             table=state.path,
             key=properties.ROW_TRACKING_SUSPENDED.key,
         )
-    if row_tracking and not properties.ROW_TRACKING.read(state.properties):
-        state, done = enable_row_tracking(engine, state, engine_info=engine_info)
-        commits += done
-        if len(requested) == 1:
-            tags["rowTrackingEnablementOnly"] = "true"
     table_properties = {key: value for key, value in requested.items() if key != _COMMENT}
 
     def change(builder: TransactionBuilder) -> TransactionBuilder:
@@ -63,6 +62,13 @@ def set_properties(
         parameters={"properties": as_json(dict(configuration))},
         tags=tags,
     )
+    if row_tracking and not properties.ROW_TRACKING.read(state.properties):
+        alteration.check(change)
+        state, done = enable_row_tracking(engine, state, engine_info=engine_info)
+        commits += done
+        if len(requested) == 1:
+            tags["rowTrackingEnablementOnly"] = "true"
+        alteration = replace(alteration, state=state)
     metrics = alteration.commit(change)
     return AlterationMetrics(version=metrics.version, num_commits=commits)
 
@@ -117,6 +123,12 @@ def set_name(
     )
     metadata = msgspec.structs.replace(state.metadata, name=name or None)
     return alteration.commit(lambda builder: builder.with_metadata(metadata))
+
+
+def _implies_row_tracking(state: TableState, requested: Mapping[str, str]) -> bool:
+    """Whether the properties enable Iceberg compatibility 3 and say nothing of row tracking."""
+    after = {**state.properties, **requested}
+    return iceberg_compat_version(after) == 3 and properties.ROW_TRACKING.key not in after
 
 
 def _validate(state: TableState, configuration: Mapping[str, str]) -> None:

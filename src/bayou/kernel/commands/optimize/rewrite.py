@@ -172,7 +172,7 @@ def _write_file(
                 yield msgspec.structs.replace(
                     add,
                     data_change=False,
-                    tags=None if work.tags is None else dict(work.tags),
+                    tags={**(add.tags or {}), **(work.tags or {})} or None,
                     clustering_provider=work.clustering_provider,
                 )
 
@@ -187,7 +187,7 @@ def _physical(work: Rewrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
     ):
         if stored and column in work.scan_state.metadata_columns:
             names.append(column)
-            fields.append(pa.field(stored, pa.int64()))
+            fields.append(work.state.row_tracking_field(stored, is_row_id=column == ROW_ID))
     schema = pa.schema(fields)
     with CloseableIterator(rows) as batches:
         for batch in batches:

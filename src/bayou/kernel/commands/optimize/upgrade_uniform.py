@@ -1,0 +1,205 @@
+"""REORG ... APPLY (UPGRADE UNIFORM ...): make an existing table readable as an Iceberg table.
+
+The steps are those of delta-spark: enable the version of Iceberg compatibility, rewrite the files
+that an older writer wrote, then enable the universal format `iceberg`. Each step is a commit of its
+own. If the command fails, running it again continues with the missing steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from bayou.errors import IcebergCompatError
+from bayou.kernel.commands.alter.alteration import Alteration, as_json
+from bayou.kernel.commands.alter.properties import set_properties
+from bayou.kernel.commands.alter.row_tracking import enable_row_tracking
+from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
+from bayou.kernel.commands.optimize.optimize import rewrite_states, target_size
+from bayou.kernel.commands.optimize.rewrite import Rewrite
+from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.kernel.operation import Operation
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.table_features.iceberg_compat import (
+    COMPAT_VERSION_TAG,
+    LATEST_VERSION,
+    compat_property,
+    iceberg_compat_version,
+    universal_formats,
+    version_not_supported,
+)
+from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.protocol import properties
+
+_MAX_REWRITES = 5
+"""Maximum number of rewrites; files of concurrent writers can make a repeated rewrite necessary."""
+
+RunPlan = Callable[[RewritePlan], OptimizeMetrics]
+"""Function that runs and commits a plan."""
+
+
+def upgrade_uniform(
+    engine: Engine,
+    state: TableState,
+    version: int,
+    run_plan: RunPlan,
+    *,
+    engine_info: str,
+    target_bytes: int | None = None,
+) -> OptimizeMetrics:
+    """Enable a version of Iceberg compatibility and the universal format `iceberg`.
+
+    Deletion vectors are disabled for versions 1 and 2, row tracking is enabled for version 3.
+    Version 1 rewrites no files, as in delta-spark.
+
+    Args:
+        version: 1, 2 or 3.
+        target_bytes: see `plan_optimize`.
+
+    Returns:
+        The metrics of the rewrite; its `version` is the table's version after the command.
+
+    Raises:
+        IcebergCompatError: the table violates a rule of the version.
+    """
+    if type(version) is not int or not 1 <= version <= LATEST_VERSION:
+        raise version_not_supported(state.path, version)
+    state = _enable_version(engine, state, version, engine_info)
+    metrics = _rewrite(
+        engine, state, version, run_plan, engine_info=engine_info, target_bytes=target_bytes
+    )
+    state = load_table_state(engine, state.path, catalog=state.catalog)
+    formats = universal_formats(state.properties)
+    if "iceberg" not in formats:
+        enabled = set_properties(engine, state, _with_iceberg(formats), engine_info=engine_info)
+        return replace(metrics, version=enabled.version)
+    return replace(metrics, version=state.version)
+
+
+def plan_upgrade(
+    engine: Engine,
+    state: TableState,
+    version: int,
+    engine_info: str,
+    *,
+    target_bytes: int | None = None,
+) -> RewritePlan:
+    """Plan the rewrite of the files whose writer didn't follow version 2 or 3.
+
+    Args:
+        target_bytes: see `plan_optimize`.
+    """
+    started = time.time_ns() // 1_000_000
+    target = target_size(state, target_bytes)
+    write_state, scan_state = rewrite_states(engine, state, engine_info)
+    scan = ScanBuilder(state).with_whole_adds().build()
+    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as scan_files:
+        files = list(scan_files)
+    chosen = [f for f in files if (f.add.tags or {}).get(COMPAT_VERSION_TAG) != str(version)]
+    groups = by_partition(write_state, chosen)
+    items = [
+        Rewrite(state=write_state, scan_state=scan_state, files=tuple(members))
+        for group in groups
+        for members in pack(sorted(group, key=lambda file: file.size), target)
+    ]
+    return RewritePlan(
+        state=state,
+        operation=Operation.REORG,
+        parameters={"predicate": "[]", "applyPurge": False},
+        where=None,
+        items=tuple(items),
+        considered=len(files),
+        partitions=len(groups),
+        started=started,
+    )
+
+
+def _enable_version(
+    engine: Engine, state: TableState, version: int, engine_info: str
+) -> TableState:
+    """Enable the version, unless it is enabled; return the table's new state."""
+    current = iceberg_compat_version(state.properties)
+    requested = {compat_property(version): "true"}
+    if current == version:
+        _check_format(engine, state, requested, engine_info)
+        return state
+    if current is not None:
+        requested[compat_property(current)] = "false"
+    if state.column_mapping == "none":
+        requested[properties.COLUMN_MAPPING_MODE.key] = "name"
+    if version >= 3:
+        requested[properties.ROW_TRACKING.key] = "true"
+    else:
+        requested[properties.DELETION_VECTORS.key] = "false"
+    _check_format(engine, state, requested, engine_info)
+    if version >= 3 and not state.table_properties.row_tracking:
+        state, _ = enable_row_tracking(engine, state, engine_info=engine_info)
+    upgrade = _upgrade(engine, state, requested, engine_info)
+    upgrade.commit(lambda builder: _with_properties(builder, requested))
+    return load_table_state(engine, state.path, catalog=state.catalog)
+
+
+def _check_format(
+    engine: Engine, state: TableState, requested: Mapping[str, str], engine_info: str
+) -> None:
+    """Check all properties that the command will set, before its first commit."""
+    after = {**requested, **_with_iceberg(universal_formats(state.properties))}
+    _upgrade(engine, state, after, engine_info).check(
+        lambda builder: _with_properties(builder, after)
+    )
+
+
+def _with_properties(
+    builder: TransactionBuilder, requested: Mapping[str, str]
+) -> TransactionBuilder:
+    return builder.with_table_properties(requested).with_files_checked()
+
+
+def _upgrade(
+    engine: Engine, state: TableState, requested: Mapping[str, str], engine_info: str
+) -> Alteration:
+    return Alteration(
+        engine=engine,
+        state=state,
+        engine_info=engine_info,
+        operation=Operation.UPGRADE_UNIFORM,
+        parameters={"properties": as_json(dict(requested))},
+    )
+
+
+def _rewrite(
+    engine: Engine,
+    state: TableState,
+    version: int,
+    run_plan: RunPlan,
+    *,
+    engine_info: str,
+    target_bytes: int | None,
+) -> OptimizeMetrics:
+    """Rewrite files until all files have the version's tag; return the first rewrite's metrics."""
+    first: OptimizeMetrics | None = None
+    for _ in range(_MAX_REWRITES):
+        plan = plan_upgrade(engine, state, version, engine_info, target_bytes=target_bytes)
+        if version < 2:
+            plan = replace(plan, items=())
+        metrics = run_plan(plan)
+        first = first or metrics
+        if not plan.items:
+            return first
+        state = load_table_state(engine, state.path, catalog=state.catalog)
+    raise IcebergCompatError(
+        f"{state.path}: concurrent writers added files that IcebergCompatV{version} doesn't allow. "
+        "Run REORG TABLE ... APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = "
+        f"{version})) again when they have stopped.",
+        table=state.path,
+        version=version,
+        condition="DELTA_ICEBERG_COMPAT_VIOLATION.FILES_NOT_ICEBERG_COMPAT",
+    )
+
+
+def _with_iceberg(formats: tuple[str, ...]) -> dict[str, str]:
+    names = formats if "iceberg" in formats else (*formats, "iceberg")
+    return {properties.UNIVERSAL_FORMATS.key: ",".join(names)}
