@@ -142,20 +142,24 @@ class Maintenance(BoundTable):
         version: int | None = None,
         timestamp: Timestamp | None = None,
         *,
+        shallow: bool = True,
         replace: bool = False,
         configuration: Mapping[str, str] | None = None,
         transaction_identifiers: bool = True,
     ) -> CloneMetrics:
-        """Create a shallow clone: a new table that refers to this table's data files.
+        """Create a new table with this table's schema, properties and rows.
 
-        Writes to the clone don't change this table. The clone depends on this table's files: a
-        vacuum of this table may delete files that only the clone still uses.
+        Writes to the clone don't change this table. A shallow clone refers to this table's data
+        files: a vacuum of this table may delete files that only the clone still uses. A deep clone
+        copies the files. If it is repeated with `replace`, it copies only the files that this table
+        has added since, and removes the others.
 
         Args:
             target: path of the new table, in the same store.
             version, timestamp: version to clone; the latest by default.
-            replace: if True, an existing table at `target` is replaced; that table must have no
-                data files.
+            shallow: if False, data files are copied.
+            replace: if True, an existing table at `target` is replaced. A shallow clone only
+                replaces a table without data files.
             configuration: table properties that override this table's.
             transaction_identifiers: whether to copy the transaction identifiers, which record the
                 progress of pipelines and streaming queries.
@@ -167,6 +171,7 @@ class Maintenance(BoundTable):
 
         Examples:
             >>> bayou.table("lake/orders").clone("lake/orders_test")
+            >>> bayou.table("lake/orders").clone("backup/orders", shallow=False, replace=True)
         """
         from bayou.kernel.commands.clone import clone
 
@@ -182,6 +187,7 @@ class Maintenance(BoundTable):
             self._snapshot_at(version, timestamp),
             location,
             ENGINE_INFO,
+            shallow=shallow,
             properties=table_properties,
             replace=replace,
             transaction_identifiers=transaction_identifiers,

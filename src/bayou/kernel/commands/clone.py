@@ -1,7 +1,11 @@
-"""SHALLOW CLONE: create a table that references the data files of another table's version."""
+"""CLONE: create a table with the schema, properties and rows of another table's version.
+
+A shallow clone references the source's data files; a deep clone copies them (`copied_files`).
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,12 +14,14 @@ from typing import Any
 import msgspec
 
 from bayou.errors import (
+    ArgumentError,
     CommitConflictError,
     SchemaError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.commands.copied_files import CopiedFiles
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
@@ -23,6 +29,7 @@ from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile, vector_file_path
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.commit_rebase import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
 from bayou.protocol import features
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, Protocol
@@ -117,8 +124,8 @@ class CloneMetrics:
 
     Attributes:
         version: the clone's version.
-        num_removed_files, num_copied_files, removed_files_size, copied_files_size: always 0 for a
-            shallow clone.
+        num_removed_files, num_copied_files, removed_files_size, copied_files_size: files that a
+            deep clone removed and copied; always 0 for a shallow clone.
     """
 
     version: int
@@ -136,25 +143,37 @@ def clone(
     target: str,
     engine_info: str,
     *,
+    shallow: bool = True,
     properties: Mapping[str, str] | None = None,
     replace: bool = False,
     transaction_identifiers: bool = True,
 ) -> CloneMetrics:
-    """Create a table at `target` that references the source's data files by absolute paths.
+    """Create a table at `target` with the rows of `source`.
 
     Later changes to one table don't affect the other. Vacuuming the clone never deletes files of
-    the source. Vacuuming the source may delete files that the clone needs.
+    the source. Vacuuming the source may delete files that a shallow clone needs.
+
+    If a deep clone is repeated with `replace`, only files that the source has added since are
+    copied. A failed clone changes nothing.
 
     Args:
+        shallow: whether the clone references the source's data files by absolute paths; if False,
+            the files are copied.
         properties: table properties to set in addition to the source's.
-        replace: whether to replace an existing table at `target`. That table must have no data
-            files.
+        replace: whether to replace an existing table at `target`. A shallow clone only replaces a
+            table without data files.
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
             Transaction Identifiers). A pipeline or streaming query that wrote to the source can
             then continue in the clone, after the last batch that the clone contains.
     """
     path = engine.files.resolve_path(target)
-    existing = _existing(engine, path, replace=replace)
+    if not shallow and path == source.path:
+        raise ArgumentError(
+            f"{path}: a table can't be replaced by a clone of itself "
+            "(DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE). Clone to another path, or use restore.",
+            argument="target",
+        )
+    existing = _existing(engine, path, replace=replace, must_be_empty=shallow)
     builder = (
         TransactionBuilder(
             table=path, read_state=existing, engine_info=engine_info, operation=Operation.CLONE
@@ -181,39 +200,56 @@ def clone(
     _check_mapping(path, source, transaction.transaction_state(engine).configuration)
     transaction.record_read()
     counts = _count(engine, source)
+    files = CopiedFiles(engine, source, path, existing)
     try:
-        result = transaction.commit(
-            engine,
-            _adds(engine, source),
-            operation_metrics={
-                "sourceTableSize": counts[1],
-                "sourceNumOfFiles": counts[0],
-                "numRemovedFiles": 0,
-                "numCopiedFiles": 0,
-                "removedFilesSize": 0,
-                "copiedFilesSize": 0,
-            },
-        )
+        with discard_unless_committed(files.discard):
+            if not shallow:
+                files.copy()
+            metrics = CloneMetrics(
+                version=-1,
+                source_table_size=counts[1],
+                source_num_of_files=counts[0],
+                num_removed_files=files.removed,
+                num_copied_files=files.copied,
+                removed_files_size=files.removed_bytes,
+                copied_files_size=files.copied_bytes,
+            )
+            result = transaction.commit(
+                engine,
+                _adds(engine, source) if shallow else files.actions,
+                operation_metrics=_operation_metrics(metrics),
+            )
     except CommitConflictError as error:
         if existing is None:
             raise _exists(path) from error
         raise
     result.run_post_commit_hooks(engine)
-    return CloneMetrics(
-        version=result.version, source_table_size=counts[1], source_num_of_files=counts[0]
-    )
+    return dataclasses.replace(metrics, version=result.version)
 
 
-def _existing(engine: Engine, path: str, *, replace: bool) -> TableState | None:
+def _operation_metrics(metrics: CloneMetrics) -> dict[str, int]:
+    return {
+        "sourceTableSize": metrics.source_table_size,
+        "sourceNumOfFiles": metrics.source_num_of_files,
+        "numRemovedFiles": metrics.num_removed_files,
+        "numCopiedFiles": metrics.num_copied_files,
+        "removedFilesSize": metrics.removed_files_size,
+        "copiedFilesSize": metrics.copied_files_size,
+    }
+
+
+def _existing(
+    engine: Engine, path: str, *, replace: bool, must_be_empty: bool
+) -> TableState | None:
     try:
         state = load_table_state(engine, path)
     except TableNotFoundError:
         return None
     if not replace:
         raise _exists(path)
-    if _count(engine, state)[0]:
+    if must_be_empty and _count(engine, state)[0]:
         raise TableAlreadyExistsError(
-            f"{path}: the table isn't empty, and a clone can only replace an empty table "
+            f"{path}: the table isn't empty, and a shallow clone can only replace an empty table "
             "(DELTA_UNSUPPORTED_NON_EMPTY_CLONE). Truncate it first, or clone to another path.",
             table=path,
         )

@@ -351,7 +351,7 @@ class Transaction:
             count_small=update.table_properties.auto_compact
             and update.operation in _COMPACTED_OPERATIONS,
         )
-        if contents.changes_removed:
+        if contents.changes_removed and update.operation is not Operation.CLONE:
             self.check_rows_may_be_removed()
         metadata, identity_tags = update_high_water_marks(update, contents)
         state = update.read_state

@@ -336,19 +336,21 @@ class DeltaTable:
         *,
         transaction_identifiers: bool = True,
     ) -> DeltaTable:
-        """Create a shallow clone of the latest version, without copying data files.
+        """Create a clone of the latest version: a new table with the same rows.
+
+        A deep clone copies the data files. If it is repeated with `replace`, it copies only the
+        files that this table has added since.
 
         Args:
             target: path of the clone, or its name in the catalog.
-            isShallow: must be true; deep clones aren't supported, as in delta-spark.
-            replace: whether to replace an existing table at `target`; that table must have no data
-                files.
+            isShallow: whether the clone refers to this table's data files instead of copying them.
+            replace: whether to replace an existing table at `target`. A shallow clone only replaces
+                a table without data files.
             properties: table properties that override this table's.
             transaction_identifiers: whether to copy the transaction identifiers, which record the
                 progress of pipelines and streaming queries.
 
         Raises:
-            ArgumentError: `isShallow` is false.
             TableAlreadyExistsError: a table exists at `target` and can't be replaced.
         """
         return self._clone(
@@ -369,7 +371,7 @@ class DeltaTable:
         *,
         transaction_identifiers: bool = True,
     ) -> DeltaTable:
-        """Create a shallow clone of a version; see `clone`."""
+        """Create a clone of a version; see `clone`."""
         check_integer(version, "version")
         return self._clone(
             target,
@@ -390,7 +392,7 @@ class DeltaTable:
         *,
         transaction_identifiers: bool = True,
     ) -> DeltaTable:
-        """Create a shallow clone of the last version at or before a timestamp; see `clone`.
+        """Create a clone of the last version at or before a timestamp; see `clone`.
 
         The timestamp is in the session's time zone.
         """
@@ -497,12 +499,7 @@ class DeltaTable:
         timestamp: int | None = None,
     ) -> DeltaTable:
         name = check_string(destination, "target")
-        if not check_boolean(shallow, "isShallow"):
-            raise ArgumentError(
-                "isShallow: deep clones aren't supported (DELTA_UNSUPPORTED_DEEP_CLONE). Give "
-                "isShallow=True, or read the table and write it to another path.",
-                argument="isShallow",
-            )
+        check_boolean(shallow, "isShallow")
         check_boolean(replaces, "replace")
         source = self._target
         path = _path_name(name) or (name if "/" in name else None)
@@ -521,6 +518,7 @@ class DeltaTable:
             snapshot,
             location,
             SPARK_ENGINE_INFO,
+            shallow=shallow,
             properties=check_strings(properties, "properties"),
             replace=replaces,
             transaction_identifiers=check_boolean(

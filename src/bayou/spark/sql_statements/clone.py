@@ -1,4 +1,4 @@
-"""`CREATE TABLE ... SHALLOW CLONE ...`."""
+"""`CREATE TABLE ... [SHALLOW | DEEP] CLONE ...`."""
 
 from __future__ import annotations
 
@@ -30,10 +30,16 @@ _SCHEMA = StructType([StructField(name, LongType()) for name in _COLUMNS])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clone:
-    """`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table SHALLOW CLONE source [VERSION AS OF n]`."""
+    """`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table [SHALLOW | DEEP] CLONE source ...`.
+
+    Attributes:
+        shallow: whether the clone refers to the source's data files. Without the keyword SHALLOW,
+            they are copied, as on Databricks.
+    """
 
     table: TableName
     mode: CreationMode
+    shallow: bool
     source: TableName
     version: int | None
     timestamp: str | None
@@ -64,6 +70,7 @@ class Clone:
             snapshot,
             target.path,
             SPARK_ENGINE_INFO,
+            shallow=self.shallow,
             properties=self.properties,
             replace=self.mode.replaces,
             transaction_identifiers=CLONE_TRANSACTION_IDENTIFIERS.boolean(context.spark, True),
@@ -74,8 +81,10 @@ class Clone:
         return context.spark.createDataFrame([tuple(values[c] for c in _COLUMNS)], _SCHEMA)
 
 
-def parse_clone(cursor: TokenCursor, table: TableName, mode: CreationMode) -> Clone:
-    """Parse the tokens after `SHALLOW CLONE`."""
+def parse_clone(
+    cursor: TokenCursor, table: TableName, mode: CreationMode, *, shallow: bool
+) -> Clone:
+    """Parse the tokens after `CLONE`."""
     source = cursor.table()
     version = timestamp = location = None
     overrides: Mapping[str, str] = {}
@@ -92,6 +101,7 @@ def parse_clone(cursor: TokenCursor, table: TableName, mode: CreationMode) -> Cl
     return Clone(
         table=table,
         mode=mode,
+        shallow=shallow,
         source=source,
         version=version,
         timestamp=timestamp,

@@ -112,9 +112,9 @@ def parse_create_table(cursor: TokenCursor) -> CreateTable | Clone | None:
         return None
     table = cursor.table()
     if cursor.take("SHALLOW", "CLONE"):
-        return parse_clone(cursor, table, mode)
+        return parse_clone(cursor, table, mode, shallow=True)
     if cursor.take("DEEP", "CLONE") or cursor.take("CLONE"):
-        raise cursor.error("SHALLOW CLONE (deep clones aren't supported)")
+        return parse_clone(cursor, table, mode, shallow=False)
     if not _is_path(table) and not cursor.contains("USING", "DELTA"):
         return None  # another format, or CREATE TABLE ... LIKE
     columns: tuple[StructField, ...] = ()

@@ -1,0 +1,237 @@
+"""Data files that a deep clone copies, and those that an earlier clone has copied already.
+
+Each copy has a new name, so that no file is ever overwritten. A tag of its `add` action identifies
+the file that was copied. When a clone is repeated, copies of files that are still live in the
+source are retained, and only the others are copied.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from bayou.errors import CorruptTableError
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.scan.scan_definition import map_ahead
+from bayou.kernel.scan.scan_file import ScanFile, vector_file_path
+from bayou.kernel.transaction.table_update import now, to_remove
+from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
+from bayou.protocol.deletion_vectors import file_path, stored_vector, vector_in_file
+from bayou.protocol.file_names import (
+    canonical_path,
+    data_file_path_to_uri,
+    decode_data_file_uri,
+    is_absolute_uri,
+)
+
+CLONE_SOURCE_TAG = "CLONE_SOURCE"
+"""Tag of the `add` actions of copied files: JSON that identifies the file of the source."""
+
+_THREADS = 16
+_CHUNK_BYTES = 8 << 20
+
+
+class _CloneSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The file that was copied.
+
+    Attributes:
+        path: canonical path of the data file.
+        vector: `uniqueId` of its deletion vector.
+        copied_vector: `uniqueId` of the copy's deletion vector. If the copy's vector is another
+            one, rows of the copy were deleted since.
+    """
+
+    table_id: str
+    path: str
+    size: int
+    modification_time: int
+    vector: str | None = None
+    copied_vector: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A live file of an existing clone, and the file that it was copied from."""
+
+    add: AddFile
+    origin: _CloneSource | None
+
+    def has_vector_of(self, file: ScanFile) -> bool:
+        """Whether the copy has the deletion vector that `file` has now."""
+        assert self.origin is not None  # only copies are compared
+        own = _vector_id(self.add.deletion_vector)
+        return own == self.origin.copied_vector and self.origin.vector == _vector_id(
+            file.deletion_vector
+        )
+
+
+class CopiedFiles:
+    """The files of a deep clone at `table`.
+
+    Attributes:
+        actions: `add` actions of new copies, and `remove` actions of files that the source doesn't
+            have any more. A copy whose deletion vector changes has both.
+        copied, copied_bytes, removed, removed_bytes: numbers and total sizes of the data files.
+    """
+
+    def __init__(
+        self, engine: Engine, source: TableState, table: str, existing: TableState | None
+    ) -> None:
+        self._engine = engine
+        self._table = table
+        self._source = source
+        self._existing = existing
+        self._written: list[str] = []
+        self._vectors: dict[str, uuid.UUID] = {}
+        self._lock = threading.Lock()
+        self.actions: list[AddFile | RemoveFile] = []
+        self.copied = self.copied_bytes = self.removed = self.removed_bytes = 0
+
+    def copy(self) -> None:
+        """Copy the files that the clone doesn't have, and set the attributes.
+
+        Raises:
+            StorageError: a file can't be copied. Call `discard` to delete the copies.
+        """
+        deleted_at = now()
+        copies = self._copies()
+        missing: list[ScanFile] = []
+        for file in _live_files(self._engine, self._source):
+            copy = copies.pop(_key(_origin(self._source, file)), None)
+            if copy is None:
+                missing.append(file)
+            elif not copy.has_vector_of(file):
+                self.actions.append(to_remove(copy.add, deleted_at))
+                self.actions.append(self._with_vector(copy.add, file))
+        for add in map_ahead(self._copied, missing, _THREADS):
+            self.actions.append(add)
+            self.copied += 1
+            self.copied_bytes += add.size
+        for copy in copies.values():
+            self.actions.append(to_remove(copy.add, deleted_at))
+            self.removed += 1
+            self.removed_bytes += copy.add.size
+
+    def discard(self) -> None:
+        """Delete the copies of an uncommitted clone."""
+        self._engine.files.delete_files(self._written)
+
+    def _copies(self) -> dict[bytes, _Copy]:
+        """Return the live files of the existing clone, by the key of their origin.
+
+        Other files have their path as key.
+        """
+        copies: dict[bytes, _Copy] = {}
+        if self._existing is not None:
+            for file in _live_files(self._engine, self._existing):
+                origin = _tagged_origin(file.add)
+                key = file.add.path.encode() if origin is None else _key(origin)
+                copies[key] = _Copy(file.add, origin)
+        return copies
+
+    def _copied(self, file: ScanFile) -> AddFile:
+        """Copy a data file and its deletion vector; return the copy's `add` action."""
+        path = file.add.path
+        folder = "" if is_absolute_uri(path) else posixpath.dirname(decode_data_file_uri(path))
+        name = posixpath.join(folder, f"part-00000-{uuid.uuid4()}-c000.parquet")
+        self._copy(file.status.path, f"{self._table}/{name}", file.add.size)
+        add = msgspec.structs.replace(
+            file.add,
+            path=data_file_path_to_uri(name),
+            base_row_id=None,
+            default_row_commit_version=None,
+        )
+        return self._with_vector(add, file)
+
+    def _with_vector(self, add: AddFile, file: ScanFile) -> AddFile:
+        """Return the `add` action of a copy with the deletion vector that `file` has now."""
+        vector = self._copied_vector(file)
+        origin = msgspec.structs.replace(
+            _origin(self._source, file), copied_vector=_vector_id(vector)
+        )
+        tag = msgspec.json.encode(origin).decode()
+        return msgspec.structs.replace(
+            add,
+            stats=file.add.stats,
+            deletion_vector=vector,
+            data_change=True,
+            tags={**(file.add.tags or {}), CLONE_SOURCE_TAG: tag},
+        )
+
+    def _copied_vector(self, file: ScanFile) -> DeletionVectorDescriptor | None:
+        vector = file.deletion_vector
+        if vector is None or vector.storage_type == "i":
+            return vector
+        path = vector_file_path(file.table_root, vector)
+        assert path is not None  # the vector isn't inline
+        with self._lock:  # several vectors may be in one file
+            copy = self._vectors.get(path)
+            if copy is None:
+                copy = self._vectors[path] = uuid.uuid4()
+                self._copy(path, f"{self._table}/{file_path(copy)}", None)
+        return vector_in_file(
+            copy,
+            "",
+            offset=stored_vector(vector).offset,
+            size=vector.size_in_bytes,
+            cardinality=vector.cardinality,
+        )
+
+    def _copy(self, path: str, destination: str, size: int | None) -> None:
+        files = self._engine.files
+        self._written.append(destination)
+        copied = 0
+        with files.open_input(path, size) as source, files.open_output(destination) as output:
+            while chunk := source.read(_CHUNK_BYTES):
+                output.write(chunk)
+                copied += len(chunk)
+            if size is not None and copied != size:
+                raise CorruptTableError(
+                    f"{self._source.path}: file {path} has {copied} bytes, but {size} bytes "
+                    "according to the log. Restore the file, or an earlier version of the table.",
+                    table=self._source.path,
+                    file=path,
+                )
+
+
+def _live_files(engine: Engine, state: TableState) -> Iterator[ScanFile]:
+    scan = ScanBuilder(state).with_whole_adds().build()
+    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+        yield from files
+
+
+def _origin(source: TableState, file: ScanFile) -> _CloneSource:
+    return _CloneSource(
+        table_id=source.table_id,
+        path=canonical_path(file.add.path),
+        size=file.add.size,
+        modification_time=file.add.modification_time,
+        vector=_vector_id(file.deletion_vector),
+    )
+
+
+def _tagged_origin(add: AddFile) -> _CloneSource | None:
+    """Return the file that `add` was copied from; None if it isn't a copy in the table's folder."""
+    value = (add.tags or {}).get(CLONE_SOURCE_TAG)
+    if value is None or is_absolute_uri(add.path):
+        return None
+    try:
+        return msgspec.json.decode(value, type=_CloneSource)
+    except msgspec.DecodeError:
+        return None
+
+
+def _key(origin: _CloneSource) -> bytes:
+    """Identify the data file, without its deletion vector."""
+    return msgspec.json.encode(msgspec.structs.replace(origin, vector=None, copied_vector=None))
+
+
+def _vector_id(vector: DeletionVectorDescriptor | None) -> str | None:
+    return None if vector is None else vector.unique_id
